@@ -1,0 +1,1 @@
+"""What to do: offers, planning, storage and the surfaces people use."""

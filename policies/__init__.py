@@ -1,0 +1,1 @@
+"""What to prefer: allocation baselines, guardrails and, later, forecasting, routing and admission."""

@@ -1,0 +1,31 @@
+"""What runs now, as far as a solve needs to see it."""
+
+from dataclasses import dataclass
+
+from templates_lib.offer import Market
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A rented machine of an instance."""
+
+    id: str
+    offer: str
+    """Key of the offer that it was rented from."""
+    provider_id: str = ""
+    last_heartbeat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A running copy of a template. All its nodes are of one zone and one market."""
+
+    id: str
+    template_id: str
+    zone: str
+    market: Market
+    state: str
+    nodes: tuple[Node, ...]
+    version: int = 0
+    state_since: str = ""
+    fleet: str = ""

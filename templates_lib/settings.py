@@ -1,0 +1,79 @@
+"""What a fleet's owner asks of the planner."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    ZONES = "zones"
+    """Work that belongs together meets in a zone; crossing is a flow with its traffic priced."""
+    PAPER = "paper"
+    """As the Coral paper has it: any prefill instance may feed any decode instance, for free."""
+
+
+class Survive(StrEnum):
+    NOTHING = "nothing"
+    INSTANCE = "instance"
+    ZONE = "zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Bounds on the instances that serve one work class. Counting instances switches pruning off for its model."""
+
+    min: int = 0
+    max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrails:
+    max_usd_per_hour: float | None = None
+    """Rent plus traffic; demand that does not fit the budget is unmet, with that reason."""
+    max_spot_share: float = 1.0
+    """At least (1 − share) of every work class's demand is covered by capacity that is not spot."""
+    replicas: dict[str, Replicas] = field(default_factory=dict)
+    """By work class id."""
+    max_unproven_nodes: int = 4
+    """Nodes to ask of an offer whose availability is unknown and from which none is held."""
+    max_zone_share: float = 1.0
+    """No zone covers more than this share of a work class's demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """Stopping rules. All but the last count work, so that a snapshot and a seed give one plan."""
+
+    gap: float = 0.001
+    """Stop when (cost − bound) / cost is at most this."""
+    incumbent_columns: int = 2_000
+    """Columns in the MILP that looks for a good plan."""
+    proof_columns: int = 12_000
+    """Columns in the MILP that proves it."""
+    nodes: int = 20_000
+    """Branch-and-bound nodes of each MILP."""
+    simplex_iterations: int = 2_000_000
+    wall_clock_s: float | None = None
+    """Opt-in. A plan that this cut short may differ from run to run, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    mode: Mode = Mode.ZONES
+    utilisation_cap: float = 0.85
+    """Share of certified capacity that a plan may use; the rest absorbs queueing."""
+    startup_minutes: float = 6.0
+    """From the request for a node to its first token; drives the initialisation cost."""
+    adjustment_interval_minutes: float = 60.0
+    restart_hours: float = 0.1
+    """Instance time lost by one spot interruption."""
+    survive: Survive = Survive.NOTHING
+    survive_share: float = 1.0
+    """Share of the demand that must stay covered after the loss."""
+    guardrails: Guardrails = field(default_factory=Guardrails)
+    limits: WorkLimits = field(default_factory=WorkLimits)
+    seed: int = 0
+
+    @property
+    def init_factor(self) -> float:
+        """K of the Coral paper (section 4.3): node start-up time over adjustment interval."""
+        return self.startup_minutes / self.adjustment_interval_minutes

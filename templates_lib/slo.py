@@ -1,0 +1,18 @@
+"""What a request was promised."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Latency objectives of one model.
+
+    Time to first token may be `ttft_ms + ttft_ms_per_1k_prompt_tokens · prompt / 1000`; longer prompts than
+    `max_prompt_tokens` (0: no limit) are a class of their own.
+    """
+
+    ttft_ms: float
+    tpot_ms: float
+    ttft_ms_per_1k_prompt_tokens: float = 0.0
+    percentile: float = 99.0
+    max_prompt_tokens: int = 0

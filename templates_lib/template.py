@@ -1,0 +1,50 @@
+"""The serving template: integer hardware in, linear capacity out."""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from templates_lib.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class ServingTemplate:
+    """Hardware and placement of one instance. Capacity is apart: a new profile re-certifies, it never renames."""
+
+    id: str
+    model: str
+    """Model id, or a name for the set of components that the template runs."""
+    model_revision: str
+    dtype: str
+    engine: str
+    dispatch: str
+    """Dispatch policy under which its capacity is certified, such as `lockstep-v1`."""
+    nodes: dict[str, int]
+    """Node configuration → how many, all in one zone."""
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """Units per second of each work class that one instance sustains at once; mixtures and less are allowed."""
+
+    units_per_s: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    template_id: str
+    points: tuple[OperatingPoint, ...]
+    shape_id: str
+    slo_ms: float
+    percentile: float
+    cost_model_fingerprint: str
+
+
+def template_id(
+    model: str, model_revision: str, dtype: str, engine: str, dispatch: str, nodes: dict[str, int], placement: Placement
+) -> str:
+    """Content hash (128 bits of BLAKE2b, hex) of everything that makes a template what it is."""
+    content = (model, model_revision, dtype, engine, dispatch, nodes, placement)
+    return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()
