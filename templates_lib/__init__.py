@@ -1,1 +1,1 @@
-"""What can be built: hardware, models, cost model, placement, enumeration, pruning, and the values all of Medley shares."""
+"""What can be built: hardware, models, cost model, placement, enumeration, pruning, and the values all share."""

@@ -55,7 +55,7 @@ class StageCostModel(Protocol):
     def stage_seconds(
         self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
     ) -> Floats:
-        """Seconds of one step, LM head (and sampling) included when `head`. Shape: the broadcast of the step's arrays.
+        """Seconds of one step, LM head and sampling included when `head`; shaped as the step's arrays broadcast.
 
         With dp the step's totals are spread over the replicas; with pp it is the latency through all parts.
         """

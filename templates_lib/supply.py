@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class SupplyPool:
     """Σ weight · nodes ≤ limit over `members`, nodes already held included.
 
-    AWS quotas are vCPUs per region and instance family (weight = vCPUs of the type); GCP's are GPUs per type and region.
+    AWS quotas are vCPUs per region and family (weight = vCPUs of the type); GCP's are GPUs per type and region.
     """
 
     id: str
