@@ -48,16 +48,16 @@ class ServedModel:
 
     def routes(self) -> tuple[Route, ...]:
         """Prefill → KV cache → decode, or one aggregated invocation."""
-        routes = []
+        routes: list[Route] = []
         prompt, output = self.shape.mean_prompt_tokens, self.shape.mean_output_tokens
         if self.disaggregated:
             kv_bytes = self.model.kv_bytes_per_token_per_layer * sum(
                 float((self.shape.prompt_tokens if w == 0 else self.shape.prompt_tokens.clip(max=w)).mean())
                 for w in self.model.windows
             )
-            legs = (Leg(self.class_id(Phase.PREFILL), prompt), Leg(self.class_id(Phase.DECODE), output))
-            routes.append(Route(f"{self.name}/disaggregated", self.name, "chat", legs, (Edge(0, 1, kv_bytes),)))
+            split = (Leg(self.class_id(Phase.PREFILL), prompt), Leg(self.class_id(Phase.DECODE), output))
+            routes.append(Route(f"{self.name}/disaggregated", self.name, "chat", split, (Edge(0, 1, kv_bytes),)))
         if self.aggregated:
-            legs = (Leg(self.class_id(Phase.AGGREGATED), 1.0),)
-            routes.append(Route(f"{self.name}/aggregated", self.name, "chat", legs))
+            both = (Leg(self.class_id(Phase.AGGREGATED), 1.0),)
+            routes.append(Route(f"{self.name}/aggregated", self.name, "chat", both))
         return tuple(routes)
