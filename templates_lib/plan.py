@@ -1,9 +1,10 @@
 """What to run: the result of a solve."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from templates_lib.offer import Market
 from templates_lib.placement import Placement
+from templates_lib.template import ServingTemplate, Software
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,12 @@ class PlannedInstance:
     usd_per_hour: float
     """Rent of all `count` instances at the offers used."""
     placement: Placement | None = None
+    software: Software | None = None
+    """With `placement` and `nodes` it lets anyone recompute `template_id`."""
+
+    def with_template(self, template: ServingTemplate) -> "PlannedInstance":
+        """The same with what `template` runs: what a plan that leaves the planner carries."""
+        return replace(self, placement=template.placement, software=template.software)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,17 @@ from templates_lib.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
+class Software:
+    """What makes a template what it is, beside its hardware and its placement."""
+
+    model: str
+    model_revision: str
+    dtype: str
+    engine: str
+    dispatch: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServingTemplate:
     """Hardware and placement of one instance. Capacity is apart: a new profile re-certifies, it never renames."""
 
@@ -23,6 +34,10 @@ class ServingTemplate:
     nodes: dict[str, int]
     """Node configuration → how many, all in one zone."""
     placement: Placement
+
+    @property
+    def software(self) -> Software:
+        return Software(self.model, self.model_revision, self.dtype, self.engine, self.dispatch)
 
 
 @dataclass(frozen=True, slots=True)
