@@ -1,0 +1,12 @@
+"""The names that a spec file may use, gathered before it is read."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    models: frozenset[str]
+    gpus: frozenset[str]
+    shapes: frozenset[str]
+    regions: dict[str, frozenset[str]]
+    """Cloud → its regions, over every offer source that the file asks for."""

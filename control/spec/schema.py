@@ -1,0 +1,233 @@
+"""What a spec file may say: `apiVersion: medley/v1`, `kind: Fleet`.
+
+Every field's default is what the file means when it leaves the field out. Numbers are finite throughout.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from control.spec.names import Names
+from control.spec.problem import nearest
+from templates_lib.offer import Market
+from templates_lib.settings import Mode, Survive
+from templates_lib.work import Phase
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+
+
+def _known(kind: str, name: str, valid: frozenset[str]) -> str:
+    if name not in valid:
+        raise ValueError(f"unknown {kind} {name!r}; {nearest(name, valid)}")
+    return name
+
+
+def _names(info: ValidationInfo) -> Names:
+    names = info.context
+    assert isinstance(names, Names)  # noqa: S101 - read() always passes them
+    return names
+
+
+def is_path(name: str) -> bool:
+    """Whether a model or shape is given as a file, not as a name of the catalogue."""
+    return "/" in name or name.endswith((".json", ".csv", ".csv.gz"))
+
+
+def _gpu(name: str, info: ValidationInfo) -> str:
+    return _known("GPU", name, _names(info).gpus)
+
+
+def _cloud(name: str, info: ValidationInfo) -> str:
+    return _known("cloud", name, frozenset(_names(info).regions))
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SloSection(Section):
+    ttft_ms: Positive
+    tpot_ms: Positive
+    ttft_ms_per_1k_prompt_tokens: NonNegative = 0.0
+    percentile: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)] = 99.0
+    max_prompt_tokens: Annotated[int, Field(ge=0)] = 0
+
+
+class DemandSection(Section):
+    """A fixed rate, or the mean rate of a trace times `scale`."""
+
+    requests_per_s: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    trace: str | None = None
+    """A shape that ships with a rate series, or a trace file with arrival times."""
+    scale: Positive = 1.0
+    priority: int = 0
+
+    @field_validator("requests_per_s")
+    @classmethod
+    def _some(cls, rate: float | None) -> float | None:
+        if rate is not None and rate < 0:
+            raise ValueError(f"demand must be above 0, is {rate:g}")
+        if rate == 0:
+            raise ValueError("demand is 0, so nothing is to be planned for this model: give a rate or remove the model")
+        return rate
+
+    @field_validator("trace")
+    @classmethod
+    def _trace(cls, name: str | None, info: ValidationInfo) -> str | None:
+        return name if name is None or is_path(name) else _known("trace", name, _names(info).shapes)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.requests_per_s is None) == (self.trace is None):
+            raise ValueError("give either requests_per_s or trace")
+        if self.trace is None and self.scale != 1.0:
+            raise ValueError("scale belongs to trace; put the product into requests_per_s")
+        return self
+
+
+class ModelSection(Section):
+    model: str
+    """Name in the catalogue, or path of a Hugging Face config.json relative to the spec file."""
+    name: Name | None = None
+    """Unique in the fleet; default: the model's name."""
+    slo: SloSection
+    workload: str
+    """A shipped workload shape, or path of a trace file with lengths."""
+    demand: DemandSection
+    disaggregated: bool = True
+    aggregated: bool = False
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, name: str, info: ValidationInfo) -> str:
+        return name if is_path(name) else _known("model", name, _names(info).models)
+
+    @field_validator("workload")
+    @classmethod
+    def _workload(cls, name: str, info: ValidationInfo) -> str:
+        return name if is_path(name) else _known("workload shape", name, _names(info).shapes)
+
+    @model_validator(mode="after")
+    def _served(self) -> Self:
+        if not (self.disaggregated or self.aggregated):
+            raise ValueError("set disaggregated or aggregated: a model with neither cannot be served")
+        if is_path(self.model) and self.name is None:
+            raise ValueError("give the model a name: its architecture comes from a file")
+        return self
+
+    @property
+    def served_name(self) -> str:
+        return self.name or self.model
+
+
+class CloudSection(Section):
+    cloud: Annotated[str, AfterValidator(_cloud)]
+    regions: Annotated[list[str], Field(min_length=1)] | None = None
+    """Default: every region that the offers know."""
+    gpus: Annotated[list[Annotated[str, AfterValidator(_gpu)]], Field(min_length=1)] | None = None
+    """Default: every GPU."""
+    counts: Annotated[list[Count], Field(min_length=1)] | None = None
+    """GPUs per node; default: every size that is sold."""
+    markets: Annotated[list[Market], Field(min_length=1)] = [Market.ON_DEMAND]
+    derived: bool = False
+    """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        if self.derived and not (self.counts and self.gpus):
+            raise ValueError("derived sizes need gpus and counts, so that what is made up is spelled out")
+        return self
+
+
+class OffersSection(Section):
+    shipped: bool = True
+    """The dated snapshot of real prices inside the package."""
+    files: list[str] = []
+    """Offer files (YAML), relative to the spec file."""
+    availability: str | None = None
+    """CSV of nodes available per zone, GPU, size and market, relative to the spec file."""
+    zones: bool = True
+    """False: zones of a region are merged into one, as in the Coral paper."""
+
+
+class QuotaSection(Section):
+    """A limit that all matching offers share. Σ weight · nodes ≤ limit."""
+
+    id: Name
+    limit: NonNegative
+    unit: Literal["gpus", "nodes"] = "gpus"
+    cloud: Annotated[str, AfterValidator(_cloud)]
+    regions: list[str] | None = None
+    gpus: list[Annotated[str, AfterValidator(_gpu)]] | None = None
+    markets: list[Market] | None = None
+
+
+class ReplicasSection(Section):
+    min: Annotated[int, Field(ge=0)] = 0
+    max: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"max {self.max} is below min {self.min}")
+        return self
+
+
+class PolicySection(Section):
+    mode: Mode = Mode.ZONES
+    utilisation_cap: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.85
+    max_usd_per_hour: NonNegative | None = None
+    max_spot_share: Share = 1.0
+    max_zone_share: Share = 1.0
+    max_unproven_nodes: Annotated[int, Field(ge=0)] = 4
+    replicas: dict[str, ReplicasSection] = {}
+    """By work class: `<model>/<phase>`."""
+    survive: Survive = Survive.NOTHING
+    survive_share: Share = 1.0
+    startup_minutes: NonNegative = 6.0
+    adjustment_interval_minutes: Positive = 60.0
+    restart_hours: NonNegative = 0.1
+
+
+class SolverSection(Section):
+    n_max: Annotated[int, Field(ge=1, le=8)] = 6
+    """Nodes of a template at most."""
+    rho: Positive = 12.0
+    """GPU memory of a template at most, in multiples of the model's weights as served."""
+    slo_split: Literal["even", "uneven"] = "even"
+    """How a pipeline's latency budget is split over its stages."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    gap: Share = 0.001
+    incumbent_columns: Count = 2_000
+    proof_columns: Count = 12_000
+    nodes: Count = 20_000
+    simplex_iterations: Count = 2_000_000
+    wall_clock_s: Positive | None = None
+
+
+class FleetFile(Section):
+    apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
+    kind: Literal["Fleet"]
+    name: Name
+    models: Annotated[list[ModelSection], Field(min_length=1)]
+    clouds: Annotated[list[CloudSection], Field(min_length=1)]
+    offers: OffersSection = OffersSection()
+    quotas: list[QuotaSection] = []
+    policy: PolicySection = PolicySection()
+    solver: SolverSection = SolverSection()
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        names = [m.served_name for m in self.models]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
+        valid = {f"{n}/{p.value}" for n in names for p in Phase}
+        for key in self.policy.replicas:
+            if key not in valid:
+                raise ValueError(f"policy.replicas: unknown work class {key!r}; {nearest(key, valid)}")
+        return self
