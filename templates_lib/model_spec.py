@@ -31,7 +31,8 @@ class ModelSpec:
     """Architecture and stored size of one model revision.
 
     Weight sizes are bytes as served (quantised weights count their quantised size, scales included). `windows` has
-    one entry a layer: the sliding window in tokens, 0 for full attention.
+    one entry a layer: the sliding window in tokens, 0 for full attention. A layer of linear attention keeps a state of
+    fixed size instead of a KV cache: its window is the number of tokens whose KV cache would be as large as the state.
     """
 
     id: str
@@ -64,6 +65,10 @@ class ModelSpec:
     """Feed-forward bytes of each of those leading layers."""
     gated_ffn: bool = True
     max_context_tokens: int = 0
+    attention_dtype: str = ""
+    """Data type of the attention weights where it is not `dtype` (gpt-oss: bf16 beside mxfp4 experts)."""
+    attended_tokens: int = 0
+    """Sparse attention (DeepSeek-V3.2, GLM-5): a token attends to at most this many of the cached tokens; 0: to all."""
 
     @property
     def layer_weight_bytes(self) -> float:

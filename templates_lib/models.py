@@ -1,0 +1,34 @@
+"""The models that Medley knows by name, and those whose measured deployments validate the cost model."""
+
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from templates_lib.hf_config import model_from_hf_config
+from templates_lib.model_spec import ModelSpec
+
+CATALOGUE = "models"
+MEASURED = "models/measured"
+
+
+def load_models() -> dict[str, ModelSpec]:
+    """Model id → model: the six of the Coral paper's Table 3, as `data/models/*.json` describe them (source and date
+    in each file)."""
+    facts = (_read(path) for path in _facts(CATALOGUE))
+    return {f["id"]: model_from_hf_config(f["config"], f["id"], f["revision"]) for f in facts}
+
+
+def measured_configs() -> dict[str, dict[str, Any]]:
+    """Hugging Face path → config of the models in the measured deployments that validation reads."""
+    return {fact["id"]: fact["config"] for fact in (_read(path) for path in _facts(MEASURED))}
+
+
+def _facts(folder: str) -> list[Traversable]:
+    root = files("templates_lib").joinpath("data", *folder.split("/"))
+    return sorted((p for p in root.iterdir() if p.name.endswith(".json")), key=lambda p: p.name)
+
+
+def _read(path: Traversable) -> dict[str, Any]:
+    fact: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return fact
