@@ -1,14 +1,21 @@
 """The lengths of requests: joint prompt and output lengths of one kind of traffic."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+DRIFT_LIMIT = 0.10
+"""A shape whose statistics moved by more than this (design, section 2) needs its templates certified again."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkloadShape:
-    """Equally likely (prompt, output) length pairs; what planning, load generation and simulation draw from."""
+    """Equally likely (prompt, output) length pairs; what planning, load generation and simulation draw from.
+
+    Raises ValueError when the arrays are empty, differ in length or hold a length below 1.
+    """
 
     id: str
     prompt_tokens: NDArray[np.int32]
@@ -16,6 +23,16 @@ class WorkloadShape:
     output_tokens: NDArray[np.int32]
     """(n,) ≥ 1"""
     source: str = ""
+
+    def __post_init__(self) -> None:
+        prompt, output = self.prompt_tokens, self.output_tokens
+        if prompt.ndim != 1 or prompt.shape != output.shape or len(prompt) == 0:
+            raise ValueError(
+                f"workload shape {self.id!r}: prompt and output lengths must be two equally long, non-empty "
+                f"columns, not {prompt.shape} and {output.shape}"
+            )
+        if prompt.min() < 1 or output.min() < 1:
+            raise ValueError(f"workload shape {self.id!r}: every prompt and output has at least one token")
 
     @property
     def mean_prompt_tokens(self) -> float:
@@ -27,15 +44,59 @@ class WorkloadShape:
 
     @property
     def prefill_context(self) -> float:
-        """Mean number of earlier tokens that a prompt token attends to: E[P²] / 2E[P]."""
+        """Mean number of earlier tokens that a prompt token attends to: E[P(P − 1)] / 2E[P]."""
         prompt = self.prompt_tokens.astype(np.float64)
         return float((prompt * (prompt - 1)).sum() / (2 * prompt.sum()))
 
     @property
     def decode_context(self) -> float:
-        """Mean tokens in the KV cache over all output tokens: E[P·O + O²/2] / E[O]."""
+        """Mean tokens in the KV cache over all output tokens: E[P·O + O(O − 1)/2] / E[O]."""
         prompt, output = self.prompt_tokens.astype(np.float64), self.output_tokens.astype(np.float64)
         return float((prompt * output + output * (output - 1) / 2).sum() / output.sum())
 
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of the lengths (64 bits, hex): it changes when, and only when, what is certified changes."""
+        content = self.prompt_tokens.astype("<i4").tobytes() + self.output_tokens.astype("<i4").tobytes()
+        return hashlib.blake2b(content, digest_size=8).hexdigest()
+
     def prompt_percentile(self, percentile: float) -> float:
         return float(np.percentile(self.prompt_tokens, percentile))
+
+    def output_percentile(self, percentile: float) -> float:
+        return float(np.percentile(self.output_tokens, percentile))
+
+    def drift(self, observed: "WorkloadShape") -> dict[str, float]:
+        """By statistic that capacity depends on: relative change from this shape to `observed` (0.1 is 10 % more).
+
+        A largest magnitude above `DRIFT_LIMIT` asks for a rebuild.
+        """
+        names = ("mean_prompt_tokens", "mean_output_tokens", "prefill_context", "decode_context")
+        # A shape of one-token prompts has no context; one token of context is then the natural yardstick.
+        return {n: (getattr(observed, n) - getattr(self, n)) / max(getattr(self, n), 1.0) for n in names}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSplit:
+    """One kind of traffic cut in two where its objective stops to hold (`Slo.max_prompt_tokens`)."""
+
+    short: WorkloadShape | None
+    long: WorkloadShape | None
+    long_share: float
+    """Share of the requests that are long."""
+
+
+def split_prompts(shape: WorkloadShape, max_prompt_tokens: int) -> PromptSplit:
+    """Requests up to `max_prompt_tokens` (0: no limit) and longer ones, each a shape of its own; None where empty."""
+    is_long = shape.prompt_tokens > max_prompt_tokens if max_prompt_tokens else np.zeros(len(shape.prompt_tokens), bool)
+
+    def part(keep: NDArray[np.bool_], suffix: str) -> WorkloadShape | None:
+        if not keep.any():
+            return None
+        name = f"{shape.id}{suffix}"
+        return WorkloadShape(name, shape.prompt_tokens[keep], shape.output_tokens[keep], shape.source)
+
+    if not is_long.any():
+        return PromptSplit(shape, None, 0.0)
+    short = part(~is_long, f"/up-to-{max_prompt_tokens}")
+    return PromptSplit(short, part(is_long, f"/over-{max_prompt_tokens}"), float(is_long.mean()))
