@@ -1,0 +1,107 @@
+"""The numbers of the estimated cost model. None of them is keyed by a model."""
+
+import difflib
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+FILE = "perf/estimated_coefficients.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Time of one kind of kernel: launch_s + max-like(flops / (peak · compute), bytes / (bandwidth · memory)).
+
+    `pad_rows` and `pad_columns` are added to a product's sides: tiles are computed whole, so that a thin product costs
+    as much as a thicker one, and a small one does not fill the card.
+    """
+
+    compute: float
+    memory: float
+    launch_s: float
+    pad_rows: float = 0.0
+    pad_columns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCoefficients:
+    """Efficiencies of one GPU type."""
+
+    evidence: str
+    """What was measured on this card, or which card lends its numbers."""
+    gemm: dict[str, Kernel]
+    """By compute format: bf16, fp8, fp4, and `dequantised` (weights widened to bf16 on the way in)."""
+    experts: dict[str, Kernel]
+    """Fused mixture-of-experts feed-forward, by the same formats; rows are padded per expert."""
+    prefill_attention: Kernel
+    decode_attention: Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Collectives over one kind of link: latency_s + latency_per_peer_s · (n - 1) + traffic / (link · efficiency)."""
+
+    latency_s: float
+    latency_per_peer_s: float
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What a serving engine adds to the kernels."""
+
+    step_s: float
+    """Host work of an iteration: scheduling, sampling, detokenisation."""
+    layer_s: float
+    """Small kernels of a layer (norms, rotary embedding, cache writes) and gaps between kernels."""
+    request_s: float
+    """Host work per decoding request."""
+    prompt_token_s: float
+    """Host work per prompt token."""
+    kernel_scale: float
+    """Time of a kernel inside the engine over its time alone."""
+    prompt_step_s: float = 0.0
+    """Extra host work of an iteration that holds prompt tokens (no CUDA graph)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """All of it, with where it came from."""
+
+    version: int
+    date: str
+    source: str
+    gpus: dict[str, GpuCoefficients]
+    fallback: GpuCoefficients
+    """For GPUs that nobody measured: the median card on its data-sheet peaks."""
+    nvlink: Link
+    pcie: Link
+    network: Link
+    engines: dict[str, Engine]
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(msgspec.json.encode(self, order="sorted"), digest_size=16).hexdigest()
+
+    def gpu(self, name: str) -> GpuCoefficients:
+        return self.gpus.get(name, self.fallback)
+
+    def engine(self, name: str) -> Engine:
+        """Raises ValueError with the nearest name for an engine without coefficients."""
+        if name not in self.engines:
+            near = difflib.get_close_matches(name, self.engines, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"no cost coefficients for engine {name!r}{hint} (known: {', '.join(sorted(self.engines))})"
+            )
+        return self.engines[name]
+
+
+@cache
+def load_coefficients() -> Coefficients:
+    """The fitted coefficients that ship with the package (made by `bench/extracts/fit_cost_model.py`)."""
+    text = files("templates_lib").joinpath("data", *FILE.split("/")).read_bytes()
+    return msgspec.json.decode(text, type=Coefficients)
