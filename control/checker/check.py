@@ -1,0 +1,39 @@
+"""The check of one plan against its snapshot."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from control.checker import guardrails, identity, money, service, supply
+from control.checker.case import case_of
+from control.checker.claims import Claim
+from control.checker.violation import Violation
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+
+
+def check(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None = None) -> tuple[Violation, ...]:
+    """Everything that does not hold; empty for a sound plan.
+
+    `claims` (template id → what the library certified) holds nodes and capacities to the library as well. A plan
+    with a number that is not finite is reported for that alone, since nothing can be reckoned with it.
+    """
+    broken = tuple(_not_finite("plan", msgspec.to_builtins(plan)))
+    if broken:
+        return broken
+    case = case_of(plan, snapshot, claims)
+    parts = (identity, supply, service, money, guardrails)
+    return tuple(violation for part in parts for violation in part.violations(case))
+
+
+def _not_finite(where: str, value: Any) -> Iterator[Violation]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Violation("number", where, "a finite number", f"{value}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _not_finite(f"{where}.{key}", item)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _not_finite(f"{where}[{index}]", item)

@@ -1,0 +1,50 @@
+"""Checking the files that `medley plan` wrote."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from control.checker.check import check
+from control.checker.claims import Claim
+from control.checker.violation import Violation
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class CheckInputError(ValueError):
+    """A file that is no plan, or no snapshot; the text names the file and the place in it."""
+
+
+def check_files(
+    plan_path: Path, snapshot_path: Path, claims: Mapping[str, Claim] | None = None
+) -> tuple[Violation, ...]:
+    """Check the plan in one JSON file against the snapshot in another.
+
+    Keys that a plan does not have (such as `baselines`) are ignored; missing or mistyped ones raise CheckInputError,
+    as do truncated files and numbers that JSON does not know. A snapshot file is the snapshot, or an object that
+    holds it under `snapshot`.
+    """
+    plan = _decode(plan_path, _read(plan_path), Plan, "a plan (`medley plan -o json`)")
+    raw = _read(snapshot_path)
+    hint = "a snapshot (`medley plan --save-snapshot FILE`)"
+    outer = _decode(snapshot_path, raw, dict[str, msgspec.Raw], hint)
+    snapshot = _decode(snapshot_path, bytes(outer.get("snapshot", raw)), Snapshot, hint)
+    return check(plan, snapshot, claims)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CheckInputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _decode(path: Path, content: bytes, kind: type[T], what: str) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CheckInputError(f"{path}: is not {what}: {error}") from error

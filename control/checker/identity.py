@@ -1,0 +1,51 @@
+"""Names: the snapshot and library that a plan speaks of, and what its template ids stand for."""
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from control.checker.case import Case
+from control.checker.violation import Violation
+from templates_lib.plan import PlannedInstance
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    plan, snapshot = case.plan, case.snapshot
+    for name, expected, found in (
+        ("snapshot_version", snapshot.version, plan.snapshot_version),
+        ("library_version", snapshot.library_version, plan.library_version),
+    ):
+        if expected != found:
+            yield Violation("version", name, expected, found)
+    for planned in plan.instances:
+        yield from _template(case, planned)
+
+
+def _template(case: Case, planned: PlannedInstance) -> Iterator[Violation]:
+    where = f"instances[{planned.template_id} in {planned.zone}]"
+    if planned.placement is not None and planned.software is not None:
+        expected = _hash(planned)
+        if expected != planned.template_id:
+            yield Violation("template_id", where, f"{expected} (hash of its content)", planned.template_id)
+    if case.claims is None:
+        return
+    claim = case.claims.get(planned.template_id)
+    if claim is None:
+        yield Violation("template", where, "a template of the library", "none of that id")
+        return
+    if claim.nodes != planned.nodes:
+        yield Violation("template", f"{where}.nodes", f"{claim.nodes}", f"{planned.nodes}")
+    if not claim.allows(planned.units_per_s):
+        expected = f"a mixture of {' or '.join(map(str, claim.points))}"
+        yield Violation("template", f"{where}.units_per_s", expected, f"{planned.units_per_s}")
+
+
+def _hash(planned: PlannedInstance) -> str:
+    """128 bits of BLAKE2b over the sorted JSON of software, nodes and placement (docs of `ServingTemplate`)."""
+    software = planned.software
+    if software is None:
+        raise ValueError("a template's hash needs its software")
+    names = (software.model, software.model_revision, software.dtype, software.engine, software.dispatch)
+    content = msgspec.json.encode((*names, planned.nodes, planned.placement), order="sorted")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
