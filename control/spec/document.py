@@ -59,13 +59,12 @@ class _Reader:
             return None
 
     def _mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Any]:
-        own = [k.value for k, _ in node.value if isinstance(k, yaml.ScalarNode)]
+        own: set[str] = set()
         for k, _ in node.value:
-            if isinstance(k, yaml.ScalarNode) and own.count(k.value) > 1:
-                own.remove(k.value)
-                self.problems.append(
-                    Problem(self.file, k.start_mark.line + 1, f"key {k.value!r} occurs twice; keep one")
-                )
+            if isinstance(k, yaml.ScalarNode) and k.value in own:
+                message = f"key {k.value!r} occurs twice; keep one"
+                self.problems.append(Problem(self.file, k.start_mark.line + 1, message))
+            own.add(str(k.value))
         self.loader.flatten_mapping(node)
         result: dict[str, Any] = {}
         for k, child in node.value:

@@ -8,5 +8,8 @@ class Names:
     models: frozenset[str]
     gpus: frozenset[str]
     shapes: frozenset[str]
+    """Shipped workload shapes."""
+    rates: frozenset[str]
+    """Shipped rate series."""
     regions: dict[str, frozenset[str]]
     """Cloud → its regions, over every offer source that the file asks for."""

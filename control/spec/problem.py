@@ -31,6 +31,9 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint that ends an "unknown name" message: the nearest valid name, else all of them (at most 12)."""
     names = sorted(set(valid))
     folded = {n.casefold(): n for n in names}
+    longer = [folded[f] for f in sorted(folded) if name and f.startswith(name.casefold())]
+    if longer and name.casefold() not in folded:  # "A100" means A100-40 or A100-80, although V100 is nearer in letters
+        return f"did you mean {' or '.join(repr(n) for n in longer[:4])}?"
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
     if close:
         return f"did you mean {folded[close[0]]!r}?"

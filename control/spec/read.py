@@ -20,9 +20,22 @@ def read(document: Document, names: Names) -> FleetFile:
         fleet = FleetFile.model_validate(document.value, context=names)
     except ValidationError as error:
         problems += [_problem(document, e) for e in error.errors(include_url=False)]
+        raise SpecError(problems) from None
+    problems += _unknown_classes(document, fleet)
     if problems:
         raise SpecError(problems)
     return fleet
+
+
+def _unknown_classes(document: Document, fleet: FleetFile) -> list[Problem]:
+    valid = [f"{m.served_name}/{p}" for m in fleet.models for p in m.phases]
+    return [
+        document.problem(
+            ("policy", "replicas", key), f"policy.replicas: unknown work class {key!r}; {nearest(key, valid)}"
+        )
+        for key in fleet.policy.replicas
+        if key not in valid
+    ]
 
 
 def _unknown_regions(document: Document, names: Names) -> list[Problem]:

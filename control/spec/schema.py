@@ -58,11 +58,13 @@ class SloSection(Section):
 
 
 class DemandSection(Section):
-    """A fixed rate, or the mean rate of a trace times `scale`."""
+    """A fixed rate, or the rate of a trace times `scale`."""
 
     requests_per_s: Annotated[float, Field(allow_inf_nan=False)] | None = None
     trace: str | None = None
-    """A shape that ships with a rate series, or a trace file with arrival times."""
+    """A shipped rate series, or path of a trace file with arrival times."""
+    at: Literal["mean", "peak"] = "mean"
+    """Which rate of a series: the mean, or its busiest window (a trace file has windows of a minute)."""
     scale: Positive = 1.0
     priority: int = 0
 
@@ -78,14 +80,14 @@ class DemandSection(Section):
     @field_validator("trace")
     @classmethod
     def _trace(cls, name: str | None, info: ValidationInfo) -> str | None:
-        return name if name is None or is_path(name) else _known("trace", name, _names(info).shapes)
+        return name if name is None or is_path(name) else _known("rate series", name, _names(info).rates)
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.requests_per_s is None) == (self.trace is None):
             raise ValueError("give either requests_per_s or trace")
-        if self.trace is None and self.scale != 1.0:
-            raise ValueError("scale belongs to trace; put the product into requests_per_s")
+        if self.trace is None and {"scale", "at"} & self.model_fields_set:
+            raise ValueError("scale and at belong to trace; put the product into requests_per_s")
         return self
 
 
@@ -122,6 +124,11 @@ class ModelSection(Section):
     @property
     def served_name(self) -> str:
         return self.name or self.model
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        split = (Phase.PREFILL, Phase.DECODE) if self.disaggregated else ()
+        return (*split, Phase.AGGREGATED) if self.aggregated else split
 
 
 class CloudSection(Section):
@@ -226,8 +233,4 @@ class FleetFile(Section):
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
-        valid = {f"{n}/{p.value}" for n in names for p in Phase}
-        for key in self.policy.replicas:
-            if key not in valid:
-                raise ValueError(f"policy.replicas: unknown work class {key!r}; {nearest(key, valid)}")
         return self

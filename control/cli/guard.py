@@ -1,0 +1,63 @@
+"""What a user sees when a command fails: one line that says what, where and what next."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import typer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+INTERRUPTED = 130
+_state = {"reached": False}
+
+
+def reached_a_command() -> bool:
+    """Whether the arguments were good enough for a command to start (else its exit code is the parser's)."""
+    return _state["reached"]
+
+
+def guarded(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn every exception of a command into its message and exit code 1, with a traceback under MEDLEY_DEBUG=1."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        _state["reached"] = True
+        try:
+            return command(*args, **kwargs)
+        except (typer.Exit, SystemExit):
+            raise
+        except BrokenPipeError:
+            # The reader of our output (such as `head`) has seen enough; keep Python from failing at its last flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt as interrupt:
+            typer.echo(f"medley: interrupted{f': {interrupt}' if str(interrupt) else ''}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if os.environ.get("MEDLEY_DEBUG") == "1":
+                raise
+            typer.echo(f"medley: error: {describe(error)}", err=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def describe(error: Exception) -> str:
+    """Errors that our own code raises on purpose speak for themselves; anything else is a bug and says so."""
+    from control.db.errors import DatabaseError
+
+    if isinstance(error, ValueError | DatabaseError | LookupError) and error.args and not _is_foreign(error):
+        text = str(error.args[0])
+        return f"{text.count(chr(10)) + 1} problems\n{text}" if "\n" in text else text
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"
+
+
+def _is_foreign(error: Exception) -> bool:
+    """Whether a bare KeyError, IndexError or the like came from indexing, not from a message of ours."""
+    return type(error) in (KeyError, IndexError, UnicodeDecodeError)

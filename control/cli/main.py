@@ -1,0 +1,42 @@
+"""The `medley` command. Nothing heavy is imported before a command runs: `--help` must answer at once."""
+
+import sys
+
+import typer
+
+from control.cli import check, database, explain, offers, plan, profile, templates
+from control.cli.guard import guarded, reached_a_command
+
+app = typer.Typer(
+    name="medley",
+    help="Plan the cheapest fleet of mixed GPUs that serves your models within their latency objectives.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan")(guarded(plan.plan))
+app.command("explain")(guarded(explain.explain))
+app.command("check")(guarded(check.check))
+app.add_typer(templates.app, name="templates")
+app.add_typer(offers.app, name="offers")
+app.add_typer(profile.app, name="profile")
+app.add_typer(database.app, name="db")
+
+
+@app.command("version")
+@guarded
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    typer.echo(installed("medley-serving"))
+
+
+def run() -> None:
+    try:
+        app()
+    except SystemExit as end:
+        # Bad arguments are an error like any other: exit code 2 means "would change the fleet" and nothing else.
+        if end.code == 2 and not reached_a_command():
+            sys.exit(1)
+        raise

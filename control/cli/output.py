@@ -1,0 +1,46 @@
+"""How a command hands over its result: a table for people, JSON or YAML for programs."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output-format", "-o", help="How to print the result.")]
+
+
+def render(document: Any, output: Output) -> str:
+    """JSON or YAML text of a document of plain values (dataclasses and enums included)."""
+    import msgspec
+
+    encoded = msgspec.json.encode(document)
+    if output is Output.JSON:
+        return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    import yaml
+
+    text: str = yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def emit(document: Any, output: Output) -> None:
+    sys.stdout.write(render(document, output))
+
+
+def say(text: str) -> None:
+    """A line for people, apart from the result: on stderr."""
+    typer.echo(text, err=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, so that an interrupted run leaves no half of it."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,61 @@
+"""A plan as a document for programs: every field of the plan, and what can be read off it."""
+
+from typing import Any
+
+import msgspec
+
+from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
+from templates_lib.placement import PipelinePlacement, Placement
+from templates_lib.plan import Plan
+
+
+def plan_document(report: PlanReport) -> dict[str, Any]:
+    """All of `Plan`, so that `medley check` reads it back, with `tokens_per_s` and `stages` for each instance, the
+    baselines, the demand and what the figures rest on. Rates and prices of an instance are of all its `count` copies.
+    """
+    plan, snapshot = report.plan, report.snapshot
+    document: dict[str, Any] = {"kind": "medley/plan", "name": report.name, "mode": snapshot.settings.mode.value}
+    document |= msgspec.to_builtins(plan)
+    for entry, instance in zip(document["instances"], plan.instances, strict=True):
+        entry["tokens_per_s"] = report.tokens_per_s(instance)
+        entry["stages"] = stages(instance.placement)
+    document["demand"] = [
+        {"demand": d.key, "requests_per_s": d.requests_per_s, "unmet": plan.unmet.get(d.key, 0.0)}
+        for d in snapshot.demand
+    ]
+    document["usd_per_hour_by_model"] = usd_per_hour_by_model(plan, snapshot)
+    document["baselines"] = {name: _baseline(baseline, report) for name, baseline in report.baselines.items()}
+    document["cheapest_complete_baseline"] = report.cheapest_complete_baseline
+    document["changes_fleet"] = report.changes_fleet
+    document["basis"] = msgspec.to_builtins(report.basis)
+    return document
+
+
+def _baseline(baseline: Plan, report: PlanReport) -> dict[str, Any]:
+    cost = report.plan.usd_per_hour
+    return {
+        "usd_per_hour": baseline.usd_per_hour,
+        "init_usd": baseline.init_usd,
+        "traffic_usd_per_hour": baseline.traffic_usd_per_hour,
+        "unmet": baseline.unmet,
+        "unmet_share": unmet_share(baseline, report.snapshot),
+        "cost_ratio": baseline.usd_per_hour / cost if cost else None,
+        "usd_per_hour_by_model": usd_per_hour_by_model(baseline, report.snapshot),
+    }
+
+
+def stages(placement: Placement | None) -> list[dict[str, Any]]:
+    """Layer ranges (both ends included) and nodes of each stage; empty for a placement that is not a pipeline."""
+    if placement is None or placement.kind != "pipeline":
+        return []
+    pipeline = msgspec.convert(placement.payload, PipelinePlacement)
+    return [
+        {
+            "first_layer": s.first_layer,
+            "last_layer": s.first_layer + s.layers - 1,
+            "nodes": [
+                {"config": n.config, "count": n.count, "tp": n.tp, "dp": n.dp, "pp": n.pp, "ep": n.ep} for n in s.nodes
+            ],
+        }
+        for s in pipeline.stages
+    ]

@@ -1,0 +1,135 @@
+"""A plan as tables for people."""
+
+from collections.abc import Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from control.cli.cost_chart import terminal_chart
+from control.cli.plan_document import stages
+from control.planning.report import SERVED, PlanReport, unmet_share
+from templates_lib.plan import PlannedInstance, Reason
+
+TOP_REASONS = 6
+
+
+def print_plan(report: PlanReport, console: Console) -> None:
+    plan = report.plan
+    console.print(
+        Text.assemble(
+            ("Plan ", "bold"), (plan.id[:12], "bold cyan"), f" for {report.name}, mode {report.snapshot.settings.mode}"
+        )
+    )
+    console.print(_instances(report))
+    console.print(_totals(report))
+    console.print(_demand(report))
+    if report.baselines:
+        console.print(_baselines(report))
+        console.print(terminal_chart(report, console.width))
+    if plan.reasons:
+        console.print(Text("Why", style="bold"))
+        console.print(reason_lines(plan.reasons[:TOP_REASONS]))
+    console.print(_basis(report))
+
+
+def _table(title: str, columns: Iterable[tuple[str, bool]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1))
+    for name, number in columns:
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    return table
+
+
+def _instances(report: PlanReport) -> Table:
+    columns = ("model", False), ("phase", False), ("zone", False), ("market", False), ("count", True)
+    more = ("nodes of one", False), ("stages: layers on nodes", False), ("tokens/s", True), ("$/h", True)
+    table = _table("Instances", (*columns, *more))
+    for i in report.plan.instances:
+        count = f"{i.count}" + (f" ({i.running} run)" if i.running else "")
+        nodes = "\n".join(f"{n} x {config}" for config, n in i.nodes.items())
+        rate, price = f"{report.tokens_per_s(i):,.0f}", f"{i.usd_per_hour:,.2f}"
+        table.add_row(i.model, i.phase, i.zone or "any", i.market.value, count, nodes, _stages(i), rate, price)
+    return table
+
+
+def _stages(instance: PlannedInstance) -> str:
+    lines = []
+    for stage in stages(instance.placement):
+        nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])
+        lines.append(f"{stage['first_layer']}-{stage['last_layer']}: {nodes}")
+    return "\n".join(lines)
+
+
+def _parallel(nodes: dict[str, int]) -> str:
+    parts = [f"{kind}{nodes[kind]}" for kind in ("tp", "dp", "pp", "ep") if nodes[kind] > 1]
+    return f" ({' '.join(parts)})" if parts else ""
+
+
+def _totals(report: PlanReport) -> RenderableType:
+    plan = report.plan
+    parts = [
+        f"Cost {plan.usd_per_hour:,.2f} $/h = rent {plan.rent_usd_per_hour:,.2f} + traffic "
+        f"{plan.traffic_usd_per_hour:,.2f}; beside it: initialisation {plan.init_usd:,.2f} $, spot risk "
+        f"{plan.spot_risk_usd_per_hour:,.2f} $/h"
+    ]
+    parts.append(
+        f"{plan.status}: objective {plan.objective:,.2f}, bound {plan.bound:,.2f}, gap {plan.gap:.2%}, "
+        f"solved in {plan.solve_s:.2f} s"
+    )
+    nodes = sum(o.nodes for o in plan.offers)
+    parts.append(f"{nodes} nodes in {sum(i.count for i in plan.instances)} instances")
+    return Padding("\n".join(parts), (1, 0))
+
+
+def _demand(report: PlanReport) -> RenderableType:
+    lines = Text()
+    unmet = {k: u for k, u in report.plan.unmet.items() if u > SERVED}
+    if not unmet:
+        lines.append("All demand is met: ", style="bold green")
+    else:
+        lines.append("DEMAND IS NOT MET: ", style="bold red")
+        short = (f"{key} misses {rate:.3g} requests/s" for key, rate in unmet.items())
+        lines.append("; ".join(short) + "\n", style="red")
+    lines.append(", ".join(f"{d.key} {d.requests_per_s:.4g} requests/s" for d in report.snapshot.demand))
+    return Padding(lines, (0, 0, 1, 0))
+
+
+def _baselines(report: PlanReport) -> RenderableType:
+    plan = report.plan
+    columns = ("fleet", False), ("$/h", True), ("times the plan", True), ("saved", True), ("unmet demand", True)
+    table = _table("Against other fleets", columns)
+    table.add_row("medley", f"{plan.usd_per_hour:,.2f}", "1.00", "", f"{unmet_share(plan, report.snapshot):.1%}")
+    for name, baseline in report.baselines.items():
+        ratio = f"{baseline.usd_per_hour / plan.usd_per_hour:.2f}" if plan.usd_per_hour else "-"
+        saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if baseline.usd_per_hour else "-"
+        short = unmet_share(baseline, report.snapshot)
+        style = "red" if short > unmet_share(plan, report.snapshot) + 1e-6 else ""
+        table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, Text(f"{short:.1%}", style=style))
+    best = report.cheapest_complete_baseline
+    if best is None:
+        verdict = "No baseline serves as much of the demand, so no saving can be stated."
+    else:
+        other = report.baselines[best].usd_per_hour
+        share = 1 - plan.usd_per_hour / other if other else 0.0
+        verdict = f"The plan saves {share:.1%} against {best}, the cheapest baseline that serves as much of the demand."
+    return Padding(Group(table, Text(verdict)), (0, 0, 1, 0))
+
+
+def reason_lines(reasons: Iterable[Reason]) -> Text:
+    text = Text()
+    for reason in reasons:
+        about = "" if reason.verified or reason.usd_per_hour is None else " (about: from a dual, not from a re-solve)"
+        text.append(f"  - {reason.text}{about}\n")
+    return text
+
+
+def _basis(report: PlanReport) -> Text:
+    basis = report.basis
+    dates = " to ".join(dict.fromkeys(d for d in basis.prices_observed if d))
+    lines = [
+        f"Rests on {basis.cost_model} step times; prices of {dates or 'no date'} ({'; '.join(basis.price_sources)})"
+    ]
+    if basis.derived_offers:
+        lines.append(f"Derived prices (sizes nobody sells): {', '.join(basis.derived_offers)}")
+    return Text("\n".join(lines), style="dim")

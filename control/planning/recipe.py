@@ -1,0 +1,58 @@
+"""What a library is built from: enough to build the same one again."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from templates_lib.listed_source import ListedTemplate
+from templates_lib.node_config import NodeConfig
+from templates_lib.served_model import ServedModel
+from templates_lib.work import WorkClass
+
+
+class SloSplit(StrEnum):
+    EVEN = "even"
+    UNEVEN = "uneven"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelineRecipe:
+    """Pipeline templates of some models over some node configurations."""
+
+    served: tuple[ServedModel, ...]
+    nodes: tuple[NodeConfig, ...]
+    zone_bags: tuple[tuple[str, ...], ...]
+    """Sets of configurations that one zone offers together."""
+    n_max: int
+    rho: float
+    slo_split: SloSplit
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRecipe:
+    """Templates that are given, not enumerated."""
+
+    classes: tuple[WorkClass, ...]
+    templates: tuple[ListedTemplate, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """Exactly one of the two."""
+
+    pipeline: PipelineRecipe | None = None
+    listed: ListedRecipe | None = None
+
+    def __post_init__(self) -> None:
+        if (self.pipeline is None) == (self.listed is None):
+            raise ValueError("a recipe is either `pipeline` or `listed`")
+
+    @property
+    def tokens_per_unit(self) -> dict[str, float]:
+        """Work class id → tokens of one unit, where the unit is an invocation of known mean length."""
+        served = self.pipeline.served if self.pipeline else ()
+        return {
+            w.id: s.shape.mean_prompt_tokens + s.shape.mean_output_tokens
+            for s in served
+            for w in s.work_classes()
+            if w.unit == "invocation"
+        }

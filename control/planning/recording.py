@@ -1,0 +1,75 @@
+"""A snapshot in a file, with the recipe of its library, so that its plan can be made again exactly."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+
+from control.planning.recipe import Recipe
+from templates_lib.snapshot import Snapshot
+
+FORMAT = "medley/snapshot/v1"
+
+
+class RecordingError(ValueError):
+    """A recorded snapshot that cannot be replayed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """In a file made by hand, `version`, `library_version` and `cost_model_fingerprint` of the snapshot may be empty:
+    they are then filled in. Where they are set, they must be true."""
+
+    format: str
+    name: str
+    snapshot: Snapshot
+    recipe: Recipe
+
+
+def content_version(snapshot: Snapshot) -> str:
+    """Hash of everything in a snapshot but its version (128 bits of BLAKE2b, hex)."""
+    content = msgspec.json.encode(replace(snapshot, version=""), order="sorted")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def versioned(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, version=content_version(snapshot))
+
+
+def encode(recording: Recording) -> bytes:
+    return msgspec.json.encode(recording, enc_hook=_plain)
+
+
+def decode(data: bytes, file: str) -> Recording:
+    """Raises RecordingError, with the place in the file, for one that is truncated, edited or of another kind."""
+    try:
+        recording = msgspec.json.decode(data, type=Recording, dec_hook=_array)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"{file}: is not a recorded snapshot: {error}; make one with --save-snapshot") from None
+    except msgspec.DecodeError as error:
+        message = f"{file}: is truncated or damaged ({error}); record it again with --save-snapshot"
+        raise RecordingError(message) from None
+    except ValueError as error:
+        raise RecordingError(f"{file}: {error}") from None
+    if recording.format != FORMAT:
+        raise RecordingError(f"{file}: has format {recording.format!r}; this release reads {FORMAT!r}")
+    expected = content_version(recording.snapshot)
+    if recording.snapshot.version and recording.snapshot.version != expected:
+        raise RecordingError(
+            f"{file}: was edited: its content hashes to {expected}, but it says it is {recording.snapshot.version}. "
+            "Record it again with --save-snapshot, or remove `version` to plan what it says now"
+        )
+    return recording
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+
+
+def _array(kind: Any, value: Any) -> Any:
+    dtype = get_args(get_args(kind)[1])[0]
+    return np.array(value, dtype=dtype)

@@ -1,0 +1,74 @@
+"""A plan with what it is compared with and what it rests on."""
+
+from dataclasses import dataclass
+
+from templates_lib.plan import Plan, PlannedInstance
+from templates_lib.snapshot import Snapshot
+
+SERVED = 1e-6
+"""Requests per second below which demand counts as met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Where the figures of a plan come from."""
+
+    cost_model: str
+    """`measured` or `estimated`."""
+    price_sources: tuple[str, ...]
+    prices_observed: tuple[str, str]
+    """Oldest and newest day of the prices that the plan uses; empty when it uses none."""
+    derived_offers: tuple[str, ...]
+    """Offers used whose size nobody sells."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    name: str
+    snapshot: Snapshot
+    plan: Plan
+    baselines: dict[str, Plan]
+    basis: Basis
+    tokens_per_unit: dict[str, float]
+    """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation."""
+
+    def tokens_per_s(self, instance: PlannedInstance) -> float:
+        """Of all `count` instances."""
+        per_instance = sum(units * self.tokens_per_unit.get(k, 1.0) for k, units in instance.units_per_s.items())
+        return instance.count * per_instance
+
+    @property
+    def changes_fleet(self) -> bool:
+        """Whether the fleet that runs now is another one than the plan's."""
+        kept = sum(min(i.count, i.running) for i in self.plan.instances)
+        planned = sum(i.count for i in self.plan.instances)
+        return planned != kept or kept != len(self.snapshot.instances)
+
+    @property
+    def cheapest_complete_baseline(self) -> str | None:
+        """The cheapest baseline that leaves no more demand unmet than the plan."""
+        complete = [n for n, b in self.baselines.items() if unmet_share(b, self.snapshot) <= self._unmet + 1e-6]
+        return min(complete, key=lambda n: self.baselines[n].usd_per_hour) if complete else None
+
+    @property
+    def _unmet(self) -> float:
+        return unmet_share(self.plan, self.snapshot)
+
+
+def unmet_share(plan: Plan, snapshot: Snapshot) -> float:
+    """Share of all requests that a plan leaves unserved, 0 to 1."""
+    total = sum(d.requests_per_s for d in snapshot.demand)
+    return sum(u for u in plan.unmet.values() if u > SERVED) / total if total else 0.0
+
+
+def usd_per_hour_by_model(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """Rent of each model's instances plus the traffic of its routes, largest first."""
+    app_of = {r.id: r.app for r in snapshot.routes}
+    cost: dict[str, float] = {}
+    for instance in plan.instances:
+        cost[instance.model] = cost.get(instance.model, 0.0) + instance.usd_per_hour
+    for flow in plan.flows:
+        if flow.traffic_usd_per_hour:
+            app = app_of[flow.route]
+            cost[app] = cost.get(app, 0.0) + flow.traffic_usd_per_hour
+    return dict(sorted(cost.items(), key=lambda item: -item[1]))
