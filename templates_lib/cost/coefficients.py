@@ -13,17 +13,19 @@ FILE = "perf/estimated_coefficients.json"
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Time of one kind of kernel: launch_s + max-like(flops / (peak · compute), bytes / (bandwidth · memory)).
-
-    `pad_rows` and `pad_columns` are added to a product's sides: tiles are computed whole, so that a thin product costs
-    as much as a thicker one, and a small one does not fill the card.
-    """
+    """Time of one kind of kernel: launch_s + row_s · rows + a smooth maximum of flops / (peak · compute) and
+    bytes / (bandwidth · memory)."""
 
     compute: float
     memory: float
     launch_s: float
     pad_rows: float = 0.0
+    """Rows added to a product (experts: to each expert's; prefill attention: keys added to the context): tiles are
+    computed whole, so that a thin product costs as much as a thicker one."""
     pad_columns: float = 0.0
+    """Columns added to a product: a small one does not fill the card."""
+    row_s: float = 0.0
+    """Seconds a row: tokens sorted by expert; (request, head) pairs of decode attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,21 @@ class GpuCoefficients:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Collectives over one kind of link: latency_s + latency_per_peer_s · (n - 1) + traffic / (link · efficiency)."""
+    """Transfers over one kind of link among `peers` GPUs: latency_s + traffic / (link bandwidth · efficiency)."""
 
+    peers: int
     latency_s: float
-    latency_per_peer_s: float
     efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """A kind of link for groups of rising size; groups larger than any measured one take its numbers."""
+
+    groups: tuple[Link, ...]
+
+    def among(self, peers: int) -> Link:
+        return next((link for link in self.groups if link.peers >= peers), self.groups[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +89,8 @@ class Coefficients:
     gpus: dict[str, GpuCoefficients]
     fallback: GpuCoefficients
     """For GPUs that nobody measured: the median card on its data-sheet peaks."""
-    nvlink: Link
-    pcie: Link
+    nvlink: Links
+    pcie: Links
     network: Link
     engines: dict[str, Engine]
 

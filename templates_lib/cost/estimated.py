@@ -10,13 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Coefficients, Engine, GpuCoefficients, Kernel, Link, load_coefficients
+from templates_lib.cost.coefficients import Coefficients, Engine, GpuCoefficients, Kernel, Links, load_coefficients
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import (
     all_reduce_seconds,
-    attention_seconds,
+    decode_attention_seconds,
     experts_seconds,
     gemm_seconds,
+    prefill_attention_seconds,
     send_seconds,
 )
 from templates_lib.cost.layer_mix import wider_counts, worst_mix
@@ -92,13 +93,13 @@ class _Device:
     gpu: Gpu
     own: GpuCoefficients
     engine: Engine
-    link: Link
+    links: Links
     link_bytes_per_s: float
 
     @classmethod
     def of(cls, gpu: Gpu, coefficients: Coefficients, engine: Engine, node: NodeConfig) -> "_Device":
-        link = coefficients.nvlink if node.intra_node_gbps > PCIE_CEILING_GBPS else coefficients.pcie
-        return cls(gpu, coefficients.gpu(gpu.name), engine, link, node.intra_node_gbps * 1e9 / 8)
+        links = coefficients.nvlink if node.intra_node_gbps > PCIE_CEILING_GBPS else coefficients.pcie
+        return cls(gpu, coefficients.gpu(gpu.name), engine, links, node.intra_node_gbps * 1e9 / 8)
 
     def step_seconds(self, model: ModelSpec, parallel: Parallel, step: Step, head: bool) -> Floats:
         shard = shard_of(model, self.gpu, parallel)
@@ -144,12 +145,13 @@ class _Device:
         reach = min(window or np.inf, model.attended_tokens or np.inf)
         peak, bandwidth = peak_flops(self.gpu, "bf16"), self.gpu.hbm_bytes_per_s
         before, cached = np.minimum(step.prompt_context + 1.0, reach), np.minimum(step.decode_context + 1.0, reach)
-        prefill_flops = 2.0 * prompts * before * shard.heads * shard.score_width
-        written = prompts * shard.kv_bytes_per_token
-        prefill = attention_seconds(self.own.prefill_attention, peak, bandwidth, prefill_flops, written)
-        decode_flops = 2.0 * requests * cached * shard.heads * shard.decode_score_width
-        read = requests * cached * shard.kv_bytes_per_token
-        decode = attention_seconds(self.own.decode_attention, peak, bandwidth, decode_flops, read)
+        kv = shard.kv_bytes_per_token
+        prefill = prefill_attention_seconds(
+            self.own.prefill_attention, peak, bandwidth, prompts, before, shard.heads, shard.score_width, kv
+        )
+        decode = decode_attention_seconds(
+            self.own.decode_attention, peak, bandwidth, requests, cached, shard.heads, shard.decode_score_width, kv
+        )
         return np.asarray(np.where(prompts > 0, prefill, 0.0) + np.where(requests > 0, decode, 0.0))
 
     def _ffn_of_worst_layers(self, model: ModelSpec, shard: Shard, layers: Floats, rows: Floats) -> Floats:
@@ -165,12 +167,21 @@ class _Device:
         kernel = _kernel(self.own.experts, shard.ffn_format)
         peak, bandwidth = peak_flops(self.gpu, shard.ffn_format), self.gpu.hbm_bytes_per_s
         seconds = experts_seconds(
-            kernel, peak, bandwidth, pairs, experts.local, experts.weights_per_expert, shard.ffn_bytes
+            kernel,
+            peak,
+            bandwidth,
+            rows * experts.replicas,
+            pairs,
+            experts.local,
+            model.hidden_size,
+            experts.width,
+            experts.matrices,
+            shard.ffn_bytes,
         )
         if experts.replicas > 1:  # dispatch to the experts' GPUs and back
             copies = min(experts.active, experts.ranks) * (experts.ranks - 1) / experts.ranks
             message = rows * copies * model.hidden_size * ACTIVATION_BYTES
-            seconds = seconds + 2.0 * send_seconds(self.link, self.link_bytes_per_s, message)
+            seconds = seconds + 2.0 * send_seconds(self.links.among(experts.ranks), self.link_bytes_per_s, message)
         return seconds
 
     def _matrices(self, matrices: tuple[Matrix, ...], compute: str, weight_bytes: float, rows: Floats) -> Floats:
@@ -184,21 +195,21 @@ class _Device:
     def _reductions(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         """Tensor parallelism adds up the outputs of attention and of the feed-forward block."""
         message = rows * model.hidden_size * ACTIVATION_BYTES
-        return 2.0 * all_reduce_seconds(self.link, self.link_bytes_per_s, parallel.tp, message)
+        return 2.0 * all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, message)
 
     def _head(self, model: ModelSpec, parallel: Parallel, prompts: Floats, requests: Floats) -> Floats:
         """LM head over the decoding rows and at least one finished prompt, logits gathered."""
         rows = requests + np.minimum(prompts, 1.0)
         matrix = Matrix(model.vocab_size / parallel.tp, model.hidden_size)
         logits = rows * model.vocab_size * ACTIVATION_BYTES / 2
-        gather = all_reduce_seconds(self.link, self.link_bytes_per_s, parallel.tp, logits)
+        gather = all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits)
         return self._matrices((matrix,), "bf16", ACTIVATION_BYTES, rows) + gather
 
     def _between_parts(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         if parallel.pp == 1:
             return np.zeros_like(rows)
         message = rows * model.hidden_size * ACTIVATION_BYTES
-        return (parallel.pp - 1) * send_seconds(self.link, self.link_bytes_per_s, message)
+        return (parallel.pp - 1) * send_seconds(self.links.among(2), self.link_bytes_per_s, message)
 
 
 def _per_replica(total: Floats, replicas: int) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Kernel, Link
+from templates_lib.cost.coefficients import Kernel, Link, Links
 
 Floats = NDArray[np.float64]
 SMOOTHNESS = 4.0
@@ -35,19 +35,24 @@ def experts_seconds(
     kernel: Kernel,
     peak_flops: float,
     bytes_per_s: float,
+    tokens: Floats,
     pairs: Floats,
     experts: float,
-    weights_per_expert: float,
+    hidden: float,
+    width: float,
+    matrices: int,
     weight_bytes: float,
 ) -> Floats:
-    """`pairs` (token, expert) pairs over `experts` local experts of which only the visited ones are read.
+    """A fused mixture-of-experts block: `pairs` (token, expert) pairs over `experts` local experts of `width` each.
 
-    Expected distinct experts: E · (1 - (1 - 1/E)^pairs), for routing without preference.
+    Only visited experts are read: E · (1 - (1 - 1/E)^pairs) are expected when routing has no preference.
     """
+    weights = float(matrices * hidden * width)
     distinct = distinct_experts(pairs, experts)
-    flops = 2.0 * (pairs + kernel.pad_rows * distinct) * weights_per_expert
-    traffic = distinct * weights_per_expert * weight_bytes
-    return kernel.launch_s + roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
+    flops = 2.0 * (pairs + kernel.pad_rows * distinct) * weights
+    traffic = distinct * weights * weight_bytes + pairs * (2.0 * hidden + matrices * width) * ACTIVATION_BYTES
+    bound = roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
+    return kernel.launch_s + kernel.row_s * tokens + bound
 
 
 def distinct_experts(pairs: Floats, experts: float) -> Floats:
@@ -57,18 +62,48 @@ def distinct_experts(pairs: Floats, experts: float) -> Floats:
     return np.asarray(-experts * np.expm1(pairs * np.log1p(-1.0 / experts)))
 
 
-def attention_seconds(kernel: Kernel, peak_flops: float, bytes_per_s: float, flops: Floats, traffic: Floats) -> Floats:
-    """Products with keys and values (`flops`) while the KV cache streams by (`traffic` bytes)."""
+def prefill_attention_seconds(
+    kernel: Kernel,
+    peak_flops: float,
+    bytes_per_s: float,
+    tokens: Floats,
+    keys: Floats,
+    heads: float,
+    width: float,
+    kv: float,
+) -> Floats:
+    """`tokens` queries over `keys` keys each in the mean; `width` sums query-key and score-value sizes of a head.
+
+    `kv` bytes of cache are written a token.
+    """
+    flops = 2.0 * tokens * (keys + kernel.pad_rows) * heads * width
+    traffic = tokens * (heads * width * ACTIVATION_BYTES + kv)
     return kernel.launch_s + roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
 
 
-def all_reduce_seconds(link: Link, bytes_per_s: float, peers: int, message_bytes: Floats) -> Floats:
-    """Ring or one-shot all-reduce: each GPU sends and receives 2 (n - 1) / n of the message."""
+def decode_attention_seconds(
+    kernel: Kernel,
+    peak_flops: float,
+    bytes_per_s: float,
+    requests: Floats,
+    keys: Floats,
+    heads: float,
+    width: float,
+    kv: float,
+) -> Floats:
+    """One query a request over `keys` cached tokens of `kv` bytes; the cache streams by once."""
+    flops = 2.0 * requests * keys * heads * width
+    bound = roofline(flops / (peak_flops * kernel.compute), requests * keys * kv / (bytes_per_s * kernel.memory))
+    return kernel.launch_s + kernel.row_s * requests * heads + bound
+
+
+def all_reduce_seconds(links: Links, bytes_per_s: float, peers: int, message_bytes: Floats) -> Floats:
+    """Each GPU sends and receives 2 (n - 1) / n of the message (ring; NCCL's bus bandwidth)."""
     if peers <= 1:
         return np.zeros_like(message_bytes)
-    traffic = 2.0 * (peers - 1) / peers * message_bytes
-    return link.latency_s + link.latency_per_peer_s * (peers - 1) + traffic / (bytes_per_s * link.efficiency)
+    link = links.among(peers)
+    return send_seconds(link, bytes_per_s, 2.0 * (peers - 1) / peers * message_bytes)
 
 
 def send_seconds(link: Link, bytes_per_s: float, message_bytes: Floats) -> Floats:
-    return link.latency_s + message_bytes / (bytes_per_s * link.efficiency)
+    return np.asarray(link.latency_s + message_bytes / (bytes_per_s * link.efficiency))

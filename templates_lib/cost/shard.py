@@ -25,7 +25,9 @@ class ExpertShard:
     """Groups that the experts are spread over (ep)."""
     replicas: int
     """Data-parallel replicas whose tokens meet in this expert group."""
-    weights_per_expert: float
+    width: float
+    """Of one expert as far as it is on this GPU."""
+    matrices: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Shard:
 
 
 def shard_of(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> Shard:
-    """`model`'s layer on one of `parallel`'s GPUs: KV heads are replicated where tp exceeds them, MLA latents always."""
+    """`model`'s layer on one of `parallel`'s GPUs: KV heads are copied where tp exceeds them, MLA latents always."""
     tp, hidden = parallel.tp, model.hidden_size
     latent = model.latent_attention
     attention_dtype = model.attention_dtype or model.dtype
@@ -97,11 +99,11 @@ def _experts(model: ModelSpec, parallel: Parallel) -> ExpertShard | None:
         return None
     replicas = parallel.dp if parallel.ep > 1 else 1
     split = parallel.tp * replicas / parallel.ep
-    matrices = 3 if model.gated_ffn else 2
     return ExpertShard(
         local=model.experts.count / parallel.ep,
         active=model.experts.active,
         ranks=parallel.ep,
         replicas=replicas,
-        weights_per_expert=matrices * model.hidden_size * model.experts.intermediate_size / split,
+        width=model.experts.intermediate_size / split,
+        matrices=3 if model.gated_ffn else 2,
     )
