@@ -1,0 +1,62 @@
+"""Decode alone: KV caches in from prefill nodes, output tokens out. Unit: output tokens per second."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates_lib.cost_model import Floats, Step
+from templates_lib.throughput.node_split import NodeSplit
+from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.work import Phase
+
+MAX_REPLICA_REQUESTS = 1024
+"""Requests that one replica decodes in a step at most, as vLLM's largest default `max_num_seqs`."""
+LEVELS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodeWork:
+    """Steps of one token for each request of a batch.
+
+    The hand-off is charged to the first decode gap. Of the percentile prompt it may take no longer than the time to
+    first token was allowed to (else nothing is certified); of the mean prompt it is spread over the gaps of the mean
+    output, and each stage saves its share out of its own budget, so that the mean time per token, first gap
+    included, meets the objective whichever stage's hand-off is the slowest.
+    """
+
+    split: NodeSplit
+
+    def levels(self) -> Work:
+        return Work(self.split.parallel.dp * batches()[None, None, None, :], np.zeros((1, 1, 1, 1)))
+
+    def operate(self, work: Work) -> Operation:
+        split, served, cache = self.split, self.split.served, self.split.cache
+        requests, dp, output = work.requests, self.split.parallel.dp, served.shape.mean_output_tokens
+        none = np.zeros((1, 1, 1, 1))
+        context = np.full_like(none, served.shape.decode_context)
+        time = split.time(Step(split.layers, none, none, requests, context), requests)
+        handed = cache.handed[None, None, :, None]
+        handing_s = handed / split.network_bytes_per_s
+        latency = time.latency_s + handing_s / max(output - 1, 1.0)
+        first_gap_s = cache.handed_percentile[None, None, :, None] / split.network_bytes_per_s
+        free = self.kv_free_bytes(work)
+        decoding = split.memory.worst_part(cache.decoding) / dp
+        resident_s = (
+            stay_seconds(latency, served.slo_ms(Phase.DECODE)) * decoding
+            + handing_s / output * split.memory.worst_part(cache.handed) / dp
+        )
+        rate = requests / time.busy_s
+        in_flight = rate * time.latency_s * decoding
+        shares = np.maximum(share(in_flight, free), first_gap_s * 1000 / served.slo_ms(Phase.PREFILL))
+        memory_cap = np.maximum(free, 0.0) / resident_s
+        rate = np.minimum(np.minimum(rate, memory_cap), network_cap(split, 1.0, handed / output))
+        return Operation(latency, shares, rate)
+
+    def kv_free_bytes(self, work: Work) -> Floats:
+        per_replica = work.requests / self.split.parallel.dp
+        return self.split.memory.free_bytes(per_replica, per_replica)
+
+
+def batches(levels: int = LEVELS) -> Floats:
+    """(N,) requests of one replica, growing geometrically."""
+    return np.unique(np.round(np.geomspace(1, MAX_REPLICA_REQUESTS, levels)))

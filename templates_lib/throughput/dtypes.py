@@ -1,0 +1,20 @@
+"""Which GPUs can run a model in the data types that it is served in."""
+
+from templates_lib.gpu import Gpu
+from templates_lib.model_spec import ModelSpec
+
+SIXTEEN_BITS = ("bf16", "fp16")
+
+
+def computes(gpu: Gpu, model: ModelSpec) -> bool:
+    """Whether `gpu` holds the model's weights and computes in the types of its activations and KV cache.
+
+    A card without bf16 uses fp16, of the same size. Weights in a type that the card lacks are widened inside the
+    kernel (weight-only kernels such as Marlin), which needs a card with bf16 (NVIDIA: compute capability 8.0).
+    """
+    weights = model.dtype in (*gpu.dtypes, *SIXTEEN_BITS) or "bf16" in gpu.dtypes
+    return weights and all(_runs(gpu, dtype) for dtype in (model.activation_dtype, model.kv_dtype))
+
+
+def _runs(gpu: Gpu, dtype: str) -> bool:
+    return dtype in gpu.dtypes or (dtype in SIXTEEN_BITS and "fp16" in gpu.dtypes)

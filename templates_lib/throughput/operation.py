@@ -1,0 +1,66 @@
+"""How a phase runs on a node: the values that the search over batches and chunks works on."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from templates_lib.cost_model import Floats
+from templates_lib.throughput.memory import ACTIVATION_BYTES
+from templates_lib.throughput.node_split import NodeSplit
+from templates_lib.throughput.roles import IS_ALONE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """Work of one step of a node, totals over its dp replicas; arrays broadcast to (role, variant, layers, level)."""
+
+    requests: Floats
+    """That each get one more token."""
+    prompt_tokens: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """What a node does when it repeats steps of some `Work`. All (4, X, L, N); infeasible where a share exceeds 1."""
+
+    latency_s: Floats
+    """To be held within the budget of the stage."""
+    shares: Floats
+    """Largest share used of what the work needs beside its time: memory, time to first token, hand-off."""
+    units_per_s: Floats
+    """Throughput in steady state: bounded by step time, by KV residency (Little's law) and by the network."""
+
+
+class PhaseWork(Protocol):
+    """One phase on one split of a node."""
+
+    @property
+    def split(self) -> NodeSplit: ...
+
+    def levels(self) -> Work:
+        """The grid to search: (1, V, 1, N), growing along the last axis, in whole steps of `quantum`."""
+        ...
+
+    def operate(self, work: Work) -> Operation: ...
+
+    def kv_free_bytes(self, work: Work) -> Floats:
+        """Room for KV on each GPU beside the weights and the workspace of `work`: (4, X, L, N)."""
+        ...
+
+
+def share(need: Floats, room: Floats) -> Floats:
+    """need / room, and infinite where there is no room."""
+    return np.where(room > 0, need / np.where(room > 0, room, 1.0), np.inf)
+
+
+def stay_seconds(latency_s: Floats, slo_ms: float) -> Floats:
+    """One pass through all stages: a stage without peers knows its own time, others wait for slow peers."""
+    return np.where(IS_ALONE, latency_s, slo_ms / 1000)
+
+
+def network_cap(split: NodeSplit, activation_tokens_per_unit: float, cache_bytes_per_unit: Floats) -> Floats:
+    """Units/s at which activations (of stages with peers) and handed-over KV fill the network in one direction."""
+    activations = activation_tokens_per_unit * split.served.model.hidden_size * ACTIVATION_BYTES
+    per_unit = np.where(IS_ALONE, 0.0, activations) + cache_bytes_per_unit
+    return np.where(per_unit > 0, split.network_bytes_per_s / np.maximum(per_unit, 1e-9), np.inf)
