@@ -1,0 +1,153 @@
+"""Node sets: the multisets of node configurations that a template of one model may use (Coral, section 4.2)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from templates_lib.gpu import Gpu
+from templates_lib.model_spec import ModelSpec
+from templates_lib.node_config import NodeConfig
+
+MOST_CONFIGS = 255
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeSets:
+    """n multisets over C configurations, smaller ones first. With a set, all its sub-multisets are there too."""
+
+    members: NDArray[np.int16]
+    """(n, n_max) indices of configurations, non-decreasing, padded with -1."""
+    first_of_size: NDArray[np.int64]
+    """(n_max + 2,): sets of k nodes are rows first_of_size[k] … first_of_size[k + 1] - 1."""
+    config_count: int
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    @property
+    def n_max(self) -> int:
+        return int(self.members.shape[1])
+
+    def counts(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """(len(rows), C) nodes of each configuration."""
+        chosen = self.members[rows]
+        counts = np.zeros((len(rows), self.config_count), dtype=np.uint8)
+        for column in chosen.T:
+            held = column >= 0
+            np.add.at(counts, (np.flatnonzero(held), column[held]), 1)
+        return counts
+
+
+def _runs_as(gpu: Gpu, dtype: str) -> str | None:
+    """The data type in which `gpu` computes or keeps `dtype`; a card without bf16 uses fp16, of the same size."""
+    if dtype in gpu.dtypes:
+        return dtype
+    return "fp16" if dtype == "bf16" and "fp16" in gpu.dtypes else None
+
+
+def joinable_groups(
+    model: ModelSpec,
+    configs: Sequence[NodeConfig],
+    gpus: Mapping[str, Gpu],
+    zone_bags: Iterable[frozenset[str]],
+) -> tuple[frozenset[int], ...]:
+    """Largest sets of configurations (indices) that may be mixed in one template of `model`.
+
+    Mixed nodes are offered together by one zone, have a network between nodes, are of one vendor, and share the types
+    of activations and KV cache. A configuration that cannot be joined is a group of its own.
+    """
+    kinds: dict[str, list[int]] = {}
+    alone: set[frozenset[int]] = set()
+    for index, config in enumerate(configs):
+        gpu = gpus[config.gpu]
+        activation, kv = _runs_as(gpu, model.activation_dtype), _runs_as(gpu, model.kv_dtype)
+        if activation is None or kv is None:
+            continue
+        if config.joins_others:
+            kinds.setdefault(f"{gpu.vendor} {activation} {kv}", []).append(index)
+        else:
+            alone.add(frozenset({index}))
+    groups: set[frozenset[int]] = set()
+    offered = [frozenset(bag) for bag in zone_bags]
+    for bag in offered:
+        for kind in kinds.values():
+            groups.add(frozenset(index for index in kind if configs[index].id in bag))
+    sold = frozenset[str]().union(*offered)
+    groups |= {group for group in alone if configs[min(group)].id in sold}
+    largest = [g for g in groups if g and not any(g < other for other in groups)]
+    return tuple(sorted(largest, key=sorted))
+
+
+@numba.njit(cache=True, nogil=True)
+def _extend(members, held_bytes, groups, bytes_of, most_bytes, level):  # type: ignore[no-untyped-def]
+    """Sets of `level` + 1 nodes from those of `level`: (members, held bytes), in lexicographic order."""
+    words = groups.shape[1]
+    common = np.zeros(words, dtype=np.uint64)
+    sets = 0
+    grown = np.empty((0, members.shape[1]), dtype=np.int16)
+    grown_bytes = np.empty(0, dtype=np.float64)
+    for fill in (False, True):
+        if fill:
+            grown = np.full((sets, members.shape[1]), -1, dtype=np.int16)
+            grown_bytes = np.empty(sets, dtype=np.float64)
+            sets = 0
+        for row in range(len(members)):
+            for w in range(words):
+                common[w] = groups[members[row, 0], w]
+                for k in range(1, level):
+                    common[w] &= groups[members[row, k], w]
+            for config in range(members[row, level - 1], len(groups)):
+                total = held_bytes[row] + bytes_of[config]
+                together = False
+                for w in range(words):
+                    together |= (common[w] & groups[config, w]) != 0
+                if total > most_bytes or not together:
+                    continue
+                if fill:
+                    grown[sets, :level] = members[row, :level]
+                    grown[sets, level] = config
+                    grown_bytes[sets] = total
+                sets += 1
+    return grown, grown_bytes
+
+
+def node_sets(
+    model: ModelSpec,
+    configs: Sequence[NodeConfig],
+    gpus: Mapping[str, Gpu],
+    zone_bags: Iterable[frozenset[str]],
+    n_max: int,
+    rho: float,
+) -> NodeSets:
+    """All joinable multisets of at most `n_max` nodes whose GPU memory is at most `rho` × the weights as served."""
+    if len(configs) > MOST_CONFIGS:
+        raise ValueError(f"{len(configs)} node configurations: at most {MOST_CONFIGS} can be enumerated; drop some")
+    groups = joinable_groups(model, configs, gpus, zone_bags)
+    bytes_of = np.array([config_bytes(config, gpus) for config in configs], dtype=np.float64)
+    most_bytes = rho * model.weight_bytes
+    masks = np.zeros((len(configs), max(1, -(-len(groups) // 64))), dtype=np.uint64)
+    offered = np.zeros(len(configs), dtype=np.bool_)
+    for number, group in enumerate(groups):
+        for index in group:
+            offered[index] = True
+            if configs[index].joins_others:
+                masks[index, number // 64] |= np.uint64(1 << (number % 64))
+    single = np.flatnonzero(offered & (bytes_of <= most_bytes)).astype(np.int16)
+    level = np.full((len(single), n_max), -1, dtype=np.int16)
+    level[:, 0] = single
+    held_bytes = bytes_of[single]
+    levels = [level]
+    for nodes in range(1, n_max):
+        level, held_bytes = _extend(level, held_bytes, masks, bytes_of, most_bytes, nodes)
+        levels.append(level)
+    first_of_size = np.concatenate([[0, 0], np.cumsum([len(each) for each in levels])]).astype(np.int64)
+    return NodeSets(np.concatenate(levels), first_of_size, len(configs))
+
+
+def config_bytes(config: NodeConfig, gpus: Mapping[str, Gpu]) -> float:
+    """GPU memory of one node in bytes."""
+    return gpus[config.gpu].memory_bytes * config.gpu_count

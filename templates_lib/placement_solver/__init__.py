@@ -1,0 +1,1 @@
+"""Exact placement: stages, nodes of each stage and layers of each stage for a bag of nodes."""
