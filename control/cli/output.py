@@ -1,11 +1,18 @@
 """How a command hands over its result: a table for people, JSON or YAML for programs."""
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+PIPE_WIDTH = 160
 
 
 class Output(StrEnum):
@@ -37,6 +44,13 @@ def emit(document: Any, output: Output) -> None:
 def say(text: str) -> None:
     """A line for people, apart from the result: on stderr."""
     typer.echo(text, err=True)
+
+
+def console() -> "Console":
+    """For tables on stdout: as wide as the terminal, or wide enough to read where there is none."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=PIPE_WIDTH)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ def _totals(report: PlanReport) -> RenderableType:
     )
     nodes = sum(o.nodes for o in plan.offers)
     parts.append(f"{nodes} nodes in {sum(i.count for i in plan.instances)} instances")
-    return Padding("\n".join(parts), (1, 0))
+    return Padding("\n".join(parts), (1, 0), expand=False)
 
 
 def _demand(report: PlanReport) -> RenderableType:
@@ -92,7 +92,7 @@ def _demand(report: PlanReport) -> RenderableType:
         short = (f"{key} misses {rate:.3g} requests/s" for key, rate in unmet.items())
         lines.append("; ".join(short) + "\n", style="red")
     lines.append(", ".join(f"{d.key} {d.requests_per_s:.4g} requests/s" for d in report.snapshot.demand))
-    return Padding(lines, (0, 0, 1, 0))
+    return Padding(lines, (0, 0, 1, 0), expand=False)
 
 
 def _baselines(report: PlanReport) -> RenderableType:
@@ -113,7 +113,7 @@ def _baselines(report: PlanReport) -> RenderableType:
         other = report.baselines[best].usd_per_hour
         share = 1 - plan.usd_per_hour / other if other else 0.0
         verdict = f"The plan saves {share:.1%} against {best}, the cheapest baseline that serves as much of the demand."
-    return Padding(Group(table, Text(verdict)), (0, 0, 1, 0))
+    return Padding(Group(table, Text(verdict)), (0, 0, 1, 0), expand=False)
 
 
 def reason_lines(reasons: Iterable[Reason]) -> Text:

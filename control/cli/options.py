@@ -1,0 +1,21 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SpecOption = Annotated[
+    Path | None, typer.Option("--file", "-f", help="Spec file (apiVersion: medley/v1, kind: Fleet).", metavar="SPEC")
+]
+SnapshotOption = Annotated[
+    Path | None, typer.Option("--snapshot", help="Replay this recorded snapshot instead of a spec file.")
+]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="PostgreSQL server. Default: $MEDLEY_DATABASE_URL, else one of Medley's own in $MEDLEY_HOME.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,69 @@
+"""`medley plan`: the cheapest fleet for a spec file or a recorded snapshot."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption, SnapshotOption, SpecOption
+from control.cli.output import Output, OutputOption, console, render, say, write_text
+
+if TYPE_CHECKING:
+    from control.planning.report import PlanReport
+
+WOULD_CHANGE = 2
+
+
+def plan(
+    file: SpecOption = None,
+    snapshot: SnapshotOption = None,
+    output: OutputOption = Output.TABLE,
+    save_snapshot: Annotated[
+        Path | None, typer.Option(help="Record what the plan was made on, for --snapshot and `medley check`.")
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output", help="Write the plan here (as JSON unless -o says otherwise).")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw cost per model against the baselines into a PNG.")] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Compare with homogeneous fleets and Cauchy.")
+    ] = True,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 when the plan would change the fleet.")
+    ] = False,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Plan the cheapest fleet: which GPUs to rent where, what runs on them, and why.
+
+    Exit codes: 0 a plan was made (demand that cannot be met is a result), 1 error, 2 see --detailed-exitcode.
+    """
+    from control.cli.planning import planned
+
+    report = planned(file, snapshot, database_url, save_snapshot=save_snapshot, baselines=baselines)
+    if plot is not None:
+        from control.cli.cost_chart import save_png
+
+        save_png(report, plot)
+    _print(report, output, output_file)
+    if report.plan.unmet:
+        say(f"medley: demand is not met: {', '.join(report.plan.unmet)} (the plan's reasons say what is missing)")
+    if detailed_exitcode and report.changes_fleet:
+        raise typer.Exit(WOULD_CHANGE)
+
+
+def _print(report: "PlanReport", output: Output, output_file: Path | None) -> None:
+    from control.cli.plan_document import plan_document
+
+    if output is Output.TABLE:
+        from control.cli.plan_table import print_plan
+
+        print_plan(report, console())
+        if output_file is not None:
+            write_text(output_file, render(plan_document(report), Output.JSON))
+        return
+    text = render(plan_document(report), output)
+    if output_file is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output_file, text)

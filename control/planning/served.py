@@ -1,0 +1,100 @@
+"""From the models of a spec file to what templates are built for, and to the demand for it."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from control.spec.document import Document, Key, read_text
+from control.spec.problem import Problem, SpecError
+from control.spec.schema import DemandSection, FleetFile, ModelSection, is_path
+from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.hf_config import model_from_hf_config
+from templates_lib.model_spec import ModelSpec
+from templates_lib.models import load_models
+from templates_lib.served_model import ServedModel
+from templates_lib.shapes import load_rates, load_shape
+from templates_lib.slo import Slo
+from templates_lib.traces import TraceError, read_trace
+from templates_lib.work import Demand
+from templates_lib.workload import WorkloadShape
+
+MAX_CONFIG_BYTES = 1 << 22
+TRACE_WINDOW_S = 60.0
+"""Windows in which the busiest rate of a trace file is looked for."""
+
+
+def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...]]:
+    """Raises SpecError with every file that cannot be used, at the line that names it."""
+    folder = Path(document.file).parent
+    served: list[ServedModel] = []
+    demand: list[Demand] = []
+    problems: list[Problem] = []
+    for place, section in enumerate(fleet.models):
+        key: Key = ("models", place)
+        try:
+            shape = _at(document, (*key, "workload"), _shape, section.workload, folder)
+            rate = _at(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder)
+            model = _at(document, (*key, "model"), _model, section, folder)
+        except SpecError as error:
+            problems += error.problems
+            continue
+        served.append(
+            ServedModel(
+                section.served_name,
+                model,
+                Slo(**section.slo.model_dump()),
+                shape,
+                disaggregated=section.disaggregated,
+                aggregated=section.aggregated,
+            )
+        )
+        demand.append(Demand(section.served_name, "chat", rate, section.demand.priority))
+    if problems:
+        raise SpecError(problems)
+    return tuple(served), tuple(demand)
+
+
+def _at(document: Document, key: Key, read: Any, *arguments: Any) -> Any:
+    """What `read` gives; its errors become problems at `key`."""
+    try:
+        return read(*arguments)
+    except SpecError as error:
+        raise SpecError([document.problem(key, str(p)) for p in error.problems]) from None
+    except (TraceError, UnsupportedModelError, ValueError) as error:
+        raise SpecError([document.problem(key, str(error))]) from None
+
+
+def _model(section: ModelSection, folder: Path) -> ModelSpec:
+    if not is_path(section.model):
+        return load_models()[section.model]
+    path = folder / section.model
+    text = read_text(path, MAX_CONFIG_BYTES)
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: is not JSON: {error}") from None
+    # The text of the file is the only revision that is known of it.
+    revision = f"config.json {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+    try:
+        return model_from_hf_config(config, section.served_name, revision)
+    except UnsupportedModelError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _shape(name: str, folder: Path) -> WorkloadShape:
+    return read_trace(folder / name, name=name).shape() if is_path(name) else load_shape(name)
+
+
+def _requests_per_s(demand: DemandSection, folder: Path) -> float:
+    if demand.requests_per_s is not None:
+        return demand.requests_per_s
+    assert demand.trace is not None  # noqa: S101 - the schema wants one of the two
+    if is_path(demand.trace):
+        series = read_trace(folder / demand.trace).rates(TRACE_WINDOW_S)
+    else:
+        series = load_rates(demand.trace)
+    rate = series.peak_requests_per_s if demand.at == "peak" else series.mean_requests_per_s
+    if rate == 0:
+        raise ValueError(f"trace {demand.trace!r} holds no requests: the demand is 0")
+    return rate * demand.scale
