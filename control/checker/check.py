@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from control.checker import guardrails, identity, money, service, supply
+from control.checker import guardrails, identity, money, service, supply, survival
 from control.checker.case import case_of
 from control.checker.claims import Claim
 from control.checker.violation import Violation
@@ -24,7 +24,7 @@ def check(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None = N
     if broken:
         return broken
     case = case_of(plan, snapshot, claims)
-    parts = (identity, supply, service, money, guardrails)
+    parts = (identity, supply, service, money, guardrails, survival)
     return tuple(violation for part in parts for violation in part.violations(case))
 
 

@@ -2,11 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from control.checker.case import Case
 from control.checker.violation import Violation, same, slack
-from templates_lib.plan import Flow
+from templates_lib.plan import Flow, PlannedInstance
 from templates_lib.settings import Mode
 from templates_lib.work import Route
 
@@ -34,6 +34,17 @@ def load_of(case: Case) -> dict[Place, float]:
             for leg, zone in zip(route.legs, flow.zones, strict=True):
                 load[leg.work_class, zone] += flow.requests_per_s * leg.units_per_request
     return dict(load)
+
+
+def usable_capacity(case: Case, instances: Iterable[PlannedInstance]) -> dict[Place, float]:
+    """Units per second that these instances may be asked for, utilisation cap applied."""
+    paper = case.snapshot.settings.mode is Mode.PAPER
+    usable: defaultdict[Place, float] = defaultdict(float)
+    for planned in instances:
+        for work_class, units in planned.units_per_s.items():
+            place = (work_class, "" if paper else planned.zone)
+            usable[place] += case.snapshot.settings.utilisation_cap * planned.count * units
+    return dict(usable)
 
 
 def _flow(case: Case, where: str, flow: Flow) -> Iterator[Violation]:
@@ -86,13 +97,9 @@ def _demand(case: Case) -> Iterator[Violation]:
 
 def _capacity(case: Case) -> Iterator[Violation]:
     """utilisation_cap · capacity ≥ flow · units per request, by class and zone (mode `paper`: by class)."""
-    paper = case.snapshot.settings.mode is Mode.PAPER
-    usable: defaultdict[Place, float] = defaultdict(float)
-    for planned in case.plan.instances:
-        for work_class, units in planned.units_per_s.items():
-            place = (work_class, "" if paper else planned.zone)
-            usable[place] += case.snapshot.settings.utilisation_cap * planned.count * units
+    usable = usable_capacity(case, case.plan.instances)
     for place, load in sorted(load_of(case).items()):
-        if load > usable[place] + slack(load):
+        capacity = usable.get(place, 0.0)
+        if load > capacity + slack(load):
             where = f"{place[0]} in {place[1]}" if place[1] else place[0]
-            yield Violation("capacity", where, f"at least {load} units/s for the flows", f"{usable[place]}")
+            yield Violation("capacity", where, f"at least {load} units/s for the flows", f"{capacity}")
