@@ -6,13 +6,15 @@ from numpy.typing import NDArray
 from templates_lib.cost.coefficients import Kernel, Link, Links
 
 Floats = NDArray[np.float64]
+Real = Floats | float
 SMOOTHNESS = 4.0
 """Exponent of the smooth maximum: near the ridge of the roofline neither bound is met alone."""
 ACTIVATION_BYTES = 2.0
 
 
-def roofline(compute_s: Floats, memory_s: Floats) -> Floats:
-    """A smooth maximum, non-decreasing in both."""
+def _bound(kernel: Kernel, peak_flops: float, bytes_per_s: float, flops: Floats, traffic: Floats) -> Floats:
+    """The roofline: a smooth maximum of both times, non-decreasing in both."""
+    compute_s, memory_s = flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory)
     return np.asarray((compute_s**SMOOTHNESS + memory_s**SMOOTHNESS) ** (1 / SMOOTHNESS))
 
 
@@ -21,14 +23,14 @@ def gemm_seconds(
     peak_flops: float,
     bytes_per_s: float,
     rows: Floats,
-    columns: float,
-    depth: float,
+    columns: Real,
+    depth: Real,
     weight_bytes: float,
 ) -> Floats:
     """A (rows × depth) · (depth × columns) product; `weight_bytes` per weight, activations of two bytes."""
     flops = 2.0 * (rows + kernel.pad_rows) * (columns + kernel.pad_columns) * depth
     traffic = columns * depth * weight_bytes + rows * (columns + depth) * ACTIVATION_BYTES
-    return kernel.launch_s + roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
+    return np.asarray(kernel.launch_s + _bound(kernel, peak_flops, bytes_per_s, flops, traffic))
 
 
 def experts_seconds(
@@ -37,9 +39,9 @@ def experts_seconds(
     bytes_per_s: float,
     tokens: Floats,
     pairs: Floats,
-    experts: float,
-    hidden: float,
-    width: float,
+    experts: Real,
+    hidden: Real,
+    width: Real,
     matrices: int,
     weight_bytes: float,
 ) -> Floats:
@@ -47,19 +49,18 @@ def experts_seconds(
 
     Only visited experts are read: E · (1 - (1 - 1/E)^pairs) are expected when routing has no preference.
     """
-    weights = float(matrices * hidden * width)
+    weights = matrices * hidden * width
     distinct = distinct_experts(pairs, experts)
     flops = 2.0 * (pairs + kernel.pad_rows * distinct) * weights
     traffic = distinct * weights * weight_bytes + pairs * (2.0 * hidden + matrices * width) * ACTIVATION_BYTES
-    bound = roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
-    return kernel.launch_s + kernel.row_s * tokens + bound
+    bound = _bound(kernel, peak_flops, bytes_per_s, flops, traffic)
+    return np.asarray(kernel.launch_s + kernel.row_s * tokens + bound)
 
 
-def distinct_experts(pairs: Floats, experts: float) -> Floats:
+def distinct_experts(pairs: Floats, experts: Real) -> Floats:
     """Expected number of `experts` that `pairs` independent visits touch."""
-    if experts <= 1:
-        return np.minimum(pairs, experts)
-    return np.asarray(-experts * np.expm1(pairs * np.log1p(-1.0 / experts)))
+    many = np.maximum(experts, 1.0 + 1e-9)
+    return np.asarray(np.minimum(-many * np.expm1(pairs * np.log1p(-1.0 / many)), pairs))
 
 
 def prefill_attention_seconds(
@@ -68,9 +69,9 @@ def prefill_attention_seconds(
     bytes_per_s: float,
     tokens: Floats,
     keys: Floats,
-    heads: float,
-    width: float,
-    kv: float,
+    heads: Real,
+    width: Real,
+    kv: Real,
 ) -> Floats:
     """`tokens` queries over `keys` keys each in the mean; `width` sums query-key and score-value sizes of a head.
 
@@ -78,7 +79,7 @@ def prefill_attention_seconds(
     """
     flops = 2.0 * tokens * (keys + kernel.pad_rows) * heads * width
     traffic = tokens * (heads * width * ACTIVATION_BYTES + kv)
-    return kernel.launch_s + roofline(flops / (peak_flops * kernel.compute), traffic / (bytes_per_s * kernel.memory))
+    return np.asarray(kernel.launch_s + _bound(kernel, peak_flops, bytes_per_s, flops, traffic))
 
 
 def decode_attention_seconds(
@@ -87,14 +88,14 @@ def decode_attention_seconds(
     bytes_per_s: float,
     requests: Floats,
     keys: Floats,
-    heads: float,
-    width: float,
-    kv: float,
+    heads: Real,
+    width: Real,
+    kv: Real,
 ) -> Floats:
     """One query a request over `keys` cached tokens of `kv` bytes; the cache streams by once."""
     flops = 2.0 * requests * keys * heads * width
-    bound = roofline(flops / (peak_flops * kernel.compute), requests * keys * kv / (bytes_per_s * kernel.memory))
-    return kernel.launch_s + kernel.row_s * requests * heads + bound
+    bound = _bound(kernel, peak_flops, bytes_per_s, flops, requests * keys * kv)
+    return np.asarray(kernel.launch_s + kernel.row_s * requests * heads + bound)
 
 
 def all_reduce_seconds(links: Links, bytes_per_s: float, peers: int, message_bytes: Floats) -> Floats:
