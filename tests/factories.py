@@ -1,4 +1,4 @@
-"""Small worlds for tests: offers, libraries, snapshots and plans, with defaults for all that a test does not care of."""
+"""Small worlds for tests: offers, libraries, snapshots, plans, with defaults for all that a test does not care of."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
