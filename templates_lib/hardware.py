@@ -1,7 +1,6 @@
 """The hardware that Medley knows: GPUs, and the machines that clouds rent with them (facts in `data/hardware`)."""
 
 import csv
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from templates_lib.gpu import Gpu
+from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NETWORK_CLASSES_GBPS, NodeConfig, config_id
 
 _CONFIG_ID = re.compile(r"(?P<gpu>[^:/]+):(?P<count>[1-9]\d*)/n(?P<network>\d+)")
@@ -51,7 +51,7 @@ def load_gpus() -> dict[str, Gpu]:
 def gpu(name: str) -> Gpu:
     """Raises UnknownHardwareError with the nearest name."""
     if name not in _gpus():
-        raise UnknownHardwareError(f"unknown GPU {name!r}; {_hint(name, _gpus())}")
+        raise UnknownHardwareError(f"unknown GPU {name!r}; {nearest_name(name, _gpus())}")
     return _gpus()[name]
 
 
@@ -67,9 +67,9 @@ def instance_type(cloud: str, name: str) -> InstanceType:
         return machines[cloud, name]
     clouds = {c for c, _ in machines}
     if cloud not in clouds:
-        raise UnknownHardwareError(f"unknown cloud {cloud!r}; {_hint(cloud, clouds)}")
+        raise UnknownHardwareError(f"unknown cloud {cloud!r}; {nearest_name(cloud, clouds)}")
     names = [n for c, n in machines if c == cloud]
-    raise UnknownHardwareError(f"unknown instance type {name!r} of {cloud}; {_hint(name, names)}")
+    raise UnknownHardwareError(f"unknown instance type {name!r} of {cloud}; {nearest_name(name, names)}")
 
 
 def node_configs(machines: Iterable[InstanceType]) -> dict[str, NodeConfig]:
@@ -79,8 +79,14 @@ def node_configs(machines: Iterable[InstanceType]) -> dict[str, NodeConfig]:
     for m in machines:
         config = NodeConfig(m.config_id, m.gpu, m.gpu_count, m.intra_node_gbps, m.network_gbps, m.host_memory_gib)
         known = least.get(config.id)
-        least[config.id] = config if known is None else _weaker(known, config)
+        least[config.id] = config if known is None else weaker(known, config)
     return dict(sorted(least.items()))
+
+
+def weaker(a: NodeConfig, b: NodeConfig) -> NodeConfig:
+    """The least of two shapes of one configuration, under the id of `a`."""
+    intra, network = min(a.intra_node_gbps, b.intra_node_gbps), min(a.network_gbps, b.network_gbps)
+    return NodeConfig(a.id, a.gpu, a.gpu_count, intra, network, min(a.host_memory_gib, b.host_memory_gib))
 
 
 def node_config_from_id(config: str) -> NodeConfig:
@@ -104,11 +110,6 @@ def node_config_from_id(config: str) -> NodeConfig:
     intra = min(m.intra_node_gbps for m in siblings)
     memory = min(m.host_memory_gib / m.gpu_count for m in siblings)
     return NodeConfig(config, name, count, intra, network, memory * count)
-
-
-def _weaker(a: NodeConfig, b: NodeConfig) -> NodeConfig:
-    intra, network = min(a.intra_node_gbps, b.intra_node_gbps), min(a.network_gbps, b.network_gbps)
-    return NodeConfig(a.id, a.gpu, a.gpu_count, intra, network, min(a.host_memory_gib, b.host_memory_gib))
 
 
 @cache
@@ -154,12 +155,3 @@ def _instance_types() -> dict[tuple[str, str], InstanceType]:
 def _rows(name: str) -> Iterator[dict[str, str]]:
     text = files("templates_lib").joinpath("data", "hardware", name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines())
-
-
-def _hint(name: str, valid: Iterable[str]) -> str:
-    names = {n.casefold(): n for n in valid}
-    longer = sorted(n for folded, n in names.items() if name and folded.startswith(name.casefold()))
-    if longer:  # "A100" means A100-40 or A100-80, although V100 is nearer in letters
-        return f"did you mean {' or '.join(repr(n) for n in longer[:4])}?"
-    close = difflib.get_close_matches(name.casefold(), list(names), n=1, cutoff=0.5)
-    return f"did you mean {names[close[0]]!r}?" if close else f"valid: {', '.join(sorted(names.values()))}"

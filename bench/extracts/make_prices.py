@@ -1,0 +1,232 @@
+"""Write templates_lib/data/prices/{offers,zones,sources}.csv: the dated snapshot of prices that ships with Medley.
+
+Reads the price files of the sibling directory `shared`; only machines of `data/hardware/instance_types.csv` are kept.
+
+Run: python bench/extracts/make_prices.py
+"""
+
+import json
+import re
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.extracts.csv_files import SHARED, read, write  # noqa: E402
+from bench.extracts.price_rules import (  # noqa: E402
+    ALL_ZONES,
+    ANYWHERE,
+    ON_DEMAND,
+    SPOT,
+    Quote,
+    believable_on_demand,
+    interruptions_per_hour,
+    merge,
+    price,
+    spot_price,
+    whole_gpus,
+)
+from templates_lib.hardware import load_instance_types  # noqa: E402
+
+OUT = ROOT / "templates_lib" / "data" / "prices"
+PRICES = SHARED / "prices"
+KNOWN = {(m.cloud, m.name): m for m in load_instance_types()}
+
+# Without local and wavelength zones (us-east-1-atl-1: one or two T4 machines each) and the government's regions.
+AWS_REGION = re.compile(r"(?!us-gov)[a-z]{2}-[a-z]+-\d")
+
+SOURCES = {
+    "aws-skypilot-v9": (
+        "skypilot-org/skypilot-catalog catalogs/v9/aws/vms.csv @2c3d7ea7d76bf84cf80d382e946c1609571485fd, partial copy",
+        "price facts",
+    ),
+    "aws-list": ("tsaol/aws-gpu data/all_gpu_instances.js @77fcd9fe1d0652fd07b830e5ed030d61da87923e", "MIT"),
+    "aws-azure-list": ("PyPI chimeraforge 0.76.0 planner/data/cloud_prices.json (us-east-1 and eastus)", "MIT"),
+    "aws-spot-advisor": (
+        "alexei-led/spotinfo spot-advisor-data.json @05e933139449b888c78795b28af8e9370429a031: interruption classes; "
+        "spot price = on-demand less the mean saving of 30 days, for machines without a quoted spot price",
+        "Apache-2.0",
+    ),
+    "gcp-list": (
+        "Cyclenerd/google-cloud-pricing-cost-calculator pricing.yml @fd66b26ff84fee5cdd94f341ea89206e76c06b99",
+        "Apache-2.0",
+    ),
+    "gcp-catalog": (
+        "anycloud-sh/catalog gcp/vms.csv @62ff0a987e0c257a89235415d2877812fb1aaf29, host and GPU added up per zone",
+        "price facts",
+    ),
+    "azure-catalog": (
+        "anycloud-sh/catalog azure/vms.csv @62ff0a987e0c257a89235415d2877812fb1aaf29",
+        "price facts",
+    ),
+    "lambda-catalog": (
+        "anycloud-sh/catalog lambda/vms.csv @4c0610266db3c729e55a84d8e0ffe1c96cd903ec",
+        "price facts",
+    ),
+    "runpod-skypilot-v5": (
+        "skypilot-org/skypilot-catalog catalogs/v5/runpod/vms.csv @02d7ef674b9fd299ad1fa3430f50b2f0da1d219b",
+        "price facts",
+    ),
+    "runpod-fullstack": (
+        "the-full-stack/website docs/cloud-gpus @2bddc6d52544dc258e7e34396c6958377f72816b, price per GPU",
+        "MIT",
+    ),
+    "runpod-marketplace": (
+        "tugot17/gpu-price-tracker data/summary @718a831c495f202f8c290d290b1f652aa7ed70d9: median offer per GPU of the "
+        "Prime Intellect marketplace, where RunPod sells; a stand-in, not RunPod's own list",
+        "MIT",
+    ),
+}
+
+
+def aws() -> Iterator[Quote]:
+    classes = {(r["region"], r["instance_type"]): r for r in read(PRICES / "aws_spot_advisor_gpu_2025-06-28.csv")}
+
+    def risk(region: str, machine: str) -> float:
+        return interruptions_per_hour(classes.get((region, machine), {}).get("monthly_interruption_range", ""))
+
+    in_extract: set[tuple[str, str]] = set()
+    for row in read(PRICES / "aws_skypilot_v9_2026_extract.csv"):
+        machine, region, zone = row["InstanceType"], row["Region"], row["AvailabilityZone"]
+        on_demand = price(row["Price"])
+        if ("aws", machine) not in KNOWN or on_demand is None:
+            continue
+        in_extract.add((machine, region))
+        yield Quote("aws", region, zone, machine, ON_DEMAND, on_demand, "aws-skypilot-v9", "2026")
+        spot = spot_price(row["SpotPrice"], on_demand)
+        if spot is not None:
+            yield Quote("aws", region, zone, machine, SPOT, spot, "aws-skypilot-v9", "2026", risk(region, machine))
+    for row in read(PRICES / "aws_ondemand_by_region_2025-11-30.csv"):
+        machine, region, on_demand = row["instance_type"], row["region"], price(row["on_demand_usd_h"])
+        if ("aws", machine) not in KNOWN or on_demand is None or whole_gpus(row["gpu_count"]) is None:
+            continue
+        if not AWS_REGION.fullmatch(region):
+            continue
+        yield Quote("aws", region, ALL_ZONES, machine, ON_DEMAND, on_demand, "aws-list", "2025-11-30")
+        advice = classes.get((region, machine))
+        if advice is not None and (machine, region) not in in_extract:
+            saved = float(advice["avg_savings_pct_vs_on_demand"]) / 100
+            spot = spot_price(f"{round(on_demand * (1 - saved), 5)}", on_demand)
+            if spot is not None:
+                source, rate = "aws-spot-advisor", risk(region, machine)
+                yield Quote("aws", region, ALL_ZONES, machine, SPOT, spot, source, "2025-06-28", rate)
+
+
+def aws_azure_list() -> Iterator[Quote]:
+    """The newest on-demand prices, of one region each."""
+    for offer in json.loads((PRICES / "aws_azure_gpu_list_2026-10-01.json").read_text())["offers"]:
+        cloud, machine = offer["cloud"], offer["instance"]
+        if (cloud, machine) in KNOWN:
+            value = float(offer["price_per_hour"])
+            yield Quote(cloud, offer["region"], ALL_ZONES, machine, ON_DEMAND, value, "aws-azure-list", "2026-10-01")
+
+
+def gcp() -> Iterator[Quote]:
+    """On-demand from the list; zones, and machines that the list lacks, from the catalog."""
+    listed: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
+    for row in read(PRICES / "gcp_gpu_list_prices_2026-07-30.csv"):
+        listed[row["instance_type"]][row["region"]] = (float(row["on_demand_usd_h"]), row["spot_usd_h"])
+    catalog: dict[str, dict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in read(PRICES / "gcp_gpu_vm_totals_2026-05-20.csv"):
+        catalog[row["InstanceType"]][row["Region"]].append(row)
+    risk = interruptions_per_hour("")
+    for machine in (name for cloud, name in KNOWN if cloud == "gcp"):
+        list_prices = {region: on_demand for region, (on_demand, _) in listed[machine].items()}
+        totals = {region: float(rows[0]["Price"]) for region, rows in catalog[machine].items()}
+        for region, on_demand in believable_on_demand(totals, list_prices).items():
+            in_list = region in list_prices
+            source, date = ("gcp-list", "2026-07-30") if in_list else ("gcp-catalog", "2026-05-20")
+            zones = {row["AvailabilityZone"]: row["SpotPrice"] for row in catalog[machine][region]}
+            for zone, catalog_spot in (zones or {ALL_ZONES: ""}).items():
+                yield Quote("gcp", region, zone, machine, ON_DEMAND, on_demand, source, date)
+                spot = spot_price(listed[machine][region][1] if in_list else catalog_spot, on_demand)
+                if spot is not None:
+                    yield Quote("gcp", region, zone, machine, SPOT, spot, source, date, risk)
+
+
+def azure() -> Iterator[Quote]:
+    risk = interruptions_per_hour("")
+    for row in read(PRICES / "azure_vms_gpu_2026-05-20.csv"):
+        machine, region, on_demand = row["InstanceType"], row["Region"], price(row["Price"])
+        if ("azure", machine) not in KNOWN or on_demand is None or whole_gpus(row["AcceleratorCount"]) is None:
+            continue
+        yield Quote("azure", region, ALL_ZONES, machine, ON_DEMAND, on_demand, "azure-catalog", "2026-05-20")
+        spot = spot_price(row["SpotPrice"], on_demand)
+        if spot is not None:
+            yield Quote("azure", region, ALL_ZONES, machine, SPOT, spot, "azure-catalog", "2026-05-20", risk)
+
+
+def lambda_cloud() -> Iterator[Quote]:
+    """One price in all 17 regions of the catalog says what is sold, not where it is to be had: kept once."""
+    for row in read(PRICES / "lambda_vms_gpu_2026-05-07.csv"):
+        value = price(row["Price"])
+        if ("lambda", row["InstanceType"]) in KNOWN and value is not None:
+            machine = row["InstanceType"]
+            yield Quote("lambda", ANYWHERE, ALL_ZONES, machine, ON_DEMAND, value, "lambda-catalog", "2026-05-07")
+
+
+def runpod() -> Iterator[Quote]:
+    """Prices per GPU, linear in the count and equal everywhere (as the v5 catalog shows row for row)."""
+    per_gpu: list[tuple[str, str, float, str, str]] = []
+    for row in read(PRICES / "runpod_vms_gpu_skypilot_v5.csv"):
+        if row["AcceleratorCount"] == "1.0" and row["AcceleratorName"] in ("L40", "A40"):
+            for market, cell in ((ON_DEMAND, row["Price"]), (SPOT, row["SpotPrice"])):
+                per_gpu.append((row["AcceleratorName"], market, float(cell), "runpod-skypilot-v5", "2024"))
+    per_gpu += [
+        ("A40", ON_DEMAND, float(row["Per-GPU"]), "runpod-fullstack", "2025-04")
+        for row in read(PRICES / "fullstack_cloud_gpus.csv")
+        if (row["Cloud"], row["GPU Type"]) == ("RunPod", "A40 (48 GB)")
+    ]
+    names = {("A100_80GB", "SXM4"): "A100-80", ("H100_80GB", "SXM5"): "H100", ("H200_141GB", ""): "H200"}
+    names |= {("B200_180GB", ""): "B200"}
+    market_rows = list(read(SHARED / "availability" / "neocloud_gpu_offers_2025-10_11.csv.gz"))
+    day = max(row["timestamp_utc"] for row in market_rows)[:10]
+    for key, gpu in names.items():
+        medians = [
+            float(r["median"])
+            for r in market_rows
+            if (r["gpu"], r["socket"]) == key and r["timestamp_utc"].startswith(day)
+        ]
+        per_gpu.append((gpu, ON_DEMAND, statistics.median(medians), "runpod-marketplace", day))
+    risk = interruptions_per_hour("")
+    for gpu, market, value, source, date in per_gpu:
+        for count in (1, 2, 4, 8):
+            total, rate = round(value * count, 5), risk if market == SPOT else 0.0
+            yield Quote("runpod", ANYWHERE, ALL_ZONES, f"{count}x_{gpu}", market, total, source, date, rate)
+
+
+def main() -> None:
+    quotes = merge([*aws(), *aws_azure_list(), *gcp(), *azure(), *lambda_cloud(), *runpod()])
+    columns = ["cloud", "region", "zone", "instance_type", "market", "usd_per_hour", "interruptions_per_hour"]
+    cells = [
+        (
+            q.cloud,
+            q.region,
+            q.zone,
+            q.instance_type,
+            q.market,
+            f"{round(q.usd_per_hour, 5)}",
+            f"{q.interruptions_per_hour:.3g}",
+        )
+        for q in quotes
+    ]
+    write(
+        OUT / "offers.csv",
+        [*columns, "source", "date"],
+        [(*c, q.source, q.date) for c, q in zip(cells, quotes, strict=True)],
+    )
+    zones = sorted({(q.cloud, q.region, q.zone) for q in quotes if q.zone})
+    write(OUT / "zones.csv", ["cloud", "region", "zone"], zones)
+    write(OUT / "sources.csv", ["source", "title", "licence"], [(k, *v) for k, v in SOURCES.items()])
+    count: dict[str, int] = defaultdict(int)
+    for quote in quotes:
+        count[f"{quote.cloud} {quote.market}"] += 1
+    print(f"{len(quotes)} quotes, {len(zones)} zones -> {OUT.relative_to(ROOT)}; {dict(count)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What a source of offers says about the market, and the port that every source implements."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from templates_lib.node_config import NodeConfig
+from templates_lib.offer import Offer
+from templates_lib.supply import SupplyPool
+from templates_lib.traffic import TrafficPrice
+
+
+class OfferError(ValueError):
+    """A request that no source can answer, such as a region that its cloud does not have. Give up and correct it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An offer that is kept out of planning because its price cannot be right."""
+
+    offer: Offer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """One look at the market. Every offer's `node_config` is a key of `configs`."""
+
+    offers: tuple[Offer, ...]
+    configs: Mapping[str, NodeConfig]
+    pools: tuple[SupplyPool, ...] = ()
+    traffic: tuple[TrafficPrice, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    """What a reader of the plan should know about these prices."""
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        return tuple(sorted({o.zone_id for o in self.offers}))
+
+
+class OfferSource(Protocol):
+    def fetch(self) -> Quotes:
+        """Raises OfferError, or SpecError for a file that cannot be read."""
+        ...

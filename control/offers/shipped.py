@@ -1,0 +1,116 @@
+"""Offers from the dated snapshot of real prices that ships with Medley: no network, no account."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from control.offers.derive import derive
+from control.offers.paper_market import merge_zones, one_machine_per_size
+from control.offers.prices import PriceRow, price_rows, regions_by_cloud, zones_by_region
+from control.offers.quarantine import quarantine
+from control.offers.quotes import OfferError, Quotes
+from control.offers.selection import Selection, wanted
+from control.offers.traffic import traffic_prices
+from templates_lib.hardware import gpu, instance_type, node_configs
+from templates_lib.nearest_name import nearest_name
+from templates_lib.offer import Market, Offer
+
+STAND_IN = "runpod-marketplace"
+"""Source of RunPod's newer prices: a marketplace where RunPod sells, not its own list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedOffers:
+    """The part of the snapshot that `selections` name.
+
+    With `by_region` the market is the Coral paper's: a region is one zone that sells each GPU and size once, at its
+    cheapest price, and every size is one configuration.
+    """
+
+    selections: Sequence[Selection]
+    by_region: bool = False
+
+    def fetch(self) -> Quotes:
+        """Raises OfferError for a cloud or region without prices, UnknownHardwareError for an unknown GPU."""
+        for selection in self.selections:
+            _check(selection)
+        rows = [
+            row
+            for row in price_rows()
+            if wanted(self.selections, row.region, instance_type(row.cloud, row.instance_type), row.market)
+        ]
+        offers, quarantined = quarantine(offer for row in rows for offer in _offers(row))
+        machines = {(o.cloud, o.instance_type) for o in offers}
+        configs = node_configs(instance_type(*m) for m in sorted(machines))
+        quotes = Quotes(offers, configs, quarantined=quarantined, notes=_notes(self.selections, rows))
+        if self.by_region:
+            quotes = merge_zones(quotes)
+        for selection in self.selections:
+            if selection.derived and selection.counts is not None:
+                gpus = selection.gpus or {c.gpu for c in quotes.configs.values()}
+                quotes = _only_counts(derive(quotes, selection.cloud, gpus, selection.counts), selection)
+        if self.by_region:
+            quotes = one_machine_per_size(quotes)
+        return replace(quotes, traffic=traffic_prices(quotes.zones))
+
+
+def _check(selection: Selection) -> None:
+    known = regions_by_cloud()
+    if selection.cloud not in known:
+        raise OfferError(f"unknown cloud {selection.cloud!r}; {nearest_name(selection.cloud, known)}")
+    for region in selection.regions or ():
+        if region not in known[selection.cloud]:
+            hint = nearest_name(region, known[selection.cloud])
+            raise OfferError(f"no prices for region {region!r} of {selection.cloud}; {hint}")
+    for name in selection.gpus or ():
+        gpu(name)
+
+
+def _offers(row: PriceRow) -> Iterator[Offer]:
+    """A price of a whole region is offered in each of its zones that are known, for what it says holds in all."""
+    zones = (row.zone,) if row.zone else zones_by_region().get((row.cloud, row.region), (row.region,))
+    config = instance_type(row.cloud, row.instance_type).config_id
+    for zone in zones:
+        yield Offer(
+            cloud=row.cloud,
+            region=row.region,
+            zone=zone,
+            instance_type=row.instance_type,
+            node_config=config,
+            market=row.market,
+            usd_per_hour=row.usd_per_hour,
+            observed_at=row.date,
+            interruptions_per_hour=row.interruptions_per_hour,
+            source=row.source,
+        )
+
+
+def _only_counts(quotes: Quotes, selection: Selection) -> Quotes:
+    """Sizes outside `counts` were needed to derive from, not to be offered."""
+    counts = frozenset(selection.counts or ())
+    kept = [o for o in quotes.offers if o.cloud != selection.cloud or quotes.configs[o.node_config].gpu_count in counts]
+    used = {o.node_config for o in kept}
+    return replace(quotes, offers=tuple(kept), configs={k: c for k, c in quotes.configs.items() if k in used})
+
+
+def _notes(selections: Sequence[Selection], rows: Sequence[PriceRow]) -> tuple[str, ...]:
+    notes: list[str] = []
+    for selection in selections:
+        mine = [r for r in rows if r.cloud == selection.cloud]
+        sold = {instance_type(r.cloud, r.instance_type).gpu for r in mine}
+        missing = [name for name in selection.gpus or () if name not in sold]
+        if missing:
+            where = ", ".join(selection.regions) if selection.regions else "any region"
+            notes.append(f"{selection.cloud} has no price for {', '.join(missing)} in {where}")
+    dates = [r.date for r in rows]
+    if dates:
+        notes.append(f"prices are a snapshot: oldest {min(dates)}, newest {max(dates)}")
+    spread = {r.region for r in rows if not r.zone and (r.cloud, r.region) in zones_by_region()}
+    if spread:
+        notes.append(
+            f"some machines are priced per region; they are offered in every known zone of {len(spread)} regions"
+        )
+    if any(r.source == STAND_IN for r in rows):
+        notes.append("RunPod's SXM cards carry the median of a marketplace where it sells, as a stand-in for its list")
+    if any(r.market is Market.SPOT and r.cloud != "aws" for r in rows):
+        notes.append("only AWS publishes interruption classes; spot of other clouds counts as its worst class")
+    return tuple(notes)
