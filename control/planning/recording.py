@@ -25,7 +25,10 @@ class Recording:
     format: str
     name: str
     snapshot: Snapshot
-    recipe: Recipe
+    recipe: Recipe | None = None
+    """None only in a file made by hand, whose templates come in another."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the plan should know about its prices."""
 
 
 def content_version(snapshot: Snapshot) -> str:

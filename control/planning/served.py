@@ -3,9 +3,9 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from control.spec.document import Document, Key, read_text
+from control.spec.located import located
 from control.spec.problem import Problem, SpecError
 from control.spec.schema import DemandSection, FleetFile, ModelSection, is_path
 from templates_lib.config_fields import UnsupportedModelError
@@ -15,7 +15,7 @@ from templates_lib.models import load_models
 from templates_lib.served_model import ServedModel
 from templates_lib.shapes import load_rates, load_shape
 from templates_lib.slo import Slo
-from templates_lib.traces import TraceError, read_trace
+from templates_lib.traces import read_trace
 from templates_lib.work import Demand
 from templates_lib.workload import WorkloadShape
 
@@ -33,9 +33,9 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
     for place, section in enumerate(fleet.models):
         key: Key = ("models", place)
         try:
-            shape = _at(document, (*key, "workload"), _shape, section.workload, folder)
-            rate = _at(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder)
-            model = _at(document, (*key, "model"), _model, section, folder)
+            shape = located(document, (*key, "workload"), _shape, section.workload, folder)
+            rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder)
+            model = located(document, (*key, "model"), _model, section, folder)
         except SpecError as error:
             problems += error.problems
             continue
@@ -53,16 +53,6 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
     if problems:
         raise SpecError(problems)
     return tuple(served), tuple(demand)
-
-
-def _at(document: Document, key: Key, read: Any, *arguments: Any) -> Any:
-    """What `read` gives; its errors become problems at `key`."""
-    try:
-        return read(*arguments)
-    except SpecError as error:
-        raise SpecError([document.problem(key, str(p)) for p in error.problems]) from None
-    except (TraceError, UnsupportedModelError, ValueError) as error:
-        raise SpecError([document.problem(key, str(error))]) from None
 
 
 def _model(section: ModelSection, folder: Path) -> ModelSpec:

@@ -5,7 +5,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from control.spec.document import Document
+from control.spec.document import Document, Key
 from control.spec.names import Names
 from control.spec.problem import Problem, SpecError, nearest
 from control.spec.schema import FleetFile
@@ -40,17 +40,23 @@ def _unknown_classes(document: Document, fleet: FleetFile) -> list[Problem]:
 
 def _unknown_regions(document: Document, names: Names) -> list[Problem]:
     """A region is valid for its cloud only, so it is checked here, where both are at hand and each has its line."""
-    problems = []
-    for part in ("clouds", "quotas"):
-        sections = document.value.get(part)
-        for i, section in enumerate(sections if isinstance(sections, list) else []):
-            cloud, regions = (section.get("cloud"), section.get("regions")) if isinstance(section, dict) else ("", None)
-            valid = names.regions.get(str(cloud))
-            for j, region in enumerate(regions if valid and isinstance(regions, list) else []):
-                if valid and region not in valid:
-                    message = f"unknown region {region!r} of {cloud}; {nearest(str(region), valid)}"
-                    problems.append(document.problem((part, i, "regions", j), message))
-    return problems
+    named: list[tuple[Key, Any, Any]] = []
+    for place, section in _listed(document, "clouds"):
+        regions = section.get("regions")
+        for i, region in enumerate(regions if isinstance(regions, list) else []):
+            named.append((("clouds", place, "regions", i), section.get("cloud"), region))
+    for place, section in _listed(document, "quotas"):
+        named.append((("quotas", place, "region"), section.get("cloud"), section.get("region")))
+    return [
+        document.problem(key, f"unknown region {region!r} of {cloud}; {nearest(str(region), names.regions[cloud])}")
+        for key, cloud, region in named
+        if cloud in names.regions and isinstance(region, str) and region not in names.regions[cloud]
+    ]
+
+
+def _listed(document: Document, part: str) -> list[tuple[int, dict[str, Any]]]:
+    sections = document.value.get(part)
+    return [(i, s) for i, s in enumerate(sections if isinstance(sections, list) else []) if isinstance(s, dict)]
 
 
 def _problem(document: Document, error: Any) -> Problem:

@@ -10,8 +10,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from control.spec.names import Names
 from control.spec.problem import nearest
 from templates_lib.offer import Market
-from templates_lib.settings import Mode, Survive
+from templates_lib.settings import Mode, Settings, Survive
 from templates_lib.work import Phase
+
+DEFAULT = Settings()
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -151,26 +153,25 @@ class CloudSection(Section):
 
 
 class OffersSection(Section):
-    shipped: bool = True
-    """The dated snapshot of real prices inside the package."""
+    """Beside the shipped prices of `clouds`. Paths are relative to the spec file."""
+
     files: list[str] = []
-    """Offer files (YAML), relative to the spec file."""
+    """YAML files of kind Offers: machines of one's own, negotiated prices. A later file's price replaces an earlier."""
     availability: str | None = None
-    """CSV of nodes available per zone, GPU, size and market, relative to the spec file."""
-    zones: bool = True
-    """False: zones of a region are merged into one, as in the Coral paper."""
+    """CSV file: zone,config,market,available."""
+    by_region: bool = False
+    """The Coral paper's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
 
 
 class QuotaSection(Section):
-    """A limit that all matching offers share. Σ weight · nodes ≤ limit."""
+    """A limit of an account that nodes held and new count against: vCPUs at AWS and Azure, GPUs elsewhere."""
 
-    id: Name
-    limit: NonNegative
-    unit: Literal["gpus", "nodes"] = "gpus"
     cloud: Annotated[str, AfterValidator(_cloud)]
-    regions: list[str] | None = None
-    gpus: list[Annotated[str, AfterValidator(_gpu)]] | None = None
-    markets: list[Market] | None = None
+    region: str
+    family: str
+    """The cloud's own name of the quota, such as `G-VT` or `NVIDIA_L4_GPUS`."""
+    limit: NonNegative
+    market: Market = Market.ON_DEMAND
 
 
 class ReplicasSection(Section):
@@ -185,19 +186,19 @@ class ReplicasSection(Section):
 
 
 class PolicySection(Section):
-    mode: Mode = Mode.ZONES
-    utilisation_cap: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.85
+    mode: Mode = DEFAULT.mode
+    utilisation_cap: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = DEFAULT.utilisation_cap
     max_usd_per_hour: NonNegative | None = None
-    max_spot_share: Share = 1.0
-    max_zone_share: Share = 1.0
-    max_unproven_nodes: Annotated[int, Field(ge=0)] = 4
+    max_spot_share: Share = DEFAULT.guardrails.max_spot_share
+    max_zone_share: Share = DEFAULT.guardrails.max_zone_share
+    max_unproven_nodes: Annotated[int, Field(ge=0)] = DEFAULT.guardrails.max_unproven_nodes
     replicas: dict[str, ReplicasSection] = {}
     """By work class: `<model>/<phase>`."""
-    survive: Survive = Survive.NOTHING
-    survive_share: Share = 1.0
-    startup_minutes: NonNegative = 6.0
-    adjustment_interval_minutes: Positive = 60.0
-    restart_hours: NonNegative = 0.1
+    survive: Survive = DEFAULT.survive
+    survive_share: Share = DEFAULT.survive_share
+    startup_minutes: NonNegative = DEFAULT.startup_minutes
+    adjustment_interval_minutes: Positive = DEFAULT.adjustment_interval_minutes
+    restart_hours: NonNegative = DEFAULT.restart_hours
 
 
 class SolverSection(Section):
@@ -207,12 +208,12 @@ class SolverSection(Section):
     """GPU memory of a template at most, in multiples of the model's weights as served."""
     slo_split: Literal["even", "uneven"] = "even"
     """How a pipeline's latency budget is split over its stages."""
-    seed: Annotated[int, Field(ge=0)] = 0
-    gap: Share = 0.001
-    incumbent_columns: Count = 2_000
-    proof_columns: Count = 12_000
-    nodes: Count = 20_000
-    simplex_iterations: Count = 2_000_000
+    seed: Annotated[int, Field(ge=0)] = DEFAULT.seed
+    gap: Share = DEFAULT.limits.gap
+    incumbent_columns: Count = DEFAULT.limits.incumbent_columns
+    proof_columns: Count = DEFAULT.limits.proof_columns
+    nodes: Count = DEFAULT.limits.nodes
+    simplex_iterations: Count = DEFAULT.limits.simplex_iterations
     wall_clock_s: Positive | None = None
 
 
@@ -221,16 +222,19 @@ class FleetFile(Section):
     kind: Literal["Fleet"]
     name: Name
     models: Annotated[list[ModelSection], Field(min_length=1)]
-    clouds: Annotated[list[CloudSection], Field(min_length=1)]
+    clouds: list[CloudSection] = []
+    """What to take from the dated snapshot of real prices that ships with Medley."""
     offers: OffersSection = OffersSection()
     quotas: list[QuotaSection] = []
     policy: PolicySection = PolicySection()
     solver: SolverSection = SolverSection()
 
     @model_validator(mode="after")
-    def _unique(self) -> Self:
+    def _whole(self) -> Self:
         names = [m.served_name for m in self.models]
         twice = sorted({n for n in names if names.count(n) > 1})
+        if not (self.clouds or self.offers.files):
+            raise ValueError("name at least one of clouds or offers.files: without an offer there is nothing to plan")
         if twice:
             raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
         return self

@@ -1,0 +1,111 @@
+"""From a checked spec file to everything that a plan is made from, but the templates."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from control.offers.availability import read_availability, with_availability
+from control.offers.combined import combined
+from control.offers.file import FileOffers
+from control.offers.pools import QuotaLimit, quota_pools
+from control.offers.prices import regions_by_cloud
+from control.offers.quotes import Quotes
+from control.offers.selection import Selection
+from control.offers.shipped import ShippedOffers
+from control.planning.recipe import PipelineRecipe, SloSplit
+from control.planning.served import served_models
+from control.planning.settings import settings_of
+from control.spec.document import Document, parse, read_text
+from control.spec.located import located
+from control.spec.names import Names
+from control.spec.read import read
+from control.spec.schema import FleetFile
+from templates_lib.hardware import load_gpus
+from templates_lib.models import load_models
+from templates_lib.shapes import catalogue
+from templates_lib.snapshot import Snapshot
+from templates_lib.work import Demand
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    name: str
+    quotes: Quotes
+    demand: tuple[Demand, ...]
+    recipe: PipelineRecipe
+    fleet: FleetFile
+
+    def snapshot(self, now: str, library_version: str, cost_model_fingerprint: str) -> Snapshot:
+        """Without a version: the caller hashes it."""
+        return Snapshot(
+            version="",
+            now=now,
+            offers=self.quotes.offers,
+            pools=self.quotes.pools,
+            traffic=self.quotes.traffic,
+            instances=(),
+            routes=tuple(route for served in self.recipe.served for route in served.routes()),
+            demand=self.demand,
+            settings=settings_of(self.fleet),
+            library_version=library_version,
+            cost_model_fingerprint=cost_model_fingerprint,
+        )
+
+
+def read_world(path: Path) -> World:
+    """Raises SpecError with every problem of the file at once, OfferError for a market that cannot be had."""
+    document = parse(read_text(path), str(path))
+    fleet = read(document, _names())
+    served, demand = served_models(fleet, document)
+    quotes = _quotes(fleet, document)
+    bags: dict[str, set[str]] = {}
+    for offer in quotes.offers:
+        bags.setdefault(offer.zone_id, set()).add(offer.node_config)
+    recipe = PipelineRecipe(
+        served=served,
+        nodes=tuple(quotes.configs[c] for c in sorted(quotes.configs)),
+        zone_bags=tuple(sorted({tuple(sorted(bag)) for bag in bags.values()})),
+        n_max=fleet.solver.n_max,
+        rho=fleet.solver.rho,
+        slo_split=SloSplit(fleet.solver.slo_split),
+    )
+    return World(fleet.name, quotes, demand, recipe, fleet)
+
+
+def _names() -> Names:
+    shipped = catalogue()
+    return Names(
+        models=frozenset(load_models()),
+        gpus=frozenset(load_gpus()),
+        shapes=frozenset(s.id for s in shipped.shapes),
+        rates=frozenset(r.id for r in shipped.rates),
+        regions=regions_by_cloud(),
+    )
+
+
+def _quotes(fleet: FleetFile, document: Document) -> Quotes:
+    folder = Path(document.file).parent
+    selections = [
+        Selection(
+            cloud=c.cloud,
+            regions=tuple(c.regions) if c.regions else None,
+            gpus=tuple(c.gpus) if c.gpus else None,
+            counts=tuple(c.counts) if c.counts else None,
+            markets=tuple(c.markets),
+            derived=c.derived,
+        )
+        for c in fleet.clouds
+    ]
+    shipped = located(document, ("clouds",), ShippedOffers(selections, by_region=fleet.offers.by_region).fetch)
+    files = [
+        located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
+        for i, name in enumerate(fleet.offers.files)
+    ]
+    quotes = combined([shipped, *files], trusted=frozenset(range(1, len(files) + 1)))
+    if fleet.offers.availability is not None:
+        known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
+        quotes = with_availability(quotes, known)
+    pools = list(quotes.pools)
+    for place, q in enumerate(fleet.quotas):
+        limit = QuotaLimit(q.cloud, q.region, q.family, q.limit, q.market)
+        pools += located(document, ("quotas", place), quota_pools, quotes.offers, quotes.configs, [limit])
+    return replace(quotes, pools=tuple(pools))
