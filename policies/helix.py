@@ -9,8 +9,6 @@ throughput, is what the pool serves.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from policies.integer_program import IntegerProgram
 
 
@@ -55,5 +53,5 @@ def helix_pool(nodes: Sequence[PlacedNode], layers: int) -> FixedPool:
     for node, arriving, leaving in zip(nodes, into, out, strict=True):
         program.require(arriving, upper=node.requests_per_s)
         program.require(arriving | leaving, lower=0.0, upper=0.0)
-    values = program.minimise() if served else np.zeros(0)
+    values = program.minimise()
     return FixedPool(float(sum(values[s] for s in served)), sum(n.usd_per_hour for n in nodes))

@@ -38,6 +38,8 @@ class IntegerProgram:
         Raises:
             RuntimeError: there is none (callers give every program a solution by letting demand go unmet).
         """
+        if not self._costs:
+            return np.zeros(0)
         highs = highspy.Highs()
         for name, value in self._options.items():
             highs.setOptionValue(name, value)
