@@ -1,0 +1,232 @@
+"""From the relaxation to whole instances: least unmet demand first, then the least cost, with a proven bound."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from control.planner.columns import Floats, Ints, Picked, concatenate
+from control.planner.frame import Level
+from control.planner.problem import Problem
+from control.planner.program import Answer, Effort, MilpSolver
+from control.planner.relaxation import NOTHING, Relaxation, Relaxed
+from control.planner.restricted import Restricted, restrict_to
+from templates_lib.settings import WorkLimits
+
+Progress = Callable[[str, float, float], None]
+"""Called with (stage, objective of the best plan so far, bound)."""
+
+UNMET_GAP = 1e-6
+SLACK = 1e-6
+"""Room above the least unmet demand, as a share of it, so that rounding does not make the next stage infeasible."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incumbent:
+    counts: dict[int, int]
+    """Instances by template · G + group."""
+    objective: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    incumbent: Incumbent
+    bound: float
+    relaxed: Relaxed
+    row_upper: Floats
+    """Limits of the rows, with the least unmet demand in them."""
+    level_values: tuple[float, ...]
+    """Least unmet demand of each level."""
+    complete: bool
+    timed_out: bool
+    statistics: dict[str, float] = field(default_factory=dict)
+
+
+class Search:
+    """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
+
+    def __init__(self, problem: Problem, milp: MilpSolver, progress: Progress) -> None:
+        self._problem, self._milp, self._progress = problem, milp, progress
+        settings = problem.snapshot.settings
+        self._limits: WorkLimits = settings.limits
+        self._seed = settings.seed
+        self._relaxation = Relaxation(problem, settings.seed)
+        self._seconds = 0.0
+        self._timed_out = False
+        self._complete = False
+        self._nodes = 0
+        self._iterations = 0
+        self._bound = -np.inf
+        self._best: Incumbent | None = None
+        self._wanted: dict[int, int] = {}
+        """Counts that reach the least unmet demand: their columns are in every later program."""
+
+    def run(self) -> Outcome:
+        relaxed, values = self._relax()
+        if any(values) or not self._find(relaxed):
+            relaxed, values = self._least_unmet()
+            if not self._find(relaxed):
+                raise RuntimeError("no whole plan reaches the least unmet demand just found; please report this")
+        if not self._complete:
+            self._prove(relaxed)
+        assert self._best is not None  # noqa: S101 - for the type checker; _find returned true
+        return Outcome(
+            self._best,
+            min(self._bound, self._best.objective),
+            relaxed,
+            self._relaxation.row_upper.copy(),
+            values,
+            self._complete,
+            self._timed_out,
+            {
+                "columns": float(self._relaxation.total),
+                "generated_columns": float(self._relaxation.generated),
+                "generation_rounds": float(self._relaxation.rounds),
+                "lp_iterations": float(self._relaxation.iterations),
+                "relaxation_bound": relaxed.bound,
+                "milp_nodes": float(self._nodes),
+                "milp_iterations": float(self._iterations),
+            },
+        )
+
+    def _relax(self) -> tuple[Relaxed, tuple[float, ...]]:
+        """The least cost at the least unmet demand of the relaxation, and that demand by level."""
+        levels = self._problem.frame.levels
+        relaxed = self._relaxation.minimise(self._dear(), cost=True)
+        values = [_value(level, relaxed.vertex.x) for level in levels]
+        if max(values, default=0.0) > NOTHING:
+            values = []
+            for level in levels:
+                weights = dict(zip(level.variables, level.weights, strict=True))
+                relaxed = self._relaxation.minimise(weights, cost=False)
+                values.append(_value(level, relaxed.vertex.x))
+                self._relaxation.limit(level.row, _roomy(values[-1]))
+        for level, value in zip(levels, values, strict=True):
+            self._relaxation.limit(level.row, _roomy(value))
+        relaxed = self._relaxation.minimise({}, cost=True)
+        self._bound = relaxed.bound
+        self._progress("relaxation", np.inf, relaxed.bound)
+        return relaxed, tuple(0.0 if v <= NOTHING else v for v in values)
+
+    def _dear(self) -> dict[int, float]:
+        """A price on unmet demand that no plan would rather pay, higher for higher priorities."""
+        levels = self._problem.frame.levels
+        return {v: self._relaxation.dear * (len(levels) - i) for i, level in enumerate(levels) for v in level.variables}
+
+    def _least_unmet(self) -> tuple[Relaxed, tuple[float, ...]]:
+        """Fix the least unmet demand that whole instances reach, level by level, and relax again at that."""
+        levels = self._problem.frame.levels
+        for level in levels:
+            self._relaxation.limit(level.row, np.inf)
+        picked = self._pick(self._relaxation.minimise(self._dear(), cost=True), self._limits.incumbent_columns)
+        values: list[float] = []
+        start: Floats | None = None
+        for level in levels:
+            weights = np.zeros(len(self._problem.frame.variables))
+            weights[list(level.variables)] = level.weights
+            program = restrict_to(self._problem, picked, self._relaxation.row_upper, weights, cost=False)
+            answer = self._solve(program, start, UNMET_GAP, "unmet demand")
+            if answer.x is None:
+                raise RuntimeError("no plan was found although demand may stay unmet; please report this")
+            start = answer.x
+            values.append(_value(level, answer.x))
+            self._relaxation.limit(level.row, _roomy(values[-1]))
+            self._wanted = program.counts(answer.x)
+        relaxed = self._relaxation.minimise({}, cost=True)
+        self._bound = relaxed.bound
+        return relaxed, tuple(0.0 if v <= SLACK else v for v in values)
+
+    def _find(self, relaxed: Relaxed) -> bool:
+        """A first plan from few columns; whether there is one."""
+        picked = self._pick(relaxed, self._limits.incumbent_columns)
+        whole = len(picked) == self._relaxation.total
+        answer = self._cost_program(picked, "plan")
+        if whole and answer.complete:
+            self._bound = max(self._bound, answer.bound)
+            self._complete = self._best is not None
+        return self._best is not None
+
+    def _prove(self, relaxed: Relaxed) -> None:
+        """Search among all columns that a better plan may use; the others cannot matter."""
+        assert self._best is not None  # noqa: S101
+        room = self._best.objective - relaxed.bound
+        survivors = self._survivors(relaxed, room)
+        keep, least_left_out = self._cheapest(survivors, self._limits.proof_columns)
+        answer = self._cost_program(keep, "proof")
+        self._bound = max(self._bound, min(answer.bound, relaxed.bound + min(least_left_out, room)))
+        self._complete = self._gap() <= self._limits.gap
+
+    def _gap(self) -> float:
+        assert self._best is not None  # noqa: S101
+        return (self._best.objective - self._bound) / max(abs(self._best.objective), 1e-9)
+
+    def _cost_program(self, picked: Picked, stage: str) -> Answer:
+        """Minimise cost over columns, and keep the plan if it is the best so far."""
+        frame = self._problem.frame
+        program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
+        answer = self._solve(program, None, self._limits.gap, stage)
+        if answer.x is not None and (self._best is None or answer.objective < self._best.objective):
+            self._best = Incumbent(program.counts(answer.x), answer.objective)
+            self._progress(stage, answer.objective, self._bound)
+        return answer
+
+    def _solve(self, program: Restricted, start: Floats | None, gap: float, stage: str) -> Answer:
+        limits = self._limits
+        left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
+        effort = Effort(gap, limits.nodes, limits.simplex_iterations, self._seed, left)
+        answer = self._milp(program.program, effort, start, lambda value: self._progress(stage, value, self._bound))
+        self._seconds += answer.seconds
+        self._nodes += answer.nodes
+        self._iterations += answer.iterations
+        self._timed_out |= answer.timed_out
+        return answer
+
+    def _pick(self, relaxed: Relaxed, limit: int) -> Picked:
+        """Columns of low reduced cost, as many for every class, and all that the relaxation uses or that run."""
+        if self._relaxation.total <= limit:
+            return self._problem.columns.all()
+        columns = self._problem.columns
+        near = self._survivors(relaxed, 0.02 * max(1.0, abs(relaxed.vertex.objective)))
+        first = columns.entry_class[columns.entry_start[near.point]]
+        chosen: list[Ints] = []
+        for k in range(columns.classes):
+            mine = np.flatnonzero(first == k)
+            share = limit // columns.classes
+            order = np.argsort(near.reduced_cost[mine], kind="stable")
+            chosen.append(mine[order[:share]])
+        at = np.sort(np.concatenate(chosen))
+        used = relaxed.vertex.x[len(self._problem.frame.variables) :] > NOTHING
+        parts = [
+            Picked(near.point[at], near.group[at], near.reduced_cost[at]),
+            Picked(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
+        ]
+        return self._whole_templates(concatenate(parts))
+
+    def _survivors(self, relaxed: Relaxed, room: float) -> Picked:
+        return self._problem.columns.under(relaxed.prices, room * (1 + 1e-6) + 1e-6)
+
+    def _cheapest(self, survivors: Picked, limit: int) -> tuple[Picked, float]:
+        """The `limit` columns of least reduced cost, and the least reduced cost among the others."""
+        order = np.argsort(survivors.reduced_cost, kind="stable")
+        least = float(survivors.reduced_cost[order[limit]]) if len(order) > limit else np.inf
+        at = np.sort(order[:limit])
+        kept = Picked(survivors.point[at], survivors.group[at], survivors.reduced_cost[at])
+        return self._whole_templates(kept), least
+
+    def _whole_templates(self, picked: Picked) -> Picked:
+        """All points of every picked (template, group), those of running templates added, each once."""
+        columns, frame = self._problem.columns, self._problem.frame
+        groups = len(self._problem.supply.groups)
+        key = columns.library.point_template[picked.point] * groups + picked.group
+        counts = self._best.counts if self._best is not None else self._wanted
+        key = np.unique(np.concatenate([key, frame.running_key, np.array(sorted(counts), dtype=np.int64)]))
+        owner, point = columns.points_of(key // groups)
+        return Picked(point, (key % groups)[owner], np.zeros(len(point)))
+
+
+def _value(level: Level, x: Floats) -> float:
+    return float(x[list(level.variables)] @ np.array(level.weights))
+
+
+def _roomy(value: float) -> float:
+    return value * (1 + SLACK) + NOTHING
