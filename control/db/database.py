@@ -1,0 +1,103 @@
+"""Open the database: start or join the embedded server, or connect to one by URL, and check its revision."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+
+from control.db.embedded import SUPERUSER, embedded_server
+from control.db.errors import DatabaseUnavailableError, OldRevisionError
+from control.db.location import locate, redacted
+from control.db.revision import check_revision, current_revision
+
+_CONNECT_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database that answers; its tables are those of this release."""
+
+    engine: Engine
+    name: str
+    """For people: the URL without its secrets, or the directory of the embedded server."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Commit at the end of the block, roll back when it raises. DatabaseUnavailableError: the server went away."""
+        with self._speaking(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """A connection of its own, each statement its own transaction, closed at the end with all its locks."""
+        with self._speaking(), self.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").detach()
+            yield connection
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        try:
+            yield
+        except (OperationalError, psycopg.OperationalError) as error:
+            reason = str(error.orig if isinstance(error, OperationalError) else error).strip()
+            msg = f"the database {self.name} does not answer: {reason}"
+            raise DatabaseUnavailableError(msg) from error
+
+
+@contextmanager
+def open_database(url: str | None = None, data_dir: Path | None = None, *, upgrade: bool = False) -> Iterator[Database]:
+    """The database at `url`, or the embedded one in `data_dir`; `locate` says what counts when neither is given.
+
+    `upgrade` brings the tables to this release's revision first (`medley db upgrade`). A new embedded database gets
+    its tables without being asked; a server of somebody else's never does. Raises the errors of `control.db.errors`.
+    """
+    location = locate(url, data_dir, os.environ)
+    with ExitStack() as stack:
+        if location.url is not None:
+            target, name = location.url, redacted(location.url)
+        else:
+            assert location.data_dir is not None  # noqa: S101
+            server = stack.enter_context(embedded_server(location.data_dir))
+            target, name = _embedded_url(server.socket_dir), str(location.data_dir)
+        engine = create_engine(
+            target,
+            hide_parameters=True,  # values of a failed statement may be secret
+            # Values in, text out: msgspec reads a JSON column into the value it was written from.
+            json_serializer=_json,
+            json_deserializer=bytes,
+            use_native_hstore=False,  # saves a query at the first connection
+            connect_args={"connect_timeout": _CONNECT_TIMEOUT_S},
+        )
+        stack.callback(engine.dispose)
+        database = Database(engine, name)
+        _ensure_revision(database, upgrade=upgrade, create=location.url is None)
+        yield database
+
+
+def _ensure_revision(database: Database, *, upgrade: bool, create: bool) -> None:
+    with database.transaction() as connection:
+        found = current_revision(connection)
+        try:
+            check_revision(found, database.name)
+        except OldRevisionError:
+            if not (upgrade or (create and found is None)):
+                raise
+            from control.db.migrate import upgrade as migrate  # Alembic is slow to import and seldom needed
+
+            migrate(connection)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _embedded_url(socket_dir: Path) -> URL:
+    # The server is Medley's alone, so the database that every new cluster has is as good as one of its own.
+    return URL.create("postgresql+psycopg", username=SUPERUSER, database="postgres", query={"host": str(socket_dir)})

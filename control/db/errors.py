@@ -1,0 +1,33 @@
+"""What can be wrong with the database. The type of an error is the next step; no message ever holds a password."""
+
+
+class DatabaseError(Exception):
+    """Anything wrong with the database that its owner has to act on."""
+
+
+class DatabaseUrlError(DatabaseError):
+    """The URL cannot be used: correct it."""
+
+
+class DatabaseUnavailableError(DatabaseError):
+    """No server answers, or it does not let us in: start it or correct the URL, then run the command again."""
+
+
+class EmbeddedServerError(DatabaseError):
+    """The embedded server cannot be set up or started here: see its log, or name a server of your own."""
+
+
+class OldRevisionError(DatabaseError):
+    """The tables are missing or older than this release: `medley db upgrade`."""
+
+
+class NewerRevisionError(DatabaseError):
+    """The tables were made by a newer release: install that one, or use another database."""
+
+
+class NotStoredError(DatabaseError, LookupError):
+    """A library, template, snapshot or plan that was asked for by name is not stored here."""
+
+
+class LibraryConflictError(DatabaseError):
+    """A library is not what its build left: it changed under the build, or rows are missing. Build it again."""

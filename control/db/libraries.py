@@ -1,0 +1,132 @@
+"""The store of libraries in PostgreSQL."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import Connection, Row, Uuid, cast, func, insert, select, text
+
+from control.db.database import Database
+from control.db.errors import LibraryConflictError, NotStoredError
+from control.db.library_info import finished_library, library_info
+from control.db.library_load import load_library
+from control.db.library_writer import LibraryWriter
+from control.db.tables import library, library_unit, template
+from templates_lib.library import Library
+from templates_lib.library_store import LibraryInfo, TemplateRecord
+from templates_lib.library_union import union
+from templates_lib.source import TemplateSource
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresLibraries:
+    """A `LibraryStore`. Every method also raises DatabaseUnavailableError; a LookupError is a NotStoredError."""
+
+    database: Database
+
+    @contextmanager
+    def building(self, source: TemplateSource, parameters: Mapping[str, float]) -> Iterator[LibraryWriter]:
+        with self._sole_builder(source.fingerprint):
+            library_id = self._begin(source, parameters)
+            yield LibraryWriter(self.database, library_id, len(source.configs), len(source.classes))
+
+    def find(self, fingerprint: str) -> str | None:
+        query = select(library.c.version).where(library.c.fingerprint == fingerprint)
+        with self.database.transaction() as connection:
+            version: str | None = connection.execute(query).scalar()
+            return version
+
+    def load(self, version: str, protected: Collection[str] = ()) -> Library:
+        with self.database.transaction() as connection:
+            loaded = load_library(connection, finished_library(connection, version))
+            if protected:
+                present = {i.decode() for i in loaded.ids.tolist()}
+                for row, ids in _newest_with(
+                    connection, [UUID(i) for i in protected if _is_id(i) and i not in present]
+                ):
+                    loaded = union(loaded, load_library(connection, row, ids))
+            return loaded
+
+    def record(self, version: str, template_id: str) -> TemplateRecord:
+        query = (
+            select(library.c.kind, library.c.version, library.c.configs, template.c.nodes, template.c.record)
+            .join(template, template.c.library_id == library.c.id)
+            .where(template.c.id == cast(template_id, Uuid(as_uuid=False)), library.c.version.is_not(None))
+            .order_by((library.c.version == version).desc(), library.c.id.desc())
+            .limit(1)
+        )
+        with self.database.transaction() as connection:
+            row = connection.execute(query).one_or_none() if _is_id(template_id) else None
+        if row is None:
+            msg = f"template {template_id!r} is in no library of the database {self.database.name}"
+            raise NotStoredError(msg)
+        counts = zip(msgspec.json.decode(row.configs, type=tuple[str, ...]), row.nodes, strict=True)
+        return TemplateRecord(row.kind, row.version, row.record, {config: n for config, n in counts if n})
+
+    def libraries(self) -> tuple[LibraryInfo, ...]:
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(library).order_by(library.c.id)).all()
+            return tuple(library_info(connection, row) for row in rows)
+
+    def show(self, version: str) -> LibraryInfo:
+        with self.database.transaction() as connection:
+            return library_info(connection, finished_library(connection, version))
+
+    @contextmanager
+    def _sole_builder(self, fingerprint: str) -> Iterator[None]:
+        key = int.from_bytes(hashlib.blake2b(fingerprint.encode(), digest_size=8).digest(), signed=True)
+        # A lock of the session, not of a transaction: it lasts over all units, and goes when its owner dies.
+        with self.database.session() as connection:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": key})
+            yield
+
+    def _begin(self, source: TemplateSource, parameters: Mapping[str, float]) -> int:
+        """The id of the source's library, which is made, with every unit missing, unless it is there."""
+        content = {
+            "kind": source.kind,
+            "cost_model_fingerprint": source.cost_model_fingerprint,
+            "configs": source.configs,
+            "classes": source.classes,
+        }
+        units = source.units()
+        with self.database.transaction() as connection:
+            row = connection.execute(select(library).where(library.c.fingerprint == source.fingerprint)).one_or_none()
+            if row is None:
+                values = {**content, "fingerprint": source.fingerprint, "parameters": dict(parameters)}
+                new = connection.execute(insert(library).values(values).returning(library.c.id))
+                library_id: int = new.scalar_one()
+                rows = [{"library_id": library_id, "position": at, "name": name} for at, name in enumerate(units)]
+                connection.execute(insert(library_unit), rows)
+                return library_id
+            info = library_info(connection, row)
+        stored = (info.kind, info.cost_model_fingerprint, info.configs, info.classes, tuple(u.name for u in info.units))
+        if stored != (*content.values(), units):
+            msg = (
+                f"fingerprint {source.fingerprint} leaves something out: another source that has it began this library"
+            )
+            raise LibraryConflictError(msg)
+        stored_id: int = row.id
+        return stored_id
+
+
+def _newest_with(connection: Connection, ids: list[UUID]) -> Iterator[tuple[Row[Any], list[str]]]:
+    """Rows of `library`, each with those of `ids` that no newer finished library has."""
+    newest = (
+        select(template.c.id, func.max(library.c.id))
+        .join(library, library.c.id == template.c.library_id)
+        .where(template.c.id.in_(ids), library.c.version.is_not(None))
+        .group_by(template.c.id)
+    )
+    found: dict[int, list[str]] = {}
+    for template_id, library_id in connection.execute(newest):
+        found.setdefault(library_id, []).append(template_id.hex)
+    for row in connection.execute(select(library).where(library.c.id.in_(found)).order_by(library.c.id)).all():
+        yield row, found[row.id]
+
+
+def _is_id(template_id: str) -> bool:
+    return len(template_id) == 32 and set(template_id) <= set("0123456789abcdef")

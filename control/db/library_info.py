@@ -1,0 +1,45 @@
+"""Rows of `library` and `library_unit` as the values that callers see."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, select
+
+from control.db.nearest import not_stored
+from control.db.tables import library, library_unit
+from templates_lib.library_store import LibraryInfo, UnitInfo
+from templates_lib.work import WorkClass
+
+
+def finished_library(connection: Connection, version: str) -> Row[Any]:
+    """Its row of `library`; NotStoredError, with the nearest version, for an unknown one."""
+    row = connection.execute(select(library).where(library.c.version == version)).one_or_none()
+    if row is None:
+        versions = connection.execute(select(library.c.version).where(library.c.version.is_not(None))).scalars()
+        raise not_stored("library", version, [v for v in versions if v is not None])
+    return row
+
+
+def library_info(connection: Connection, row: Row[Any]) -> LibraryInfo:
+    units = connection.execute(
+        select(library_unit).where(library_unit.c.library_id == row.id).order_by(library_unit.c.position)
+    )
+    return LibraryInfo(
+        version=row.version or "",
+        kind=row.kind,
+        fingerprint=row.fingerprint,
+        cost_model_fingerprint=row.cost_model_fingerprint,
+        parameters=msgspec.json.decode(row.parameters, type=dict[str, float]),
+        configs=msgspec.json.decode(row.configs, type=tuple[str, ...]),
+        classes=msgspec.json.decode(row.classes, type=tuple[WorkClass, ...]),
+        units=tuple(
+            UnitInfo(u.name, u.digest is not None, u.sets, u.templates, u.kept, u.seconds) for u in units.all()
+        ),
+        created_at=_iso(row.created_at),
+        finished_at=_iso(row.finished_at),
+    )
+
+
+def _iso(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone(UTC).isoformat()

@@ -1,0 +1,89 @@
+"""One library being written, unit by unit."""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+import psycopg
+from sqlalchemy import func, select, update
+
+from control.db.batch_check import check_batch
+from control.db.database import Database
+from control.db.errors import LibraryConflictError
+from control.db.library_rows import COPY_CAPACITY, COPY_TEMPLATE, capacity_copy, template_copy, unit_digest
+from control.db.tables import library, library_unit
+from templates_lib.source import TemplateBatch
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryWriter:
+    """A `LibraryBuild`, made by `PostgresLibraries.building`, which keeps other builders of the library out."""
+
+    database: Database
+    library_id: int
+    config_count: int
+    class_count: int
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        query = select(library_unit.c.name).where(
+            library_unit.c.library_id == self.library_id, library_unit.c.digest.is_(None)
+        )
+        with self.database.transaction() as connection:
+            return tuple(connection.execute(query.order_by(library_unit.c.position)).scalars())
+
+    def add(self, batch: TemplateBatch) -> None:
+        check_batch(batch, self.config_count, self.class_count)
+        with self.database.transaction() as connection:
+            # Updating the unit's row first locks it: were the build's lock ever lost, a second writer would wait
+            # here and then find the unit done.
+            done = update(library_unit).where(
+                library_unit.c.library_id == self.library_id,
+                library_unit.c.name == batch.unit,
+                library_unit.c.digest.is_(None),
+            )
+            counts = {
+                "sets": batch.sets,
+                "templates": batch.templates,
+                "kept": len(batch.ids),
+                "seconds": batch.seconds,
+            }
+            done = done.values(digest=unit_digest(batch), **counts)
+            position = connection.execute(done.returning(library_unit.c.position)).scalar_one_or_none()
+            if position is None:
+                msg = f"unit {batch.unit!r} is not one that this library still misses"
+                raise LibraryConflictError(msg)
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, psycopg.Connection)  # noqa: S101
+            try:
+                with raw.cursor() as cursor:
+                    with cursor.copy(COPY_TEMPLATE) as copy:
+                        for chunk in template_copy(self.library_id, position, batch):
+                            copy.write(chunk)
+                    with cursor.copy(COPY_CAPACITY) as copy:
+                        for chunk in capacity_copy(self.library_id, position, batch):
+                            copy.write(chunk)
+            except psycopg.errors.UniqueViolation as error:
+                msg = f"unit {batch.unit!r} has a template that another unit has too ({error.diag.message_detail})"
+                raise LibraryConflictError(msg) from error
+
+    def finish(self) -> str:
+        """Raises LibraryConflictError while units are missing."""
+        with self.database.transaction() as connection:
+            row = connection.execute(select(library).where(library.c.id == self.library_id).with_for_update()).one()
+            if row.version is not None:
+                return str(row.version)
+            units = connection.execute(
+                select(library_unit.c.name, library_unit.c.digest)
+                .where(library_unit.c.library_id == self.library_id)
+                .order_by(library_unit.c.position)
+            ).all()
+            if missing := [name for name, digest in units if digest is None]:
+                msg = f"the library still misses {', '.join(missing)}"
+                raise LibraryConflictError(msg)
+            identity = (row.kind, row.fingerprint, row.cost_model_fingerprint, row.configs, row.classes)
+            content = msgspec.json.encode((identity, [(name, digest) for name, digest in units]))
+            version = hashlib.blake2b(content, digest_size=16).hexdigest()
+            finished = update(library).where(library.c.id == self.library_id)
+            connection.execute(finished.values(version=version, finished_at=func.now()))
+            return version

@@ -1,0 +1,23 @@
+"""Build the library of a template source into a store, from wherever an earlier build stopped."""
+
+from collections.abc import Mapping
+
+from templates_lib.library_store import LibraryStore
+from templates_lib.source import Progress, TemplateSource
+
+
+def build_library(
+    source: TemplateSource, store: LibraryStore, progress: Progress, parameters: Mapping[str, float] | None = None
+) -> str:
+    """The version of `source`'s library, whose missing units are built and stored one by one.
+
+    Interrupted by anything, the units stored so far are kept and the rest is built next time. A library that is
+    finished costs one query. Two builders of one library take turns; the second finds it finished.
+    """
+    if (version := store.find(source.fingerprint)) is not None:
+        return version
+    with store.building(source, parameters or {}) as build:
+        if missing := build.missing:
+            for batch in source.build(missing, progress):
+                build.add(batch)
+        return build.finish()

@@ -1,0 +1,68 @@
+"""What tests of many folders share: a real PostgreSQL, one server a session, one fresh database a test."""
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL
+
+from control.db.database import Database, open_database
+from control.db.embedded import embedded_server
+
+TEMPLATE = "medley_template"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def short_tmp() -> Iterator[Path]:
+    """A directory with a path short enough for sockets; pytest's own may also be closed to the server's user."""
+    directory = Path(tempfile.mkdtemp(prefix="medley-test-"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def server_url(short_tmp: Path) -> Iterator[URL]:
+    """A server that holds an empty, migrated database named TEMPLATE; the URL is of its superuser's database."""
+    with embedded_server(short_tmp / "session") as server:
+        url = URL.create("postgresql+psycopg", "postgres", database="postgres", query={"host": str(server.socket_dir)})
+        _administer(url, f"CREATE DATABASE {TEMPLATE}")
+        with open_database(url.set(database=TEMPLATE).render_as_string(hide_password=False), upgrade=True):
+            pass
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(server_url: URL) -> Iterator[str]:
+    """A database without tables."""
+    yield from _database(server_url, "template1")
+
+
+@pytest.fixture
+def database_url(server_url: URL) -> Iterator[str]:
+    """A database with this release's tables, all empty."""
+    yield from _database(server_url, TEMPLATE)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    with open_database(database_url) as database:
+        yield database
+
+
+def _database(server_url: URL, template: str) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    _administer(server_url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield server_url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    _administer(server_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _administer(url: URL, statement: str) -> None:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
