@@ -1,0 +1,104 @@
+"""The placement solver finds what the paper's ILP and a separate dynamic programme find."""
+
+from collections import Counter
+
+import gurobipy
+import numpy as np
+import pytest
+
+from templates_lib.placement_solver.solver import BagPlacement, best_placement
+from templates_lib.reference_ilp.every_depth import reference_optimum
+from templates_lib.reference_ilp.gurobi import fits_free_licence, solve_with_gurobi
+from templates_lib.reference_ilp.highs import solve_with_highs
+from templates_lib.reference_ilp.placement_ilp import placement_ilp
+from templates_lib.throughput_table import Role
+from tests.properties.placement_cases import Case, random_case
+from tests.properties.placement_dp import best_units_per_s
+
+REAL_DEPTHS = (24, 36, 40, 64, 80, 94)
+ILP_CHUNKS, ILP_CASES = 10, 52
+DP_CHUNKS, DP_CASES = 10, 52
+
+
+def _units_per_s(case: Case, placement: BagPlacement) -> float:
+    """The slowest stage, added up again from T̂."""
+    stages = placement.stages
+    slowest = np.inf
+    for number, stage in enumerate(stages):
+        role = Role.FIRST if number == 0 else Role.LAST if number == len(stages) - 1 else Role.MIDDLE
+        role = Role.ONLY if len(stages) == 1 else role
+        cells = case.units[role, stage.budget, :, stage.layers - 1]
+        slowest = min(slowest, sum(count * cells[config] for config, count in stage.counts))
+    return float(slowest)
+
+
+def _check(case: Case, best: float, *, even_split: bool = True) -> None:
+    placement = best_placement(case.units, case.counts, even_split=even_split)
+    if placement is None:
+        assert best == 0
+        return
+    assert placement.units_per_s == pytest.approx(best, rel=1e-6)
+    assert placement.units_per_s == pytest.approx(_units_per_s(case, placement), rel=1e-12)
+    assert sum(stage.layers for stage in placement.stages) == case.units.shape[3]
+    placed: Counter[int] = Counter()
+    for stage in placement.stages:
+        assert stage.layers >= 1
+        assert stage.counts
+        placed.update(dict(stage.counts))
+    assert placed == Counter(case.nodes)
+
+
+def _small_case(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    nodes = int(rng.choice([2, 3, 4, 5, 6], p=[0.2, 0.25, 0.25, 0.2, 0.1]))
+    return random_case(
+        seed, nodes=nodes, configs=int(rng.integers(1, 5)), layers=int(rng.integers(nodes, 17)), budgets=nodes
+    )
+
+
+@pytest.mark.parametrize("chunk", range(ILP_CHUNKS))
+def test_placement_equals_the_ilp(chunk: int) -> None:
+    for seed in range(chunk * ILP_CASES, (chunk + 1) * ILP_CASES):
+        case = _small_case(seed)
+        depths = range(1, len(case.nodes) + 1)
+        assert all(fits_free_licence(placement_ilp(case.units, case.nodes, s, 0.0)) for s in depths)
+        outcome = reference_optimum(case.units, case.nodes, solve_with_gurobi, time_limit_s=120)
+        assert outcome.proven, f"seed {seed}: {outcome}"
+        _check(case, outcome.units_per_s)
+
+
+@pytest.mark.parametrize("chunk", range(DP_CHUNKS))
+def test_placement_equals_the_dynamic_programme_at_real_depths(chunk: int) -> None:
+    for seed in range(chunk * DP_CASES, (chunk + 1) * DP_CASES):
+        nodes = 2 + seed % 4 if seed % 20 else 6
+        layers = REAL_DEPTHS[seed % len(REAL_DEPTHS)]
+        case = random_case(seed, nodes=nodes, configs=1 + seed % 5, layers=layers, budgets=nodes)
+        _check(case, best_units_per_s(case.units, case.nodes))
+
+
+def test_highs_and_gurobi_agree_on_the_ilp() -> None:
+    solved = 0
+    for seed in range(80):
+        case = _small_case(seed)
+        if len(case.nodes) * case.units.shape[3] > 40:
+            continue
+        by_highs = reference_optimum(case.units, case.nodes, solve_with_highs, time_limit_s=120)
+        assert by_highs.proven
+        by_gurobi = reference_optimum(case.units, case.nodes, solve_with_gurobi, time_limit_s=120)
+        assert by_gurobi.units_per_s == pytest.approx(by_highs.units_per_s, rel=1e-6)
+        solved += by_highs.units_per_s > 0
+    assert solved >= 20
+
+
+def test_the_free_gurobi_licence_ends_where_we_say() -> None:
+    case = random_case(0, nodes=6, configs=3, layers=40, budgets=6)
+    large = placement_ilp(case.units, case.nodes, 6, 0.0)
+    assert not fits_free_licence(large)
+    with pytest.raises(gurobipy.GurobiError):
+        solve_with_gurobi(large, case.units, 1.0)
+
+
+def test_eight_nodes_equal_the_dynamic_programme() -> None:
+    for seed in range(4):
+        case = random_case(seed, nodes=8, configs=4, layers=9, budgets=8)
+        _check(case, best_units_per_s(case.units, case.nodes))
