@@ -3,7 +3,7 @@
 Shapes (GPUs, vCPUs, memory, AWS network) come from the price files of the sibling directory `shared`; what those do not
 state (network of the other clouds, how GPUs are joined) is below, with its source.
 
-Run: python bench/extracts/make_instance_types.py
+Run: python -m bench.extracts.make_instance_types
 """
 
 import csv

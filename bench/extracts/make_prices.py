@@ -2,22 +2,17 @@
 
 Reads the price files of the sibling directory `shared`; only machines of `data/hardware/instance_types.csv` are kept.
 
-Run: python bench/extracts/make_prices.py
+Run: python -m bench.extracts.make_prices
 """
 
 import json
 import re
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from bench.extracts.csv_files import SHARED, read, write  # noqa: E402
-from bench.extracts.price_rules import (  # noqa: E402
+from bench.extracts.csv_files import ROOT, SHARED, read, write
+from bench.extracts.price_rules import (
     ALL_ZONES,
     ANYWHERE,
     ON_DEMAND,
@@ -30,7 +25,7 @@ from bench.extracts.price_rules import (  # noqa: E402
     spot_price,
     whole_gpus,
 )
-from templates_lib.hardware import load_instance_types  # noqa: E402
+from templates_lib.hardware import load_instance_types
 
 OUT = ROOT / "templates_lib" / "data" / "prices"
 PRICES = SHARED / "prices"

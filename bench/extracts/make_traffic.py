@@ -3,18 +3,13 @@
 Zone crossings and internet egress come from the shared data; its tables between regions are the zone prices over again,
 so the prices between regions are given here, each with its source.
 
-Run: python bench/extracts/make_traffic.py
+Run: python -m bench.extracts.make_traffic
 """
 
 import csv
 import json
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from bench.extracts.csv_files import SHARED, write  # noqa: E402
+from bench.extracts.csv_files import ROOT, SHARED, write
 
 OUT = ROOT / "templates_lib" / "data" / "prices"
 COROOT = "coroot/cloud-pricing @af03eada15b25d80863f2547ba281e71af9d5c91 (Infracost)"

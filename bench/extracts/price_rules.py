@@ -111,14 +111,18 @@ def _one_granularity(quotes: Iterable[Quote]) -> list[Quote]:
 
 
 def _without_dear_spot(quotes: list[Quote]) -> list[Quote]:
-    on_demand = {(q.cloud, q.region, q.zone, q.instance_type): q.usd_per_hour for q in quotes if q.market == ON_DEMAND}
-    return [
-        q
-        for q in quotes
-        if q.market != SPOT
-        or q.usd_per_hour
-        < min(on_demand.get((q.cloud, q.region, zone, q.instance_type), math.inf) for zone in {q.zone, ALL_ZONES})
-    ]
+    """Spot of a whole region must be below on-demand in each of its zones, spot of a zone below what holds there."""
+    on_demand: dict[tuple[str, ...], dict[str, float]] = {}
+    for q in quotes:
+        if q.market == ON_DEMAND:
+            on_demand.setdefault((q.cloud, q.region, q.instance_type), {})[q.zone] = q.usd_per_hour
+
+    def dear(q: Quote) -> bool:
+        prices = on_demand.get((q.cloud, q.region, q.instance_type), {})
+        rivals = [usd for zone, usd in prices.items() if ALL_ZONES in (q.zone, zone) or zone == q.zone]
+        return q.usd_per_hour >= min(rivals, default=math.inf)
+
+    return [q for q in quotes if q.market != SPOT or not dear(q)]
 
 
 def _order(quote: Quote) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a source of offers says about the market, and the port that every source implements."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from templates_lib.node_config import NodeConfig
@@ -31,8 +31,10 @@ class Quotes:
     pools: tuple[SupplyPool, ...] = ()
     traffic: tuple[TrafficPrice, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What a reader of the plan should know about these prices."""
+    stated_by_person: bool = False
+    """Somebody wrote these prices down for this fleet: they are not doubted for being far from another source's."""
 
     @property
     def zones(self) -> tuple[str, ...]:

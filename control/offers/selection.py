@@ -1,10 +1,10 @@
 """Which part of the market to look at."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from templates_lib.hardware import InstanceType
-from templates_lib.offer import Market
+from templates_lib.node_config import NodeConfig
+from templates_lib.offer import Market, Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,21 @@ class Selection:
     derived: bool = False
     """Also sizes of `counts` that are not sold (control.offers.derive)."""
 
-    def wants(self, region: str, machine: InstanceType, market: Market) -> bool:
+    def reads(self, region: str, machine: InstanceType, market: Market) -> bool:
+        """Whether the price is needed: to offer it, or to derive a size from it."""
+        size = self.derived or self.counts is None or machine.gpu_count in self.counts
+        return size and self._names(machine.cloud, region, machine.gpu, market)
+
+    def offers(self, offer: Offer, config: NodeConfig) -> bool:
+        """Whether the offer is one of those asked for."""
+        size = self.counts is None or config.gpu_count in self.counts
+        made = self.derived or not offer.derived
+        return size and made and self._names(offer.cloud, offer.region, config.gpu, offer.market)
+
+    def _names(self, cloud: str, region: str, gpu: str, market: Market) -> bool:
         return (
-            machine.cloud == self.cloud
+            cloud == self.cloud
             and (self.regions is None or region in self.regions)
-            and (self.gpus is None or machine.gpu in self.gpus)
-            and (self.derived or self.counts is None or machine.gpu_count in self.counts)
+            and (self.gpus is None or gpu in self.gpus)
             and market in self.markets
         )
-
-
-def wanted(selections: Iterable[Selection], region: str, machine: InstanceType, market: Market) -> bool:
-    return any(s.wants(region, machine, market) for s in selections)

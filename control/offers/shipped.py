@@ -8,7 +8,7 @@ from control.offers.paper_market import merge_zones, one_machine_per_size
 from control.offers.prices import PriceRow, price_rows, regions_by_cloud, zones_by_region
 from control.offers.quarantine import quarantine
 from control.offers.quotes import OfferError, Quotes
-from control.offers.selection import Selection, wanted
+from control.offers.selection import Selection
 from control.offers.traffic import traffic_prices
 from templates_lib.hardware import gpu, instance_type, node_configs
 from templates_lib.nearest_name import nearest_name
@@ -33,11 +33,7 @@ class ShippedOffers:
         """Raises OfferError for a cloud or region without prices, UnknownHardwareError for an unknown GPU."""
         for selection in self.selections:
             _check(selection)
-        rows = [
-            row
-            for row in price_rows()
-            if wanted(self.selections, row.region, instance_type(row.cloud, row.instance_type), row.market)
-        ]
+        rows = [row for row in price_rows() if self._reads(row)]
         offers, quarantined = quarantine(offer for row in rows for offer in _offers(row))
         machines = {(o.cloud, o.instance_type) for o in offers}
         configs = node_configs(instance_type(*m) for m in sorted(machines))
@@ -47,10 +43,21 @@ class ShippedOffers:
         for selection in self.selections:
             if selection.derived and selection.counts is not None:
                 gpus = selection.gpus or {c.gpu for c in quotes.configs.values()}
-                quotes = _only_counts(derive(quotes, selection.cloud, gpus, selection.counts), selection)
+                quotes = derive(quotes, selection.cloud, gpus, selection.counts)
+        quotes = self._asked_for(quotes)
         if self.by_region:
             quotes = one_machine_per_size(quotes)
         return replace(quotes, traffic=traffic_prices(quotes.zones))
+
+    def _reads(self, row: PriceRow) -> bool:
+        machine = instance_type(row.cloud, row.instance_type)
+        return any(s.reads(row.region, machine, row.market) for s in self.selections)
+
+    def _asked_for(self, quotes: Quotes) -> Quotes:
+        """Without the sizes that were only needed to derive from."""
+        kept = [o for o in quotes.offers if any(s.offers(o, quotes.configs[o.node_config]) for s in self.selections)]
+        used = {o.node_config for o in kept}
+        return replace(quotes, offers=tuple(kept), configs={k: c for k, c in quotes.configs.items() if k in used})
 
 
 def _check(selection: Selection) -> None:
@@ -82,14 +89,6 @@ def _offers(row: PriceRow) -> Iterator[Offer]:
             interruptions_per_hour=row.interruptions_per_hour,
             source=row.source,
         )
-
-
-def _only_counts(quotes: Quotes, selection: Selection) -> Quotes:
-    """Sizes outside `counts` were needed to derive from, not to be offered."""
-    counts = frozenset(selection.counts or ())
-    kept = [o for o in quotes.offers if o.cloud != selection.cloud or quotes.configs[o.node_config].gpu_count in counts]
-    used = {o.node_config for o in kept}
-    return replace(quotes, offers=tuple(kept), configs={k: c for k, c in quotes.configs.items() if k in used})
 
 
 def _notes(selections: Sequence[Selection], rows: Sequence[PriceRow]) -> tuple[str, ...]:
