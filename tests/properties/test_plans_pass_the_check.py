@@ -1,0 +1,22 @@
+"""Whatever the fleet, the planner's plan holds before the independent checker, and a file of it reads back the same."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from control.checker import check, check_files, claims_of
+from control.planner import solve
+from tests.properties.random_fleets import random_fleet
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_of_a_random_fleet_holds(seed: int, tmp_path: Path) -> None:
+    fleet = random_fleet(seed)
+    plan = solve(fleet.snapshot, fleet.library)
+    claims = claims_of(fleet.library, (i.template_id for i in plan.instances))
+    assert [v.text for v in check(plan, fleet.snapshot, claims)] == []
+    paths = tmp_path / "plan.json", tmp_path / "snapshot.json"
+    for path, value in zip(paths, (plan, fleet.snapshot), strict=True):
+        path.write_bytes(msgspec.json.encode(value))
+    assert check_files(*paths, claims) == ()
