@@ -44,13 +44,13 @@ class ListedSource:
 
     def __init__(self, classes: tuple[WorkClass, ...], templates: tuple[ListedTemplate, ...]) -> None:
         self.classes = classes
-        self._templates = templates
+        self.templates = templates
         self.configs = tuple(sorted({config for t in templates for config in t.nodes}))
         self._check()
 
     @property
     def fingerprint(self) -> str:
-        content = msgspec.json.encode((self.classes, self._templates), order="sorted")
+        content = msgspec.json.encode((self.classes, self.templates), order="sorted")
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def units(self) -> tuple[str, ...]:
@@ -59,20 +59,20 @@ class ListedSource:
     def build(self, units: tuple[str, ...], progress: Progress) -> Iterator[TemplateBatch]:
         if UNIT not in units:
             return
-        points = [(row, point) for row, t in enumerate(self._templates) for point in t.points]
+        points = [(row, point) for row, t in enumerate(self.templates) for point in t.points]
         class_index = {c.id: i for i, c in enumerate(self.classes)}
         entries = [(p, class_index[k], v) for p, (_, o) in enumerate(points) for k, v in o.units_per_s.items()]
         yield TemplateBatch(
             unit=UNIT,
-            sets=len({tuple(sorted(t.nodes.items())) for t in self._templates}),
-            templates=len(self._templates),
-            ids=np.array([t.template().id.encode() for t in self._templates], dtype="S32"),
-            nodes=np.array([[t.nodes.get(c, 0) for c in self.configs] for t in self._templates], dtype=np.uint8),
+            sets=len({tuple(sorted(t.nodes.items())) for t in self.templates}),
+            templates=len(self.templates),
+            ids=np.array([t.template().id.encode() for t in self.templates], dtype="S32"),
+            nodes=np.array([[t.nodes.get(c, 0) for c in self.configs] for t in self.templates], dtype=np.uint8),
             point_template=np.array([row for row, _ in points], dtype=np.int32),
             entry_point=np.array([p for p, _, _ in entries], dtype=np.int32),
             entry_class=np.array([k for _, k, _ in entries], dtype=np.int16),
             entry_units_per_s=np.array([v for _, _, v in entries], dtype=np.float64),
-            records=tuple(msgspec.json.encode(t) for t in self._templates),
+            records=tuple(msgspec.json.encode(t) for t in self.templates),
             seconds=0.0,
         )
         progress(UNIT, 1, 1)
@@ -93,7 +93,7 @@ class ListedSource:
     def _check(self) -> None:
         known = {c.id for c in self.classes}
         seen: set[str] = set()
-        for place, listed in enumerate(self._templates):
+        for place, listed in enumerate(self.templates):
             name = f"templates[{place}] ({listed.software.model})"
             if not listed.nodes or any(n < 1 for n in listed.nodes.values()):
                 raise ValueError(f"{name}: give at least one node, and no count below 1")

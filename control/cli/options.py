@@ -11,6 +11,9 @@ SpecOption = Annotated[
 SnapshotOption = Annotated[
     Path | None, typer.Option("--snapshot", help="Replay this recorded snapshot instead of a spec file.")
 ]
+TemplatesOption = Annotated[
+    Path | None, typer.Option("--templates", help="Templates written by hand (JSON), for a snapshot without a recipe.")
+]
 DatabaseOption = Annotated[
     str | None,
     typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption, SnapshotOption, SpecOption
+from control.cli.options import DatabaseOption, SnapshotOption, SpecOption, TemplatesOption
 from control.cli.output import Output, OutputOption, console, render, say, write_text
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ WOULD_CHANGE = 2
 def plan(
     file: SpecOption = None,
     snapshot: SnapshotOption = None,
+    templates: TemplatesOption = None,
     output: OutputOption = Output.TABLE,
     save_snapshot: Annotated[
         Path | None, typer.Option(help="Record what the plan was made on, for --snapshot and `medley check`.")
@@ -40,7 +41,7 @@ def plan(
     """
     from control.cli.planning import planned
 
-    report = planned(file, snapshot, database_url, save_snapshot=save_snapshot, baselines=baselines)
+    report = planned(file, snapshot, templates, database_url, save_snapshot=save_snapshot, baselines=baselines)
     if plot is not None:
         from control.cli.cost_chart import save_png
 

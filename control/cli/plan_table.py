@@ -48,7 +48,8 @@ def _instances(report: PlanReport) -> Table:
     for i in report.plan.instances:
         count = f"{i.count}" + (f" ({i.running} run)" if i.running else "")
         nodes = "\n".join(f"{n} x {config}" for config, n in i.nodes.items())
-        rate, price = f"{report.tokens_per_s(i):,.0f}", f"{i.usd_per_hour:,.2f}"
+        tokens = report.tokens_per_s(i)
+        rate, price = "?" if tokens is None else f"{tokens:,.0f}", f"{i.usd_per_hour:,.2f}"
         table.add_row(i.model, i.phase, i.zone or "any", i.market.value, count, nodes, _stages(i), rate, price)
     return table
 
@@ -102,9 +103,11 @@ def _baselines(report: PlanReport) -> RenderableType:
     table.add_row("medley", f"{plan.usd_per_hour:,.2f}", "1.00", "", f"{unmet_share(plan, report.snapshot):.1%}")
     for name, baseline in report.baselines.items():
         ratio = f"{baseline.usd_per_hour / plan.usd_per_hour:.2f}" if plan.usd_per_hour else "-"
-        saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if baseline.usd_per_hour else "-"
         short = unmet_share(baseline, report.snapshot)
-        style = "red" if short > unmet_share(plan, report.snapshot) + 1e-6 else ""
+        serves_less = short > unmet_share(plan, report.snapshot) + 1e-6
+        comparable = baseline.usd_per_hour and not serves_less
+        saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if comparable else "-"
+        style = "red" if serves_less else ""
         table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, Text(f"{short:.1%}", style=style))
     best = report.cheapest_complete_baseline
     if best is None:
@@ -132,4 +135,5 @@ def _basis(report: PlanReport) -> Text:
     ]
     if basis.derived_offers:
         lines.append(f"Derived prices (sizes nobody sells): {', '.join(basis.derived_offers)}")
+    lines += [f"Note: {note}" for note in basis.notes]
     return Text("\n".join(lines), style="dim")

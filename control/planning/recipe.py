@@ -6,7 +6,7 @@ from enum import StrEnum
 from templates_lib.listed_source import ListedTemplate
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
-from templates_lib.work import WorkClass
+from templates_lib.work import Unit, WorkClass
 
 
 class SloSplit(StrEnum):
@@ -48,11 +48,9 @@ class Recipe:
 
     @property
     def tokens_per_unit(self) -> dict[str, float]:
-        """Work class id → tokens of one unit, where the unit is an invocation of known mean length."""
+        """Work class id → tokens of one unit, for those classes where it is known."""
+        if self.listed is not None:
+            return {c.id: 1.0 for c in self.listed.classes if c.unit is not Unit.INVOCATION}
         served = self.pipeline.served if self.pipeline else ()
-        return {
-            w.id: s.shape.mean_prompt_tokens + s.shape.mean_output_tokens
-            for s in served
-            for w in s.work_classes()
-            if w.unit == "invocation"
-        }
+        lengths = {s.name: s.shape.mean_prompt_tokens + s.shape.mean_output_tokens for s in served}
+        return {c.id: lengths[s.name] if c.unit is Unit.INVOCATION else 1.0 for s in served for c in s.work_classes()}

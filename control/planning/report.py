@@ -20,6 +20,7 @@ class Basis:
     """Oldest and newest day of the prices that the plan uses; empty when it uses none."""
     derived_offers: tuple[str, ...]
     """Offers used whose size nobody sells."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,14 @@ class PlanReport:
     baselines: dict[str, Plan]
     basis: Basis
     tokens_per_unit: dict[str, float]
-    """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation."""
+    """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation. Not
+    there where nobody said how long an invocation is."""
 
-    def tokens_per_s(self, instance: PlannedInstance) -> float:
-        """Of all `count` instances."""
-        per_instance = sum(units * self.tokens_per_unit.get(k, 1.0) for k, units in instance.units_per_s.items())
-        return instance.count * per_instance
+    def tokens_per_s(self, instance: PlannedInstance) -> float | None:
+        """Of all `count` instances; None where the tokens of some work are not known."""
+        if not instance.units_per_s.keys() <= self.tokens_per_unit.keys():
+            return None
+        return instance.count * sum(units * self.tokens_per_unit[k] for k, units in instance.units_per_s.items())
 
     @property
     def changes_fleet(self) -> bool:

@@ -100,7 +100,7 @@ def _quotes(fleet: FleetFile, document: Document) -> Quotes:
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)
     ]
-    quotes = combined([shipped, *files], trusted=frozenset(range(1, len(files) + 1)))
+    quotes = combined([shipped, *files])
     if fleet.offers.availability is not None:
         known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
         quotes = with_availability(quotes, known)

@@ -1,0 +1,102 @@
+"""`medley templates`: the library of serving templates."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from control.cli.guard import guarded
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit
+
+if TYPE_CHECKING:
+    from templates_lib.library_store import LibraryInfo
+
+app = typer.Typer(name="templates", help="Build and inspect libraries of serving templates.", no_args_is_help=True)
+
+
+@app.command("build")
+@guarded
+def build(
+    file: Annotated[Path, typer.Option("--file", "-f", help="Spec file.", metavar="SPEC")],
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Build the library that a spec file needs, or find it. An interrupted build goes on where it stopped."""
+    from control.cli.planning import session
+    from control.planning.recipe import Recipe
+    from control.planning.templates import build_templates
+    from control.planning.world import read_world
+
+    recipe = Recipe(pipeline=read_world(file).recipe)
+    with session(database_url) as opened:
+        version = build_templates(recipe, opened.store, opened.progress)
+        info = opened.store.show(version)
+    _print(info, output)
+
+
+@app.command("list")
+@guarded
+def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """List the stored libraries, unfinished ones included."""
+    from control.cli.planning import session
+
+    with session(database_url) as opened:
+        libraries = opened.store.libraries()
+    if output is not Output.TABLE:
+        emit([_document(info) for info in libraries], output)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("library", "kind", "configurations", "classes", "sets", "templates", "kept", "seconds", "built"):
+        table.add_column(name, justify="right" if name in ("sets", "templates", "kept", "seconds") else "left")
+    for info in libraries:
+        done = sum(unit.done for unit in info.units)
+        table.add_row(
+            info.version or "(unfinished)", info.kind, str(len(info.configs)), str(len(info.classes)),
+            f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}",
+            info.finished_at or f"{done} of {len(info.units)} units",
+        )  # fmt: skip
+    console().print(table)
+
+
+@app.command("show")
+@guarded
+def show(
+    version: Annotated[str, typer.Argument(help="Version of a library, as `medley templates list` prints it.")],
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show what a library was made from, unit by unit."""
+    from control.cli.planning import session
+
+    with session(database_url) as opened:
+        info = opened.store.show(version)
+    _print(info, output)
+
+
+def _document(info: "LibraryInfo") -> dict[str, Any]:
+    import msgspec
+
+    counts = {"sets": info.sets, "templates": info.templates, "kept": info.kept, "seconds": info.seconds}
+    document: dict[str, Any] = msgspec.to_builtins(info)
+    return document | counts
+
+
+def _print(info: "LibraryInfo", output: Output) -> None:
+    if output is not Output.TABLE:
+        emit(_document(info), output)
+        return
+    from rich.table import Table
+
+    table = Table(title=f"Library {info.version}", title_justify="left", box=None, pad_edge=False)
+    for name in ("class", "node sets", "templates", "kept", "seconds"):
+        table.add_column(name, justify="left" if name == "class" else "right")
+    for unit in info.units:
+        table.add_row(unit.name, f"{unit.sets:,}", f"{unit.templates:,}", f"{unit.kept:,}", f"{unit.seconds:.1f}")
+    table.add_row("all", f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}", style="bold")
+    console().print(table)
+    parameters = ", ".join(f"{name} {value:g}" for name, value in info.parameters.items())
+    sys.stdout.write(f"{info.kind}; {parameters}; {len(info.configs)} configurations: {', '.join(info.configs)}\n")

@@ -1,0 +1,91 @@
+"""Planning from a spec file or from a recorded snapshot: the same steps either way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from control.planner import solve
+from control.planning.recipe import Recipe
+from control.planning.recording import FORMAT, Recording, RecordingError, versioned
+from control.planning.report import Basis, PlanReport
+from control.planning.templates import Templates, obtain
+from control.planning.world import World
+from policies.cauchy import plan_cauchy
+from policies.homo import plan_homo
+from policies.homo_joint import plan_homo_joint
+from templates_lib.library_store import LibraryStore
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+from templates_lib.source import Progress
+
+BASELINES = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """What planning needs of the world outside: where libraries are kept, who hears of progress, a monotonic clock."""
+
+    store: LibraryStore
+    progress: Progress
+    clock: Callable[[], float]
+
+    def record(self, world: World, now: str) -> tuple[Recording, Templates]:
+        """The snapshot of `world` at `now` (ISO 8601, UTC), and its templates."""
+        recipe = Recipe(pipeline=world.recipe)
+        templates = obtain(recipe, self.store, self.progress)
+        library = templates.library
+        snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint))
+        return Recording(FORMAT, world.name, snapshot, recipe, world.quotes.notes), templates
+
+    def replay(self, recording: Recording) -> tuple[Recording, Templates]:
+        """The recording with what a hand-made one left open, and its templates.
+
+        Raises RecordingError when the library that its recipe gives here is not the one it was recorded with.
+        """
+        if recording.recipe is None:
+            raise RecordingError(f"{recording.name}: has no recipe for its templates: name their file with --templates")
+        snapshot = recording.snapshot
+        templates = obtain(
+            recording.recipe, self.store, self.progress, protected={i.template_id for i in snapshot.instances}
+        )
+        library = templates.library
+        if snapshot.library_version not in ("", library.version):
+            raise RecordingError(
+                f"{recording.name}: was recorded with library {snapshot.library_version} (cost model "
+                f"{snapshot.cost_model_fingerprint}), but this release builds {library.version} (cost model "
+                f"{library.cost_model_fingerprint}) from the same recipe: replay it with the release that recorded it, "
+                "or record it again"
+            )
+        filled = replace(
+            snapshot, library_version=library.version, cost_model_fingerprint=library.cost_model_fingerprint
+        )
+        return replace(recording, snapshot=versioned(filled)), templates
+
+    def plan(self, recording: Recording, templates: Templates, *, baselines: bool) -> PlanReport:
+        """The plan, with those of the baselines on the same snapshot and library."""
+        snapshot, library = recording.snapshot, templates.library
+        timed = partial(solve, clock=self.clock)
+        plan = templates.placed(timed(snapshot, library))
+        others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
+        per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
+        return PlanReport(
+            recording.name,
+            snapshot,
+            plan,
+            others,
+            _basis(plan, snapshot, templates.cost_model, recording.notes),
+            per_unit,
+        )
+
+
+def _basis(plan: Plan, snapshot: Snapshot, cost_model: str, notes: tuple[str, ...]) -> Basis:
+    used = {o.offer for o in plan.offers}
+    offers = [o for o in snapshot.offers if o.key in used]
+    dates = sorted(o.observed_at for o in offers if o.observed_at)
+    return Basis(
+        cost_model=cost_model,
+        price_sources=tuple(sorted({o.source for o in offers})),
+        prices_observed=(dates[0], dates[-1]) if dates else ("", ""),
+        derived_offers=tuple(sorted(o.key for o in offers if o.derived)),
+        notes=notes,
+    )

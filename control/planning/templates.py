@@ -1,0 +1,123 @@
+"""The library of a recipe: built when it is not there yet, and what to say when a model is in none of its templates."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from control.library_build import build_library
+from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
+from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.enumeration import config_bytes
+from templates_lib.gpu import GIB
+from templates_lib.hardware import load_gpus
+from templates_lib.library import Library
+from templates_lib.library_store import LibraryStore
+from templates_lib.listed_source import ListedSource
+from templates_lib.plan import Plan
+from templates_lib.served_model import ServedModel
+from templates_lib.source import Progress, TemplateSource
+from templates_lib.throughput.nearest import nearest_miss
+from templates_lib.work import Phase
+
+
+class UnservableError(ValueError):
+    """Models that no template can serve: their objective, size or data type is out of reach of the nodes on offer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Templates:
+    """A library with where it came from."""
+
+    source: TemplateSource
+    cost_model: str
+    """`estimated`, `measured`, or `given` where somebody wrote the templates."""
+    library: Library
+    store: LibraryStore
+
+    def placed(self, plan: Plan) -> Plan:
+        """`plan` with what each of its templates runs."""
+        instances = []
+        for instance in plan.instances:
+            found = self.store.record(self.library.version, instance.template_id)
+            template, _ = self.source.materialise(found.record, found.nodes)
+            instances.append(instance.with_template(template))
+        return replace(plan, instances=tuple(instances))
+
+
+def build_templates(recipe: Recipe, store: LibraryStore, progress: Progress) -> str:
+    """The version of the library of `recipe`, built and stored on first use."""
+    return _build(template_source(recipe)[0], recipe, store, progress)
+
+
+def obtain(recipe: Recipe, store: LibraryStore, progress: Progress, protected: Iterable[str] = ()) -> Templates:
+    """The library of `recipe`, built and stored on first use. `protected` templates (they run) are never dropped.
+
+    Raises UnservableError for models that are in none of its templates.
+    """
+    source, cost_model = template_source(recipe)
+    library = store.load(_build(source, recipe, store, progress), tuple(protected))
+    if recipe.pipeline is not None:
+        _refuse_unservable(recipe.pipeline, library)
+    return Templates(source, cost_model, library, store)
+
+
+def _build(source: TemplateSource, recipe: Recipe, store: LibraryStore, progress: Progress) -> str:
+    parameters = {"n_max": float(recipe.pipeline.n_max), "rho": recipe.pipeline.rho} if recipe.pipeline else {}
+    return build_library(source, store, progress, parameters)
+
+
+def template_source(recipe: Recipe) -> tuple[TemplateSource, str]:
+    """The source, and what its capacities rest on."""
+    if recipe.listed is not None:
+        return ListedSource(recipe.listed.classes, recipe.listed.templates), "given"
+    assert recipe.pipeline is not None  # noqa: S101 - a recipe is one or the other
+    from templates_lib.pipeline_source import PipelineTemplateSource
+
+    pipeline = recipe.pipeline
+    cost_model = estimated_cost_model(load_gpus())
+    source = PipelineTemplateSource(
+        pipeline.served,
+        pipeline.nodes,
+        load_gpus(),
+        cost_model,
+        n_max=pipeline.n_max,
+        rho=pipeline.rho,
+        zone_bags=[frozenset(bag) for bag in pipeline.zone_bags],
+        even_split=pipeline.slo_split is SloSplit.EVEN,
+    )
+    return source, cost_model.source
+
+
+def _refuse_unservable(recipe: PipelineRecipe, library: Library) -> None:
+    possible = {library.classes[k].id for k in set(library.entry_class.tolist())}
+    problems = []
+    for served in recipe.served:
+        routes = served.routes()
+        if any(all(leg.work_class in possible for leg in route.legs) for route in routes):
+            continue
+        lacking = [p for p in served.phases if served.class_id(p) not in possible]
+        problems += [_why(recipe, served, phase) for phase in lacking]
+    if problems:
+        raise UnservableError("\n".join(problems))
+
+
+def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
+    gpus = load_gpus()
+    most_bytes = recipe.rho * served.model.weight_bytes
+    sizes = [config_bytes(node, gpus) for node in recipe.nodes]
+    largest = max((b * min(recipe.n_max, int(most_bytes // b)) for b in sizes), default=0.0)
+    if largest < served.model.weight_bytes:
+        return (
+            f"{served.name} is larger than every node set: its weights are {served.model.weight_bytes / GIB:.1f} GiB, "
+            f"the largest set within n_max {recipe.n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
+            "raise solver.n_max or solver.rho, or offer larger nodes"
+        )
+    miss = nearest_miss(served, phase, recipe.nodes, gpus, estimated_cost_model(gpus), recipe.n_max)
+    if miss is None:
+        return (
+            f"{served.name} cannot run {phase.value} on any node on offer: its data types ({served.model.dtype}, "
+            f"KV cache {served.model.kv_dtype}), its size or the nodes' network rule them out; offer other GPUs"
+        )
+    return (
+        f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
+        "relax its SLO or offer faster nodes"
+    )

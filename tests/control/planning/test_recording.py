@@ -1,0 +1,80 @@
+"""A recorded snapshot comes back as it was, or not at all."""
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe, SloSplit
+from control.planning.recording import FORMAT, Recording, RecordingError, decode, encode, versioned
+from templates_lib.models import load_models
+from templates_lib.node_config import NodeConfig
+from templates_lib.offer import Market, Offer
+from templates_lib.served_model import ServedModel
+from templates_lib.settings import Mode, Settings
+from templates_lib.shapes import load_shape
+from templates_lib.slo import Slo
+from templates_lib.snapshot import Snapshot
+from templates_lib.work import Demand
+
+
+def recording() -> Recording:
+    served = ServedModel(
+        "chat", load_models()["gpt-oss-20b"], Slo(900.0, 30.0), load_shape("azure-code"), aggregated=True
+    )
+    node = NodeConfig("L4:1/n10", "L4", 1, 256.0, 10.0, 16.0)
+    offer = Offer("aws", "r", "z", "g6.xlarge", node.id, Market.SPOT, 0.3, 4, "2026-01-01", 0.01, "list")
+    snapshot = Snapshot(
+        "", "2026-11-21T00:00:00+00:00", (offer,), (), (), (), served.routes(), (Demand("chat", "chat", 0.1),),
+        Settings(Mode.PAPER), "library", "model",
+    )  # fmt: skip
+    recipe = PipelineRecipe((served,), (node,), ((node.id,),), 6, 12.0, SloSplit.EVEN)
+    return Recording(FORMAT, "small", versioned(snapshot), Recipe(pipeline=recipe), ("a note",))
+
+
+def test_a_recording_comes_back_exactly() -> None:
+    made = recording()
+    read = decode(encode(made), "s.json")
+    assert read.snapshot == made.snapshot
+    assert encode(read) == encode(made)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_truncated_file_is_refused(share: float) -> None:
+    data = encode(recording())
+    with pytest.raises(RecordingError, match=r"s\.json: is truncated or damaged"):
+        decode(data[: int(len(data) * share)], "s.json")
+
+
+def test_an_edited_file_is_refused_unless_it_drops_its_version() -> None:
+    edited = encode(recording()).replace(b'"usd_per_hour":0.3', b'"usd_per_hour":0.2')
+    with pytest.raises(RecordingError, match="was edited"):
+        decode(edited, "s.json")
+    unversioned = msgspec.json.decode(edited)
+    unversioned["snapshot"]["version"] = ""
+    assert decode(msgspec.json.encode(unversioned), "s.json").snapshot.offers[0].usd_per_hour == 0.2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1]", "is not a recorded snapshot"),
+        (b"{}", "missing required field"),
+        (b"NaN", "truncated or damaged"),
+        (b"\xff\xfe", "truncated or damaged"),
+    ],
+)
+def test_other_files_are_refused(content: bytes, message: str) -> None:
+    with pytest.raises(RecordingError, match=message):
+        decode(content, "s.json")
+
+
+def test_a_newer_format_is_refused() -> None:
+    newer = dataclasses.replace(recording(), format="medley/snapshot/v2")
+    with pytest.raises(RecordingError, match="this release reads"):
+        decode(encode(newer), "s.json")
+
+
+def test_a_recipe_is_of_one_kind() -> None:
+    with pytest.raises(ValueError, match="either"):
+        Recipe(listed=ListedRecipe((), ()), pipeline=recording().recipe.pipeline)  # type: ignore[union-attr]
