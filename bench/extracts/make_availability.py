@@ -1,0 +1,113 @@
+"""Write examples/availability-{core,extended}-{normal,scarce}.csv.
+
+    python -m bench.extracts.make_availability
+
+Nobody publishes the log that the Coral paper scaled. Normal: in every region, three times the nodes that any method
+needs of a configuration when supply is not short, over balanced, large-heavy and small-heavy demand. Scarce: a seeded
+pattern, scaled to the smallest supply that could still serve (1 + margin) times the demand; 25 % for core and 75 % for
+extended, as in the paper. The pattern spreads GPUs over regions and GPU types by a log-normal draw (sigma 0.6; the
+Alibaba inventory of 2026 also has its types within a factor of two of each other by GPUs) and equally over node sizes.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from bench.scenarios import EXAMPLES, SetUp, set_up, with_supply
+from control.offers.availability import Availability
+from control.planner import solve
+from control.planning.session import BASELINES
+from policies.scale_down import scale_demand
+from templates_lib.snapshot import Snapshot
+
+MARGIN = {"core": 0.25, "extended": 0.75}
+SEED = 20261121
+UNLIMITED = 10_000
+SPARE = 3
+STEPS = 12
+
+
+def main() -> None:
+    for name, margin in MARGIN.items():
+        with set_up(name) as made:
+            ample = _supply(made.snapshot, dict.fromkeys(_places(made.snapshot), UNLIMITED))
+            _write(f"availability-{name}-normal.csv", _normal(made, ample), f"{SPARE} x what any method needs")
+            text = f"seed {SEED}, smallest supply that serves {1 + margin:g} x the demand"
+            _write(f"availability-{name}-scarce.csv", _scarce(made, ample), text)
+
+
+def _places(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    return sorted({(o.zone_id, o.node_config, o.market.value) for o in snapshot.offers})
+
+
+def _facts(nodes: dict[tuple[str, str, str], int], snapshot: Snapshot) -> tuple[Availability, ...]:
+    markets = {o.market.value: o.market for o in snapshot.offers}
+    return tuple(Availability(zone, config, markets[market], n) for (zone, config, market), n in nodes.items())
+
+
+def _supply(snapshot: Snapshot, nodes: dict[tuple[str, str, str], int]) -> Snapshot:
+    return with_supply(snapshot, _facts(nodes, snapshot))
+
+
+def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
+    needed: Counter[str] = Counter()
+    for demand in made.demands().values():
+        snapshot = with_supply(demand, _facts(dict.fromkeys(_places(ample), UNLIMITED), ample))
+        for make in (lambda s, lib, _: solve(s, lib), *BASELINES.values()):
+            plan = make(snapshot, made.templates.library, solve)
+            used: Counter[str] = Counter()
+            for offer in plan.offers:
+                used[offer.node_config] += offer.nodes
+            needed |= used
+    return {key: SPARE * max(needed[key[1]], 1) for key in _places(ample)}
+
+
+def _scarce(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
+    pattern = _pattern(ample)
+    wanted = scale_demand(ample, 1 + MARGIN[made.name])
+    low, high = 0.0, 1.0
+    while not _serves(made, wanted, _scaled(pattern, high)):
+        low, high = high, 2 * high
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if _serves(made, wanted, _scaled(pattern, middle)):
+            high = middle
+        else:
+            low = middle
+    return _scaled(pattern, high)
+
+
+def _serves(made: SetUp, snapshot: Snapshot, nodes: dict[tuple[str, str, str], int]) -> bool:
+    return not solve(_supply(snapshot, nodes), made.templates.library).unmet
+
+
+def _pattern(snapshot: Snapshot) -> dict[tuple[str, str, str], float]:
+    """GPUs of a type in a region by a log-normal draw, shared equally by its node sizes; values are nodes."""
+    random = np.random.default_rng(SEED)
+    pattern = {}
+    places = _places(snapshot)
+    for zone in sorted({p[0] for p in places}):
+        for gpu in sorted({p[1].partition(":")[0] for p in places if p[0] == zone}):
+            gpus = random.lognormal(0.0, 0.6)
+            for place in places:
+                if place[0] == zone and place[1].partition(":")[0] == gpu:
+                    pattern[place] = gpus / int(place[1].partition(":")[2].partition("/")[0])
+    return pattern
+
+
+def _scaled(pattern: dict[tuple[str, str, str], float], scale: float) -> dict[tuple[str, str, str], int]:
+    return {place: round(weight * scale) for place, weight in pattern.items()}
+
+
+def _write(name: str, nodes: dict[tuple[str, str, str], int], how: str) -> None:
+    lines = [f"# {how}; made by bench/extracts/make_availability.py, 2026-11-21", "zone,config,market,available"]
+    lines += [f"{zone},{config},{market},{n}" for (zone, config, market), n in sorted(nodes.items())]
+    path = Path(EXAMPLES, name)
+    path.write_text("\n".join(lines) + "\n")
+    total = sum(n * int(c.partition(":")[2].partition("/")[0]) for (_, c, _), n in nodes.items())
+    print(f"{path.name}: {len(nodes)} places, {sum(nodes.values())} nodes, {total} GPUs")
+
+
+if __name__ == "__main__":
+    main()
