@@ -1,0 +1,128 @@
+"""The same hand-written files through the command line and the database: what users of other systems will do."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from control.db.database import open_database
+from control.db.libraries import PostgresLibraries
+from control.library_build import build_library
+from control.planning.recording import decode
+from templates_lib.listed_source import ListedSource, ListedTemplate
+from tests.brute_force import best_plan
+
+FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"
+FILES = sorted(FOLDER.glob("*.json"))
+
+Medley = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def medley(home: Path) -> Medley:
+    """The command, with an embedded database of its own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MEDLEY_")} | {"MEDLEY_HOME": str(home)}
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from control.cli.main import run; run()", *map(str, arguments)]
+        root = Path(__file__).parents[2]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
+
+    return run
+
+
+def listed_of(path: Path) -> tuple[ListedTemplate, ...]:
+    recipe = decode(path.read_bytes(), path.name).recipe
+    assert recipe is not None
+    assert recipe.listed is not None
+    return recipe.listed.templates
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_hand_written_file_is_planned_checked_and_equals_brute_force(
+    path: Path, medley: Medley, tmp_path: Path
+) -> None:
+    plan, snapshot = tmp_path / "plan.json", tmp_path / "snapshot.json"
+    done = medley("plan", "--snapshot", path, "-o", "json", "--output", plan, "--save-snapshot", snapshot)
+    assert done.returncode == 0, done.stderr
+    checked = medley("check", plan, snapshot)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    document: dict[str, Any] = json.loads(plan.read_text())
+    listed = listed_of(path)
+    expected = best_plan(
+        decode(path.read_bytes(), path.name).snapshot,
+        {t.template().id: (t.nodes, [p.units_per_s for p in t.points]) for t in listed},
+    )
+    assert document["objective"] == pytest.approx(expected.objective, rel=1e-4)
+    assert not document["unmet"]
+    shown = {i["template_id"]: i for i in document["instances"]}
+    placements = {t.template().id: msgspec.to_builtins(t.placement) for t in listed}
+    assert {name: i["placement"] for name, i in shown.items()} == {name: placements[name] for name in shown}
+    replayed = medley("plan", "--snapshot", snapshot, "-o", "json")
+    assert replayed.returncode == 0, replayed.stderr
+    again = json.loads(replayed.stdout)
+    assert {k: v for k, v in again.items() if k in ("id", "instances", "offers", "flows")} == {
+        k: v for k, v in document.items() if k in ("id", "instances", "offers", "flows")
+    }
+
+
+def test_a_lie_in_the_file_is_an_error_that_says_what_and_where(medley: Medley, tmp_path: Path) -> None:
+    plan, snapshot = tmp_path / "plan.json", tmp_path / "snapshot.json"
+    path = FOLDER / "shared_mesh.json"
+    done = medley("plan", "--snapshot", path, "-o", "json", "--output", plan, "--save-snapshot", snapshot)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(plan.read_text())
+    document["instances"][0]["placement"]["payload"]["tp"] = 7
+    document["offers"][0]["usd_per_hour"] -= 1
+    plan.write_text(json.dumps(document))
+    checked = medley("check", plan, snapshot)
+    assert checked.returncode == 1
+    assert "template_id at instances[" in checked.stdout
+    assert f"price at offers[{document['offers'][0]['offer']}].usd_per_hour" in checked.stdout
+    plan.write_text(plan.read_text()[:500])
+    truncated = medley("check", plan, snapshot)
+    assert truncated.returncode == 1
+    assert "plan.json: is not a plan" in truncated.stderr
+    assert "Traceback" not in truncated.stderr
+
+
+def test_templates_may_be_in_a_file_of_their_own(medley: Medley, tmp_path: Path) -> None:
+    document = json.loads((FOLDER / "three_legs.json").read_text())
+    (tmp_path / "templates.json").write_text(json.dumps(document.pop("recipe")["listed"]))
+    (tmp_path / "snapshot.json").write_text(json.dumps(document))
+    arguments = ("plan", "--snapshot", tmp_path / "snapshot.json", "-o", "json", "--no-baselines")
+    done = medley(*arguments, "--templates", tmp_path / "templates.json")
+    assert done.returncode == 0, done.stderr
+    whole = medley("plan", "--snapshot", FOLDER / "three_legs.json", "-o", "json", "--no-baselines")
+    assert json.loads(done.stdout)["instances"] == json.loads(whole.stdout)["instances"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_the_database_gives_back_what_was_listed(path: Path, home: Path) -> None:
+    recipe = decode(path.read_bytes(), path.name).recipe
+    assert recipe is not None
+    assert recipe.listed is not None
+    source = ListedSource(recipe.listed.classes, recipe.listed.templates)
+    (batch,) = source.build(source.units(), lambda *_: None)
+    with open_database(data_dir=home / "postgres") as database:
+        store = PostgresLibraries(database)
+        version = build_library(source, store, lambda *_: None, {})
+        library = store.load(version)
+        assert library.ids.tolist() == batch.ids.tolist()
+        assert library.entry_units_per_s.tolist() == batch.entry_units_per_s.tolist()
+        for listed in recipe.listed.templates:
+            found = store.record(version, listed.template().id)
+            template, capacity = source.materialise(found.record, found.nodes)
+            assert template == listed.template()
+            assert capacity.points == listed.points
