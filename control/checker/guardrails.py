@@ -15,17 +15,24 @@ def violations(case: Case) -> Iterator[Violation]:
     budget = rails.max_usd_per_hour
     if budget is not None and case.plan.usd_per_hour > budget + slack(budget):
         yield Violation("budget", "usd_per_hour", f"at most {budget}", f"{case.plan.usd_per_hour}")
-    for work_class, replicas in rails.replicas.items():
-        count = sum(i.count for i in case.plan.instances if work_class in i.units_per_s)
-        if count < replicas.min or (replicas.max is not None and count > replicas.max):
-            highest = "any" if replicas.max is None else str(replicas.max)
-            yield Violation("replicas", work_class, f"{replicas.min} to {highest} instances", f"{count}")
+    yield from _replicas(case)
     in_zone: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for (work_class, zone), load in load_of(case).items():
         in_zone[work_class][zone] = load
     for work_class, by_zone in sorted(in_zone.items()):
         yield from _spot_share(case, work_class, sum(by_zone.values()))
         yield from _zone_share(case, work_class, by_zone)
+
+
+def _replicas(case: Case) -> Iterator[Violation]:
+    """A minimum that supply cannot give is no violation when the plan says so: a reason of kind `replicas`."""
+    admitted = {r.subject for r in case.plan.reasons if r.kind == "replicas"}
+    for work_class, replicas in case.snapshot.settings.guardrails.replicas.items():
+        count = sum(i.count for i in case.plan.instances if work_class in i.units_per_s)
+        too_few = count < replicas.min and work_class not in admitted
+        if too_few or (replicas.max is not None and count > replicas.max):
+            highest = "any" if replicas.max is None else str(replicas.max)
+            yield Violation("replicas", work_class, f"{replicas.min} to {highest} instances", f"{count}")
 
 
 def _spot_share(case: Case, work_class: str, load: float) -> Iterator[Violation]:

@@ -12,7 +12,7 @@ import pytest
 from control.checker import CheckInputError, Claim, check, check_files, claims_of
 from templates_lib.offer import Market
 from templates_lib.placement import Placement
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer
+from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 from templates_lib.settings import Guardrails, Mode, Replicas, Settings, Survive
 from templates_lib.snapshot import Snapshot
 from templates_lib.supply import SupplyPool
@@ -179,6 +179,13 @@ def test_a_limit_that_the_plan_breaks_is_found(rule: str, snapshot: Snapshot) ->
 )
 def test_a_limit_that_the_plan_just_keeps_is_kept(snapshot: Snapshot) -> None:
     assert check(sound(), snapshot) == ()
+
+
+def test_a_minimum_of_replicas_that_supply_cannot_give_must_be_admitted() -> None:
+    snapshot = with_settings(guardrails=Guardrails(replicas={"m/prefill": Replicas(min=3)}))
+    admitted = Reason("replicas", "2 of 3 instances: aws/a has no more L4", "m/prefill")
+    assert check(sound(reasons=(admitted,)), snapshot) == ()
+    assert "replicas" in rules(sound(reasons=(replace(admitted, subject="m/decode"),)), snapshot)
 
 
 def test_surviving_an_instance_counts_what_is_left_of_every_leg() -> None:

@@ -65,7 +65,9 @@ def equals_brute_force(snapshot: Snapshot, listed: tuple[ListedTemplate, ...], l
     assert plan.bound <= expected.objective * (1 + 1e-6) + 1e-6
 
 
-def variant(recording: Recording, seed: int) -> tuple[Snapshot, tuple[ListedTemplate, ...]]:
+def variant(
+    recording: Recording, seed: int, demand_range: tuple[float, float] = (0.4, 1.0)
+) -> tuple[Snapshot, tuple[ListedTemplate, ...]]:
     """The same structure with other prices, demand, capacities, stock, a running instance and, at times, paper mode."""
     draw = np.random.default_rng(seed)
     assert recording.recipe.listed is not None
@@ -89,7 +91,7 @@ def variant(recording: Recording, seed: int) -> tuple[Snapshot, tuple[ListedTemp
         for o in snapshot.offers
     )
     demand = tuple(
-        replace(d, requests_per_s=round(d.requests_per_s * draw.uniform(0.4, 1.0), 3)) for d in snapshot.demand
+        replace(d, requests_per_s=round(d.requests_per_s * draw.uniform(*demand_range), 3)) for d in snapshot.demand
     )
     settings = replace(
         snapshot.settings,
@@ -128,6 +130,17 @@ def test_other_prices_demand_stock_and_a_running_instance(path: Path, seed: int)
     snapshot, listed = variant(recording, seed)
     assert recording.recipe.listed is not None
     equals_brute_force(snapshot, listed, library_of(ListedSource(recording.recipe.listed.classes, listed)))
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("name", ["shared_mesh", "two_paths"])
+def test_what_supply_cannot_serve_is_the_least_possible(name: str, seed: int) -> None:
+    recording = read(FOLDER / f"{name}.json")
+    snapshot, listed = variant(recording, seed, demand_range=(3.2, 5.0))
+    assert recording.recipe.listed is not None
+    library = library_of(ListedSource(recording.recipe.listed.classes, listed))
+    equals_brute_force(snapshot, listed, library)
+    assert solve(snapshot, library).unmet
 
 
 def test_the_mesh_is_used_between_its_operating_points() -> None:
