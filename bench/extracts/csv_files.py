@@ -7,6 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
+RUNPOD = Path(__file__).with_name("runpod_secure.csv")
+"""RunPod's secure cloud, per GPU: shape and list price, the same in all its data centres and linear in the count."""
+RUNPOD_SOURCE = "skypilot-org/skypilot-catalog catalogs/v8/runpod/vms.csv @01acdfd419ce5afae1289ff14825b893ced0c196"
 
 
 def read(path: Path) -> Iterator[dict[str, str]]:

@@ -6,12 +6,11 @@ state (network of the other clouds, how GPUs are joined) is below, with its sour
 Run: python -m bench.extracts.make_instance_types
 """
 
-import csv
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PRICES = ROOT.parent / "shared" / "data" / "prices"
+from bench.extracts.csv_files import ROOT, RUNPOD, RUNPOD_SOURCE, SHARED, read, write
+
+PRICES = SHARED / "prices"
 OUT = ROOT / "templates_lib" / "data" / "hardware" / "instance_types.csv"
 
 COLUMNS = (
@@ -108,20 +107,6 @@ LAMBDA = {
     "gpu_4x_b200_sxm6": "B200",
     "gpu_8x_b200_sxm6": "B200",
 }
-# RunPod pods come in any count; vCPUs and memory grow with it. GPU: (vCPUs, GiB, source, date), per GPU.
-RUNPOD = {
-    "L40": (4, 48, "skypilot-catalog v5 runpod", "2024"),
-    "A40": (5, 62, "the-full-stack cloud-gpus: RunPod 8x A40", "2025-04"),
-    "A100-80": (14, 125, "the-full-stack cloud-gpus: RunPod 8x A100", "2025-04"),
-    "H100": (14, 125, "as RunPod 8x A100 (no statement of its own)", "2025-04"),
-    "H200": (14, 125, "as RunPod 8x A100 (no statement of its own)", "2025-04"),
-    "B200": (14, 125, "as RunPod 8x A100 (no statement of its own)", "2025-04"),
-}
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    with (PRICES / name).open() as file:
-        return list(csv.DictReader(file))
 
 
 def machine(
@@ -136,7 +121,7 @@ def machine(
 def aws() -> list[dict[str, object]]:
     """Network is as AWS states it: of "Up to 10 Gigabit" the 10, although bursts end (baseline of g6.xlarge: 2.5)."""
     found: dict[str, dict[str, object]] = {}
-    for row in rows("aws_ondemand_by_region_2025-11-30.csv"):
+    for row in read(PRICES / "aws_ondemand_by_region_2025-11-30.csv"):
         name, gpu = row["instance_type"], AWS_GPU_OF_TYPE.get(row["instance_type"], AWS_GPU.get(row["gpu"], ""))
         if not gpu or name in found:
             continue
@@ -157,7 +142,7 @@ def gcp() -> list[dict[str, object]]:
     source = "anycloud-sh/catalog gcp/vms.csv; network: cloud.google.com/compute/docs/gpus/gpu-network-bandwidth"
     names = {"A100": "A100-40", "A100-80GB": "A100-80", "H100-MEGA": "H100"}
     found: dict[str, dict[str, object]] = {}
-    for row in rows("gcp_gpu_vm_totals_2026-05-20.csv"):
+    for row in read(PRICES / "gcp_gpu_vm_totals_2026-05-20.csv"):
         name, gpu = row["InstanceType"], names.get(row["AcceleratorName"], row["AcceleratorName"])
         if name in GCP_NETWORK and name not in found:
             shape = (int(row["AcceleratorCount"]), float(row["vCPUs"]), float(row["MemoryGiB"]))
@@ -168,7 +153,7 @@ def gcp() -> list[dict[str, object]]:
 def azure() -> list[dict[str, object]]:
     source = "anycloud-sh/catalog azure/vms.csv; network: learn.microsoft.com GPU sizes (InfiniBand where it has it)"
     found: dict[str, dict[str, object]] = {}
-    for row in rows("azure_vms_gpu_2026-05-20.csv"):
+    for row in read(PRICES / "azure_vms_gpu_2026-05-20.csv"):
         name = row["InstanceType"]
         if name in AZURE and name not in found:
             gpu, network, family = AZURE[name]
@@ -180,7 +165,7 @@ def azure() -> list[dict[str, object]]:
 def small_clouds() -> list[dict[str, object]]:
     made = []
     seen: set[str] = set()
-    for row in rows("lambda_vms_gpu_2026-05-07.csv"):
+    for row in read(PRICES / "lambda_vms_gpu_2026-05-07.csv"):
         name = row["InstanceType"]
         if name in LAMBDA and name not in seen:
             seen.add(name)
@@ -188,20 +173,18 @@ def small_clouds() -> list[dict[str, object]]:
             made.append(
                 machine("lambda", name, LAMBDA[name], *shape, 0, "", "anycloud-sh/catalog lambda/vms.csv", "2026-05-07")
             )
-    for gpu, (vcpus, memory, source, date) in RUNPOD.items():
+    for row in read(RUNPOD):
+        card, gpu, vcpus, memory = row["card"], row["gpu"], float(row["vcpus"]), float(row["memory_gib"])
         made += [
-            machine("runpod", f"{count}x_{gpu}", gpu, count, vcpus * count, memory * count, 0, "", source, date)
-            for count in (1, 2, 4, 8)
+            machine("runpod", f"{n}x_{card}_SECURE", gpu, n, vcpus * n, memory * n, 0, "", RUNPOD_SOURCE, "2026")
+            for n in (1, 2, 4, 8)
         ]
     return made
 
 
 def main() -> None:
     machines = sorted(aws() + gcp() + azure() + small_clouds(), key=lambda m: (m["cloud"], m["instance_type"]))
-    with OUT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(machines)
+    write(OUT, COLUMNS, [[m[column] for column in COLUMNS] for m in machines])
     print(f"{len(machines)} instance types -> {OUT.relative_to(ROOT)}")
 
 

@@ -7,11 +7,10 @@ Run: python -m bench.extracts.make_prices
 
 import json
 import re
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 
-from bench.extracts.csv_files import ROOT, SHARED, read, write
+from bench.extracts.csv_files import ROOT, RUNPOD, RUNPOD_SOURCE, SHARED, read, write
 from bench.extracts.price_rules import (
     ALL_ZONES,
     ANYWHERE,
@@ -63,18 +62,10 @@ SOURCES = {
         "price facts",
     ),
     "runpod-skypilot-v5": (
-        "skypilot-org/skypilot-catalog catalogs/v5/runpod/vms.csv @02d7ef674b9fd299ad1fa3430f50b2f0da1d219b",
+        "skypilot-org/skypilot-catalog catalogs/v5/runpod/vms.csv @02d7ef674b9fd299ad1fa3430f50b2f0da1d219b, spot",
         "price facts",
     ),
-    "runpod-fullstack": (
-        "the-full-stack/website docs/cloud-gpus @2bddc6d52544dc258e7e34396c6958377f72816b, price per GPU",
-        "MIT",
-    ),
-    "runpod-marketplace": (
-        "tugot17/gpu-price-tracker data/summary @718a831c495f202f8c290d290b1f652aa7ed70d9: median offer per GPU of the "
-        "Prime Intellect marketplace, where RunPod sells; a stand-in, not RunPod's own list",
-        "MIT",
-    ),
+    "runpod-catalog": (f"{RUNPOD_SOURCE}, secure cloud; the day is not shown", "price facts"),
 }
 
 
@@ -165,33 +156,17 @@ def lambda_cloud() -> Iterator[Quote]:
 
 
 def runpod() -> Iterator[Quote]:
-    """Prices per GPU, linear in the count and equal everywhere (as the v5 catalog shows row for row)."""
-    per_gpu: list[tuple[str, str, float, str, str]] = []
-    for row in read(PRICES / "runpod_vms_gpu_skypilot_v5.csv"):
-        if row["AcceleratorCount"] == "1.0" and row["AcceleratorName"] in ("L40", "A40"):
-            for market, cell in ((ON_DEMAND, row["Price"]), (SPOT, row["SpotPrice"])):
-                per_gpu.append((row["AcceleratorName"], market, float(cell), "runpod-skypilot-v5", "2024"))
-    per_gpu += [
-        ("A40", ON_DEMAND, float(row["Per-GPU"]), "runpod-fullstack", "2025-04")
-        for row in read(PRICES / "fullstack_cloud_gpus.csv")
-        if (row["Cloud"], row["GPU Type"]) == ("RunPod", "A40 (48 GB)")
-    ]
-    names = {("A100_80GB", "SXM4"): "A100-80", ("H100_80GB", "SXM5"): "H100", ("H200_141GB", ""): "H200"}
-    names |= {("B200_180GB", ""): "B200"}
-    market_rows = list(read(SHARED / "availability" / "neocloud_gpu_offers_2025-10_11.csv.gz"))
-    day = max(row["timestamp_utc"] for row in market_rows)[:10]
-    for key, gpu in names.items():
-        medians = [
-            float(r["median"])
-            for r in market_rows
-            if (r["gpu"], r["socket"]) == key and r["timestamp_utc"].startswith(day)
-        ]
-        per_gpu.append((gpu, ON_DEMAND, statistics.median(medians), "runpod-marketplace", day))
-    risk = interruptions_per_hour("")
-    for gpu, market, value, source, date in per_gpu:
+    """On-demand of the secure cloud. Its spot price in the catalog is the on-demand price, so older spot is kept."""
+    for row in read(RUNPOD):
         for count in (1, 2, 4, 8):
-            total, rate = round(value * count, 5), risk if market == SPOT else 0.0
-            yield Quote("runpod", ANYWHERE, ALL_ZONES, f"{count}x_{gpu}", market, total, source, date, rate)
+            machine, total = f"{count}x_{row['card']}_SECURE", round(float(row["usd_per_hour"]) * count, 5)
+            yield Quote("runpod", ANYWHERE, ALL_ZONES, machine, ON_DEMAND, total, "runpod-catalog", "2026")
+    cards = {"L40": "L40", "A40": "A40", "H100-80GB-HBM3": "H100-SXM"}
+    for row in read(PRICES / "runpod_vms_gpu_skypilot_v5.csv"):
+        spot, count = price(row["SpotPrice"]), whole_gpus(row["AcceleratorCount"])
+        if row["AcceleratorName"] in cards and spot is not None and count in (1, 2, 4, 8):
+            machine, risk = f"{count}x_{cards[row['AcceleratorName']]}_SECURE", interruptions_per_hour("")
+            yield Quote("runpod", ANYWHERE, ALL_ZONES, machine, SPOT, spot, "runpod-skypilot-v5", "2024", risk)
 
 
 def main() -> None:

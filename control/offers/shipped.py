@@ -14,9 +14,6 @@ from templates_lib.hardware import gpu, instance_type, node_configs
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market, Offer
 
-STAND_IN = "runpod-marketplace"
-"""Source of RunPod's newer prices: a marketplace where RunPod sells, not its own list."""
-
 
 @dataclass(frozen=True, slots=True)
 class ShippedOffers:
@@ -108,8 +105,6 @@ def _notes(selections: Sequence[Selection], rows: Sequence[PriceRow]) -> tuple[s
         notes.append(
             f"some machines are priced per region; they are offered in every known zone of {len(spread)} regions"
         )
-    if any(r.source == STAND_IN for r in rows):
-        notes.append("RunPod's SXM cards carry the median of a marketplace where it sells, as a stand-in for its list")
     if any(r.market is Market.SPOT and r.cloud != "aws" for r in rows):
         notes.append("only AWS publishes interruption classes; spot of other clouds counts as its worst class")
     return tuple(notes)

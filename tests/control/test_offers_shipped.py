@@ -95,9 +95,9 @@ def test_a_gpu_that_a_cloud_does_not_sell_is_a_note_not_an_error() -> None:
     assert "gcp has no price for L40S in us-central1" in market.notes
 
 
-def test_stand_ins_for_list_prices_are_named() -> None:
-    market = ShippedOffers([Selection("runpod", gpus=("H100",))]).fetch()
-    assert any("stand-in" in note for note in market.notes)
+def test_the_age_of_the_prices_is_noted() -> None:
+    market = ShippedOffers([Selection("runpod", gpus=("L40",), markets=BOTH)]).fetch()
+    assert "prices are a snapshot: oldest 2024, newest 2026" in market.notes
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,11 @@ def test_runpod_prices_are_linear_in_the_count() -> None:
             assert usd == pytest.approx(found[f"1x_{card}"] * int(count))
 
 
+def test_runpod_sells_the_cards_of_its_secure_cloud_at_their_list_price() -> None:
+    assert only(cloud="runpod", instance_type="1x_L40S_SECURE", market=Market.ON_DEMAND) == 0.99
+    assert only(cloud="runpod", instance_type="8x_H100-SXM_SECURE", market=Market.ON_DEMAND) == 26.32
+
+
 def test_aws_spot_carries_the_interruption_class_of_its_region_and_machine() -> None:
     found = rows(cloud="aws", region="us-east-2", instance_type="g6.xlarge", market=Market.SPOT)
     assert {r.zone for r in found} == {"use2-az1", "use2-az2", "use2-az3"}
