@@ -46,7 +46,7 @@ class _Column:
     points: Sequence[Mapping[str, float]]
 
 
-def best_plan(snapshot: Snapshot, templates: Templates, *, most_instances: int = 6) -> Best:
+def best_plan(snapshot: Snapshot, templates: Templates, *, most_instances: int = 20) -> Best:
     """Needs one offer per (configuration, zone, market), all counts known and one priority."""
     columns = list(_columns(snapshot, templates))
     flow = _FlowProgram(snapshot, columns)
