@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
 from templates_lib.node_config import NodeConfig
+from templates_lib.throughput.dtypes import computes
 
 MOST_CONFIGS = 255
 
@@ -42,11 +43,9 @@ class NodeSets:
         return counts
 
 
-def _runs_as(gpu: Gpu, dtype: str) -> str | None:
-    """The data type in which `gpu` computes or keeps `dtype`; a card without bf16 uses fp16, of the same size."""
-    if dtype in gpu.dtypes:
-        return dtype
-    return "fp16" if dtype == "bf16" and "fp16" in gpu.dtypes else None
+def _runs_as(gpu: Gpu, dtype: str) -> str:
+    """The type in which `gpu`, which computes the model, keeps `dtype`: a card without bf16 uses fp16."""
+    return dtype if dtype in gpu.dtypes else "fp16"
 
 
 def joinable_groups(
@@ -58,24 +57,25 @@ def joinable_groups(
     """Largest sets of configurations (indices) that may be mixed in one template of `model`.
 
     Mixed nodes are offered together by one zone, have a network between nodes, are of one vendor, and share the types
-    of activations and KV cache. A configuration that cannot be joined is a group of its own.
+    of activations and KV cache. A configuration that cannot be joined is a group of its own; one whose GPU cannot
+    compute the model is in none.
     """
-    kinds: dict[str, list[int]] = {}
+    kinds: dict[tuple[str, str, str], list[int]] = {}
     alone: set[frozenset[int]] = set()
     for index, config in enumerate(configs):
         gpu = gpus[config.gpu]
-        activation, kv = _runs_as(gpu, model.activation_dtype), _runs_as(gpu, model.kv_dtype)
-        if activation is None or kv is None:
+        if not computes(gpu, model):
             continue
         if config.joins_others:
-            kinds.setdefault(f"{gpu.vendor} {activation} {kv}", []).append(index)
+            kind = (gpu.vendor, _runs_as(gpu, model.activation_dtype), _runs_as(gpu, model.kv_dtype))
+            kinds.setdefault(kind, []).append(index)
         else:
             alone.add(frozenset({index}))
     groups: set[frozenset[int]] = set()
     offered = [frozenset(bag) for bag in zone_bags]
     for bag in offered:
-        for kind in kinds.values():
-            groups.add(frozenset(index for index in kind if configs[index].id in bag))
+        for alike in kinds.values():
+            groups.add(frozenset(index for index in alike if configs[index].id in bag))
     sold = frozenset[str]().union(*offered)
     groups |= {group for group in alone if configs[min(group)].id in sold}
     largest = [g for g in groups if g and not any(g < other for other in groups)]

@@ -1,0 +1,187 @@
+"""Pipeline templates (Coral, section 4.2): every node set of a model with its best placement."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Event
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from templates_lib.cost_model import StageCostModel
+from templates_lib.enumeration import node_sets
+from templates_lib.gpu import Gpu
+from templates_lib.nearest_name import nearest_name
+from templates_lib.node_config import NodeConfig
+from templates_lib.pipeline_record import KIND, VERSION, Certificate, read_record
+from templates_lib.served_model import ServedModel
+from templates_lib.source import Progress, TemplateBatch
+from templates_lib.template import Capacity, ServingTemplate, Software
+from templates_lib.throughput.budgets import even_budgets, uneven_budgets
+from templates_lib.throughput.tables import throughput_table
+from templates_lib.work import Phase, WorkClass
+
+TICKS = 60
+"""Of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
+
+ProgressEvent = tuple[str, int, int]
+
+
+class _StoppedError(Exception):
+    """The build was abandoned."""
+
+
+class PipelineTemplateSource:
+    """A `TemplateSource` with one unit of work per work class (model and phase).
+
+    `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name. `n_max` nodes at
+    most, of GPU memory at most `rho` × the weights as served. With `even_split` each of S stages has 1 / S of the
+    objective; without, the split is chosen too, in sixtieths. Templates of the models `unpruned` (by name) are all
+    kept: a guardrail that counts instances needs that.
+    """
+
+    kind = KIND
+
+    def __init__(
+        self,
+        served: Sequence[ServedModel],
+        configs: Sequence[NodeConfig],
+        gpus: Mapping[str, Gpu],
+        cost_model: StageCostModel,
+        *,
+        n_max: int,
+        rho: float,
+        zone_bags: Sequence[frozenset[str]],
+        even_split: bool = True,
+        unpruned: frozenset[str] = frozenset(),
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._served = tuple(served)
+        self._nodes = tuple(configs)
+        self._gpus = dict(gpus)
+        self._cost_model = cost_model
+        self._n_max, self._rho = n_max, rho
+        self._zone_bags = tuple(sorted(zone_bags, key=sorted))
+        self._even_split = even_split
+        self._unpruned = unpruned
+        self._clock = clock
+        names = [s.name for s in self._served]
+        for name in sorted(unpruned - set(names)):
+            raise ValueError(f"no model {name!r} is served; {nearest_name(name, names)}")
+        self.configs = tuple(c.id for c in self._nodes)
+        self.classes: tuple[WorkClass, ...] = tuple(w for s in self._served for w in s.work_classes())
+        self.cost_model_fingerprint = cost_model.fingerprint
+        self._works = {s.class_id(phase): (s, phase) for s in self._served for phase in s.phases}
+
+    @property
+    def fingerprint(self) -> str:
+        content = {
+            "record": VERSION,
+            "served": self._served,
+            "configs": self._nodes,
+            "gpus": [self._gpus[name] for name in sorted({c.gpu for c in self._nodes})],
+            "cost_model": self._cost_model.fingerprint,
+            "zone_bags": [sorted(bag) for bag in self._zone_bags],
+            "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
+        }
+        encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
+        return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+    def units(self) -> tuple[str, ...]:
+        return tuple(self._works)
+
+    def build(self, units: tuple[str, ...], progress: Progress) -> Iterator[TemplateBatch]:
+        """The batches of `units` as they are finished, one unit a core, large models first.
+
+        Abandoning the iterator (Ctrl-C too) stops the work within a few hundredths of a second. Raises ValueError for
+        an unknown unit.
+        """
+        for unit in units:
+            if unit not in self._works:
+                raise ValueError(f"no unit of work {unit!r}; {nearest_name(unit, self._works)}")
+        events: SimpleQueue[TemplateBatch | ProgressEvent | Exception] = SimpleQueue()
+        stopped = Event()
+        largest_first = sorted(units, key=lambda unit: -self._works[unit][0].model.weight_bytes)
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            try:
+                for unit in largest_first:
+                    pool.submit(self._run, unit, events, stopped)
+                left = len(units)
+                while left:
+                    event = events.get()
+                    if isinstance(event, Exception):
+                        raise event
+                    if isinstance(event, TemplateBatch):
+                        left -= 1
+                        yield event
+                    else:
+                        progress(*event)
+            finally:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
+
+    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
+        return read_record(record, nodes)
+
+    def _run(self, unit: str, events: "SimpleQueue[TemplateBatch | ProgressEvent | Exception]", stopped: Event) -> None:
+        def advance(done: int, total: int) -> None:
+            if stopped.is_set():
+                raise _StoppedError
+            events.put((unit, done, total))
+
+        try:
+            events.put(self._build_unit(unit, advance))
+        except _StoppedError:
+            return
+        except Exception as error:
+            # Whatever it is: the thread that asked for the build shall raise it.
+            events.put(error)
+
+    def _build_unit(self, unit: str, advance: Callable[[int, int], None]) -> TemplateBatch:
+        # Planning reads templates back and needs no compiler: its import costs half a second.
+        from templates_lib.pipeline_batch import pipeline_batch
+        from templates_lib.placement_solver.search import find_placements
+
+        started = self._clock()
+        served, phase = self._works[unit]
+        sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._n_max, self._rho)
+        advance(0, sets.size)
+        table = throughput_table(
+            served, phase, self._nodes, self._gpus, self._cost_model, self._budgets_ms(served.slo_ms(phase))
+        )
+        found = find_placements(
+            table.units_per_s,
+            sets,
+            even_split=self._even_split,
+            prune=served.name not in self._unpruned,
+            advance=lambda done: advance(done, sets.size),
+        )
+        class_index = list(self._works).index(unit)
+        return pipeline_batch(
+            found, sets, table, self._certificate(served, phase), class_index, lambda: self._clock() - started
+        )
+
+    def _budgets_ms(self, slo_ms: float) -> tuple[float, ...]:
+        return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)
+
+    def _certificate(self, served: ServedModel, phase: Phase) -> Certificate:
+        model = served.model
+        return Certificate(
+            Software(model.id, model.revision, model.dtype, served.engine, served.dispatch),
+            served.class_id(phase),
+            served.shape.id,
+            served.slo_ms(phase),
+            served.slo.percentile,
+            self._cost_model.fingerprint,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """What msgspec does not encode by itself: arrays, and dataclasses that hold some."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"cannot fingerprint a {type(value).__name__}")
