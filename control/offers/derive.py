@@ -26,11 +26,14 @@ def derive(quotes: Quotes, cloud: str, gpus: Iterable[str], counts: Iterable[int
             if cheapest is None or offer.usd_per_hour < cheapest.usd_per_hour:
                 sizes[config.gpu_count] = offer
     offers, configs = list(quotes.offers), dict(quotes.configs)
+    known = {offer.key for offer in offers}
     for (_, _, gpu), sizes in sorted(sold.items()):
         for count in wanted_counts:
             if count not in sizes:
                 nearest = sizes[min(sizes, key=lambda size: (abs(math.log2(size / count)), size))]
                 offer, config = _scaled(nearest, quotes.configs[nearest.node_config], gpu, count)
+                if offer.key in known:
+                    continue
                 offers.append(offer)
                 configs[config.id] = weaker(configs.get(config.id, config), config)
     return replace(quotes, offers=tuple(offers), configs=configs)
@@ -46,7 +49,7 @@ def _scaled(offer: Offer, config: NodeConfig, gpu: str, count: int) -> tuple[Off
         node_config=made.id,
         usd_per_hour=offer.usd_per_hour * share,
         available_count=None,
-        source=f"{offer.source}; derived per GPU from {offer.instance_type}",
+        source=f"{offer.source}, per GPU from {offer.instance_type}",
         derived=True,
     )
     return derived, made

@@ -34,7 +34,7 @@ class ShippedOffers:
         offers, quarantined = quarantine(offer for row in rows for offer in _offers(row))
         machines = {(o.cloud, o.instance_type) for o in offers}
         configs = node_configs(instance_type(*m) for m in sorted(machines))
-        quotes = Quotes(offers, configs, quarantined=quarantined, notes=_notes(self.selections, rows))
+        quotes = Quotes(offers, configs, quarantined=quarantined, notes=self._notes(rows))
         if self.by_region:
             quotes = merge_zones(quotes)
         for selection in self.selections:
@@ -55,6 +55,27 @@ class ShippedOffers:
         kept = [o for o in quotes.offers if any(s.offers(o, quotes.configs[o.node_config]) for s in self.selections)]
         used = {o.node_config for o in kept}
         return replace(quotes, offers=tuple(kept), configs={k: c for k, c in quotes.configs.items() if k in used})
+
+    def _notes(self, rows: Sequence[PriceRow]) -> tuple[str, ...]:
+        notes: list[str] = []
+        for selection in self.selections:
+            mine = [r for r in rows if r.cloud == selection.cloud]
+            sold = {instance_type(r.cloud, r.instance_type).gpu for r in mine}
+            missing = [name for name in selection.gpus or () if name not in sold]
+            if missing:
+                where = ", ".join(selection.regions) if selection.regions else "any region"
+                notes.append(f"{selection.cloud} has no price for {', '.join(missing)} in {where}")
+        dates = [r.date for r in rows]
+        if dates:
+            notes.append(f"prices are a snapshot: oldest {min(dates)}, newest {max(dates)}")
+        spread = {r.region for r in rows if not r.zone and (r.cloud, r.region) in zones_by_region()}
+        if spread and not self.by_region:
+            notes.append(
+                f"some machines are priced per region; they are offered in every known zone of {len(spread)} regions"
+            )
+        if any(r.market is Market.SPOT and r.cloud != "aws" for r in rows):
+            notes.append("only AWS publishes interruption classes; spot of other clouds counts as its worst class")
+        return tuple(notes)
 
 
 def _check(selection: Selection) -> None:
@@ -86,25 +107,3 @@ def _offers(row: PriceRow) -> Iterator[Offer]:
             interruptions_per_hour=row.interruptions_per_hour,
             source=row.source,
         )
-
-
-def _notes(selections: Sequence[Selection], rows: Sequence[PriceRow]) -> tuple[str, ...]:
-    notes: list[str] = []
-    for selection in selections:
-        mine = [r for r in rows if r.cloud == selection.cloud]
-        sold = {instance_type(r.cloud, r.instance_type).gpu for r in mine}
-        missing = [name for name in selection.gpus or () if name not in sold]
-        if missing:
-            where = ", ".join(selection.regions) if selection.regions else "any region"
-            notes.append(f"{selection.cloud} has no price for {', '.join(missing)} in {where}")
-    dates = [r.date for r in rows]
-    if dates:
-        notes.append(f"prices are a snapshot: oldest {min(dates)}, newest {max(dates)}")
-    spread = {r.region for r in rows if not r.zone and (r.cloud, r.region) in zones_by_region()}
-    if spread:
-        notes.append(
-            f"some machines are priced per region; they are offered in every known zone of {len(spread)} regions"
-        )
-    if any(r.market is Market.SPOT and r.cloud != "aws" for r in rows):
-        notes.append("only AWS publishes interruption classes; spot of other clouds counts as its worst class")
-    return tuple(notes)

@@ -80,6 +80,10 @@ def test_a_price_of_a_region_is_offered_in_its_known_zones_and_a_note_says_so() 
     assert any("every known zone" in note for note in market.notes)
 
 
+def test_in_the_papers_market_no_note_speaks_of_zones() -> None:
+    assert not any("zone" in note for note in core().notes)
+
+
 def test_a_region_without_known_zones_is_a_zone_of_its_own() -> None:
     market = ShippedOffers([Selection("azure", ("eastus",))]).fetch()
     assert {o.zone_id for o in market.offers} == {"azure/eastus"}
@@ -140,7 +144,7 @@ def test_only_sizes_that_are_not_sold_are_derived_and_they_say_from_what() -> No
     derived = {o.instance_type: o for o in core().offers if o.derived and o.region == "us-east-2"}
     assert set(derived) == {"derived-L4x2", "derived-A10Gx2", "derived-L40Sx2"}
     assert derived["derived-L4x2"].usd_per_hour == pytest.approx(2 * 0.8048)
-    assert "derived per GPU from g6.xlarge" in derived["derived-L4x2"].source
+    assert derived["derived-L4x2"].source == "aws-skypilot-v9, per GPU from g6.xlarge"
 
 
 def test_nothing_is_derived_unless_asked_for() -> None:
@@ -173,6 +177,13 @@ def test_selections_of_one_cloud_do_not_leak_into_each_other() -> None:
     market = ShippedOffers(selections).fetch()
     sizes = {(o.region, market.configs[o.node_config].gpu_count) for o in market.offers}
     assert sizes == {("us-east-2", 2), ("us-west-2", 1)}
+
+
+def test_a_size_is_derived_once_however_often_it_is_asked_for() -> None:
+    regions = ("us-east-2", "us-west-2")
+    market = ShippedOffers([Selection("aws", (r,), ("L4",), (2,), derived=True) for r in regions]).fetch()
+    assert len({o.key for o in market.offers}) == len(market.offers)
+    assert {o.region for o in market.offers} == set(regions)
 
 
 def test_a_region_costs_what_its_cheapest_zone_costs() -> None:
