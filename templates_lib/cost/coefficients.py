@@ -62,21 +62,55 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerOverhead:
+    """Seconds a layer beside its large kernels: norms, rotary embedding, cache writes, gaps between launches."""
+
+    every_s: float
+    experts_s: float
+    """More in a layer with routed experts: routing, sorting."""
+    latent_s: float
+    """More in a layer with multi-head latent attention: its absorbed products, for which no table was measured."""
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """What a serving engine adds to the kernels."""
 
+    evidence: str
     step_s: float
     """Host work of an iteration: scheduling, sampling, detokenisation."""
-    layer_s: float
-    """Small kernels of a layer (norms, rotary embedding, cache writes) and gaps between kernels."""
+    prompt_step_s: float
+    """Extra host work of an iteration that holds prompt tokens (no CUDA graph)."""
     request_s: float
     """Host work per decoding request."""
     prompt_token_s: float
     """Host work per prompt token."""
     kernel_scale: float
     """Time of a kernel inside the engine over its time alone."""
-    prompt_step_s: float = 0.0
-    """Extra host work of an iteration that holds prompt tokens (no CUDA graph)."""
+    link_scale: float
+    """The same for transfers between GPUs: waiting for the slowest peer included."""
+    layer: LayerOverhead
+    prompt_layer: LayerOverhead
+    """Added to `layer` in iterations that hold prompt tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a closed-loop client sees an engine, beyond the time of single iterations (validation only)."""
+
+    first_token_s: float
+    """Network, tokeniser and HTTP of the first token."""
+    wait_steps: float
+    """Decode iterations that a new prompt waits for."""
+    queued: float
+    """Prompts of the other clients that are ahead of a new one, per client, aggregated serving."""
+    queued_apart: float
+    """The same before a prefill worker of disaggregated serving."""
+    stall: float
+    """Share of the other clients' prefill time that delays a decoding request."""
+    unstated_scale: float
+    unstated_power: float
+    """Concurrency per worker where a row does not state the workers: scale · concurrency ^ power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +123,14 @@ class Coefficients:
     gpus: dict[str, GpuCoefficients]
     fallback: GpuCoefficients
     """For GPUs that nobody measured: the median card on its data-sheet peaks."""
+    links: dict[str, Links]
+    """GPU → its own kind of link, where collectives were measured."""
     nvlink: Links
+    """For other GPUs, by the bandwidth of the node's links."""
     pcie: Links
     network: Link
     engines: dict[str, Engine]
+    serving: dict[str, Serving]
 
     @property
     def fingerprint(self) -> str:

@@ -10,7 +10,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Coefficients, Engine, GpuCoefficients, Kernel, Links, load_coefficients
+from templates_lib.cost.coefficients import (
+    Coefficients,
+    Engine,
+    GpuCoefficients,
+    Kernel,
+    LayerOverhead,
+    Links,
+    load_coefficients,
+)
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import (
     all_reduce_seconds,
@@ -98,7 +106,8 @@ class _Device:
 
     @classmethod
     def of(cls, gpu: Gpu, coefficients: Coefficients, engine: Engine, node: NodeConfig) -> "_Device":
-        links = coefficients.nvlink if node.intra_node_gbps > PCIE_CEILING_GBPS else coefficients.pcie
+        likely = coefficients.nvlink if node.intra_node_gbps > PCIE_CEILING_GBPS else coefficients.pcie
+        links = coefficients.links.get(gpu.name, likely)
         return cls(gpu, coefficients.gpu(gpu.name), engine, links, node.intra_node_gbps * 1e9 / 8)
 
     def step_seconds(self, model: ModelSpec, parallel: Parallel, step: Step, head: bool) -> Floats:
@@ -112,18 +121,22 @@ class _Device:
         attention = self._attention_of_worst_layers(model, shard, layers, prompts, requests, step)
         ffn = self._ffn_of_worst_layers(model, shard, layers, rows)
         every = self._matrices(shard.projections, shard.attention_format, shard.attention_bytes, rows)
-        every = every + self._reductions(model, parallel, rows)
         kernels = attention + ffn + layers * every
+        transfers = self._between_parts(model, parallel, rows) + layers * self._in_layer(model, shard, parallel, rows)
         if head:
-            kernels = kernels + self._head(model, parallel, prompts, requests)
-        parts = self._between_parts(model, parallel, rows)
-        return self.engine.kernel_scale * kernels + parts + self._host(layers, prompts, requests, parallel)
+            last = requests + np.minimum(prompts, 1.0)
+            kernels = kernels + self._head(model, parallel, last)
+            transfers = transfers + self._gather_logits(model, parallel, last)
+        spent = self.engine.kernel_scale * kernels + self.engine.link_scale * transfers
+        return np.asarray(spent + self._host(model, layers, prompts, requests, parallel))
 
-    def _host(self, layers: Floats, prompts: Floats, requests: Floats, parallel: Parallel) -> Floats:
-        engine = self.engine
-        iteration = engine.step_s + engine.prompt_step_s * (prompts > 0)
+    def _host(self, model: ModelSpec, layers: Floats, prompts: Floats, requests: Floats, parallel: Parallel) -> Floats:
+        """What the engine does beside the large kernels, per iteration, token and layer."""
+        engine, has_prompt = self.engine, np.minimum(prompts, 1.0)
+        iteration = engine.step_s + engine.prompt_step_s * has_prompt
         tokens = engine.request_s * requests + engine.prompt_token_s * prompts
-        return parallel.pp * iteration + tokens + layers * engine.layer_s
+        layer = _overhead(engine.layer, model) + _overhead(engine.prompt_layer, model) * has_prompt
+        return np.asarray(parallel.pp * iteration + tokens + layers * layer)
 
     def _attention_of_worst_layers(
         self, model: ModelSpec, shard: Shard, layers: Floats, prompts: Floats, requests: Floats, step: Step
@@ -166,7 +179,7 @@ class _Device:
         pairs = rows * experts.replicas * experts.active / experts.ranks
         kernel = _kernel(self.own.experts, shard.ffn_format)
         peak, bandwidth = peak_flops(self.gpu, shard.ffn_format), self.gpu.hbm_bytes_per_s
-        seconds = experts_seconds(
+        return experts_seconds(
             kernel,
             peak,
             bandwidth,
@@ -178,11 +191,6 @@ class _Device:
             experts.matrices,
             shard.ffn_bytes,
         )
-        if experts.replicas > 1:  # dispatch to the experts' GPUs and back
-            copies = min(experts.active, experts.ranks) * (experts.ranks - 1) / experts.ranks
-            message = rows * copies * model.hidden_size * ACTIVATION_BYTES
-            seconds = seconds + 2.0 * send_seconds(self.links.among(experts.ranks), self.link_bytes_per_s, message)
-        return seconds
 
     def _matrices(self, matrices: tuple[Matrix, ...], compute: str, weight_bytes: float, rows: Floats) -> Floats:
         kernel = _kernel(self.own.gemm, compute)
@@ -192,24 +200,39 @@ class _Device:
             total = total + gemm_seconds(kernel, peak, bandwidth, rows, matrix.columns, matrix.depth, weight_bytes)
         return total
 
-    def _reductions(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
-        """Tensor parallelism adds up the outputs of attention and of the feed-forward block."""
+    def _in_layer(self, model: ModelSpec, shard: Shard, parallel: Parallel, rows: Floats) -> Floats:
+        """Tensor parallelism adds up the outputs of attention and feed-forward; tokens travel to experts of other
+        replicas and back."""
         message = rows * model.hidden_size * ACTIVATION_BYTES
-        return 2.0 * all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, message)
+        seconds = 2.0 * all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, message)
+        experts = shard.experts
+        if experts is not None and experts.replicas > 1:
+            copies = min(experts.active, experts.ranks) * (experts.ranks - 1) / experts.ranks
+            seconds = seconds + 2.0 * send_seconds(
+                self.links.among(experts.ranks), self.link_bytes_per_s, message * copies
+            )
+        return seconds
 
-    def _head(self, model: ModelSpec, parallel: Parallel, prompts: Floats, requests: Floats) -> Floats:
-        """LM head over the decoding rows and at least one finished prompt, logits gathered."""
-        rows = requests + np.minimum(prompts, 1.0)
+    def _head(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
+        """LM head over the decoding rows and at least one finished prompt."""
         matrix = Matrix(model.vocab_size / parallel.tp, model.hidden_size)
+        return self._matrices((matrix,), "bf16", ACTIVATION_BYTES, rows)
+
+    def _gather_logits(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
+        """An all-gather moves half of what an all-reduce of the same array does."""
         logits = rows * model.vocab_size * ACTIVATION_BYTES / 2
-        gather = all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits)
-        return self._matrices((matrix,), "bf16", ACTIVATION_BYTES, rows) + gather
+        return all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits)
 
     def _between_parts(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         if parallel.pp == 1:
             return np.zeros_like(rows)
         message = rows * model.hidden_size * ACTIVATION_BYTES
         return (parallel.pp - 1) * send_seconds(self.links.among(2), self.link_bytes_per_s, message)
+
+
+def _overhead(layer: LayerOverhead, model: ModelSpec) -> float:
+    experts = layer.experts_s if model.experts is not None else 0.0
+    return layer.every_s + experts + (layer.latent_s if model.latent_attention is not None else 0.0)
 
 
 def _per_replica(total: Floats, replicas: int) -> Floats:

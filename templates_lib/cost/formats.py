@@ -16,8 +16,8 @@ def compute_format(gpu: Gpu, weight_dtype: str, activation_dtype: str) -> str:
         return "bf16"
     if activation_dtype == "fp8" and gpu.peak_fp8_tflops > 0:
         return "fp8"
-    if activation_dtype in ("nvfp4", "mxfp4") and "fp4" in gpu.dtypes:
-        return "fp4"
+    if weight_dtype in ("nvfp4", "mxfp4") and "fp4" in gpu.dtypes:
+        return "fp4"  # engines narrow the activations as they go (vLLM and TensorRT-LLM on Blackwell)
     if activation_dtype == "int8" and "int8" in gpu.dtypes:
         return "int8"
     return DEQUANTISED

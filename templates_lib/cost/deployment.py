@@ -1,0 +1,177 @@
+"""A measured deployment: one row of an end-to-end table, in the terms of the cost model."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.cost.systems import System, load_systems
+from templates_lib.cost_model import Parallel
+from templates_lib.hf_config import model_from_hf_config
+from templates_lib.model_spec import ModelSpec
+from templates_lib.models import measured_configs
+
+CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,7})")
+BLOCK_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+QUANTIZATION: dict[str, dict[str, Any] | None] = {
+    "": None,
+    "bf16": None,
+    "bfloat16": None,
+    "fp8": {"quant_method": "fp8"},
+    "fp8_block": BLOCK_FP8,
+    "nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "int4_wo": {"quant_method": "gptq", "bits": 4, "group_size": 128},
+}
+QUANTIZATION_OF_PRECISION = {"": "", "bf16": "bf16", "fp8": "fp8", "fp4": "nvfp4", "int4": "int4_wo"}
+
+
+class InexpressibleRowError(ValueError):
+    """The cost model has no word for the row's GPU, architecture or precision."""
+
+
+class UnreadableRowError(ValueError):
+    """A cell that must be a number is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Equal engine instances of one phase; `count` is 0 where the row does not say how many."""
+
+    count: int
+    parallel: Parallel
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What was measured. `decode` is None for aggregated serving, where `prefill` does both phases."""
+
+    model: ModelSpec
+    model_path: str
+    system: System
+    backend: str
+    prompt_tokens: float
+    output_tokens: float
+    concurrency: float
+    """Requests in flight over the whole deployment (closed loop)."""
+    prefill: Worker
+    decode: Worker | None
+    ttft_ms: float
+    tpot_ms: float
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """What a deployment is called when only batch and lengths change: (model, GPU, backend, parallel shape)."""
+        shape = (self.prefill.parallel, self.prefill.count, self.decode)
+        return (self.model_path, self.system.name, self.backend, self.model.dtype, repr(shape))
+
+
+def deployment_of(row: Mapping[str, str]) -> Deployment:
+    """Reads a row with the columns of aiconf_silicon_end_to_end.csv.gz.
+
+    Raises InexpressibleRowError for a GPU, architecture or precision that the model cannot express, UnreadableRowError
+    for broken cells.
+    """
+    system = load_systems().get(row.get("system", ""))
+    if system is None:
+        raise InexpressibleRowError(f"GPU {row.get('system', '')[:40]!r} has no data sheet here")
+    model = _model(row)
+    aggregated = row.get("mode", "agg") != "disagg"
+    if aggregated:
+        prefill, decode = Worker(1, _parallel(row, "", model.attention_heads)), None
+    else:
+        prefill = Worker(
+            int(_number(row, "prefill_num_workers", 1)) or 1, _parallel(row, "prefill_", model.attention_heads)
+        )
+        decode = Worker(
+            int(_number(row, "decode_num_workers", 1)) or 1, _parallel(row, "decode_", model.attention_heads)
+        )
+    return Deployment(
+        model=model,
+        model_path=row["model_path"],
+        system=system,
+        backend=row.get("backend", ""),
+        prompt_tokens=max(1.0, _number(row, "isl")),
+        output_tokens=max(1.0, _number(row, "osl")),
+        concurrency=max(1.0, _concurrency(row, prefill, decode)),
+        prefill=prefill,
+        decode=decode,
+        ttft_ms=_number(row, "silicon_ttft_ms"),
+        tpot_ms=_number(row, "silicon_tpot_ms"),
+    )
+
+
+def _model(row: Mapping[str, str]) -> ModelSpec:
+    """The model at the precision that the row states; 4-bit checkpoints keep the format they are published in."""
+    path = row.get("model_path", "")
+    config = measured_configs().get(path)
+    if config is None:
+        raise InexpressibleRowError(f"architecture of {path[:80]!r} is not in data/models/measured")
+    stated = row.get("moe_quant_mode") or row.get("gemm_quant_mode") or ""
+    name = stated or QUANTIZATION_OF_PRECISION.get(row.get("precision", ""), row.get("precision", ""))
+    if name not in QUANTIZATION:
+        raise InexpressibleRowError(f"precision {name[:40]!r} is not one of {', '.join(filter(None, QUANTIZATION))}")
+    try:
+        published = model_from_hf_config(config, path, "")
+        if not name or (_is_four_bit(published) and name != "bf16"):
+            return published
+        return model_from_hf_config(_requantised(config, QUANTIZATION[name]), path, name)
+    except UnsupportedModelError as error:
+        raise InexpressibleRowError(f"architecture of {path[:80]!r}: {error}") from error
+
+
+def _is_four_bit(model: ModelSpec) -> bool:
+    return model.dtype in ("mxfp4", "int4", "nvfp4")
+
+
+def _requantised(config: Mapping[str, Any], quantization: dict[str, Any] | None) -> dict[str, Any]:
+    changed = {**config, "quantization_config": quantization}
+    if isinstance(config.get("text_config"), dict):
+        changed["text_config"] = {**config["text_config"], "quantization_config": quantization}
+    return changed
+
+
+def _parallel(row: Mapping[str, str], prefix: str, heads: int) -> Parallel:
+    """Attention tp × dp, experts over ep groups.
+
+    Some sources multiplied sizes that were equal: tp 64 with expert tp 8 and ep 8 is 8 GPUs (the row's id says
+    tp8_ep8), and tp 4, dp 4, ep 16 is 4 GPUs. An empty or zero dp is 1. A tp that does not divide the heads cannot be
+    one: such rows count GPUs, which run attention data parallel and experts spread over all of them.
+    """
+    tp = int(_number(row, f"{prefix}tp_size", 1)) or 1
+    dp = int(_number(row, f"{prefix}attention_dp_size", 1)) or 1
+    expert_tp = int(_number(row, f"{prefix}moe_tp_size", 1)) or 1
+    ep = int(_number(row, f"{prefix}moe_ep_size", 1)) or 1
+    if expert_tp == ep and ep > 1 and tp * dp == ep * ep:
+        return Parallel(tp=ep if dp == 1 else 1, dp=1 if dp == 1 else ep, ep=ep)
+    if heads % tp and dp == 1:
+        return Parallel(tp=1, dp=tp, ep=tp)
+    if tp == dp and tp > 1 and ep == tp * dp:
+        return Parallel(tp=1, dp=dp, ep=dp)
+    if dp > 1 and expert_tp * ep == tp * dp:  # experts cut over all replicas: as many bytes a GPU as spread over them
+        return Parallel(tp=tp, dp=dp, ep=tp * dp)
+    return Parallel(tp=tp, dp=dp, ep=ep if (tp * dp) % ep == 0 else 1)
+
+
+def _concurrency(row: Mapping[str, str], prefill: Worker, decode: Worker | None) -> float:
+    """The whole deployment's; `batch_size` counts one data-parallel replica."""
+    found = CONCURRENCY.search(row.get("silicon_data_source", ""))
+    if found:
+        return float(found.group(1))
+    if decode is None:
+        return _number(row, "batch_size", 1) * prefill.parallel.dp
+    return _number(row, "decode_batch_size", 1) * decode.parallel.dp * max(decode.count, 1)
+
+
+def _number(row: Mapping[str, str], key: str, default: float | None = None) -> float:
+    text = (row.get(key) or "").strip()
+    if not text and default is not None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and 0 <= value < 1e12):
+        raise UnreadableRowError(f"column {key!r} must be a number ≥ 0, is {text[:40]!r}")
+    return value

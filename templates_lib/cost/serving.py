@@ -1,0 +1,143 @@
+"""Latency that closed-loop clients of a deployment see, derived from the times of single iterations.
+
+Aggregated serving: `c` clients of a replica decode together while the prompts of the others pass through. A decoding
+request sees every other client's prefill once per own output, so
+
+    TPOT = t(decode) + stall · (c - 1) / output · (t(decode + prompt) - t(decode))
+    TTFT = first + wait · t(decode) + t(prompt) + queued · (c - 1) · t(prompt of a full chunk)
+
+Clients beyond what the KV cache holds wait for half a generation. Disaggregated: no stall, the queue is the prefill
+worker's, and a prefill stage that cannot follow holds the clients back: TTFT ≥ c_prefill · t(prompt) - output · TPOT.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates_lib.cost.coefficients import Serving
+from templates_lib.cost.deployment import Deployment, Worker
+from templates_lib.cost_model import StageCostModel, Step
+from templates_lib.model_spec import ModelSpec
+
+Floats = NDArray[np.float64]
+CHUNK_TOKENS = 8192.0
+"""Prompt tokens in one iteration at the most (vLLM, SGLang and TensorRT-LLM defaults on data-centre cards)."""
+MEMORY_SHARE = 0.9
+"""Share of a GPU's memory that engines give to weights and cache (vLLM's default)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loads:
+    """Clients of n deployments, per data-parallel replica. Arrays (n,)."""
+
+    running: Floats
+    """Decoding at once."""
+    waiting: Floats
+    """Beyond what the KV cache holds."""
+    queueing: Floats
+    """Clients whose prompts meet before one prefill replica."""
+    output_tokens: Floats
+    apart: NDArray[np.bool_]
+    """Disaggregated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTimes:
+    """Seconds of iterations of n deployments. Arrays (n,)."""
+
+    decode: Floats
+    mixed: Floats
+    """Decodes and one prompt a replica; equal to `decode` where phases are apart."""
+    prompt: Floats
+    """One prompt a replica, alone."""
+    chunk_prompt: Floats
+    """A prompt's share of an iteration that is full of prompts."""
+
+
+def load_of(deployment: Deployment, serving: Serving) -> tuple[float, float, float]:
+    """(running, waiting, queueing) clients of a replica."""
+    decode = deployment.decode or deployment.prefill
+    clients = _per_worker(deployment, decode, serving) / decode.parallel.dp
+    room = kv_requests(deployment, decode) / decode.parallel.dp
+    running = max(min(clients, room), min(clients, 1.0))
+    queueing = _per_worker(deployment, deployment.prefill, serving) / deployment.prefill.parallel.dp
+    return running, clients - running, queueing
+
+
+def _per_worker(deployment: Deployment, worker: Worker, serving: Serving) -> float:
+    if worker.count:
+        return deployment.concurrency / worker.count
+    usual = float(serving.unstated_scale * deployment.concurrency**serving.unstated_power)
+    return min(deployment.concurrency, max(1.0, usual))
+
+
+def kv_requests(deployment: Deployment, worker: Worker) -> float:
+    """Requests whose KV cache fits beside the weights on one worker."""
+    model, parallel = deployment.model, worker.parallel
+    gpus = parallel.tp * parallel.dp * parallel.pp
+    copies = float(parallel.tp) if model.latent_attention else max(1.0, parallel.tp / model.kv_heads)
+    request = copies * sum(_kept(model, deployment.prompt_tokens + deployment.output_tokens))
+    weights = model.weight_bytes * (parallel.dp if parallel.ep == 1 else 1)
+    return max(0.0, MEMORY_SHARE * deployment.system.gpu.memory_bytes * gpus - weights) / request
+
+
+def _kept(model: ModelSpec, tokens: float) -> list[float]:
+    return [model.kv_bytes_per_token_per_layer * min(tokens, window or tokens) for window in model.windows]
+
+
+def step_times(deployment: Deployment, cost_model: StageCostModel, running: float) -> tuple[float, float, float, float]:
+    """Seconds of the four iterations that `StepTimes` names, in that order."""
+    prefill, decode = deployment.prefill, deployment.decode or deployment.prefill
+    prompt, total = deployment.prompt_tokens, deployment.prompt_tokens + deployment.output_tokens / 2
+    in_chunk = max(1.0, CHUNK_TOKENS / prompt)
+    ours, theirs = prefill.parallel, decode.parallel
+    requests = running * theirs.dp
+    together = deployment.decode is None
+    decoding = _seconds(
+        deployment, cost_model, decode, (0.0, prompt * theirs.dp * together), (requests, requests), total
+    )
+    alone = (prompt * ours.dp, prompt * ours.dp * in_chunk)
+    prefilling = _seconds(deployment, cost_model, prefill, alone, (0.0, 0.0), total)
+    return decoding[0], decoding[1], prefilling[0], prefilling[1] / in_chunk
+
+
+def _seconds(
+    deployment: Deployment,
+    cost_model: StageCostModel,
+    worker: Worker,
+    prompts: tuple[float, float],
+    requests: tuple[float, float],
+    decode_context: float,
+) -> tuple[float, float]:
+    model, parallel = deployment.model, worker.parallel
+    step = Step(
+        layers=np.array([float(model.layers)]),
+        prompt_tokens=np.array(prompts),
+        prompt_context=np.array([deployment.prompt_tokens / 2]),
+        decode_requests=np.array(requests),
+        decode_context=np.array([decode_context]),
+    )
+    node = deployment.system.node(parallel.tp * parallel.dp * parallel.pp)
+    first, second = cost_model.stage_seconds(model, node, parallel, step, head=True)
+    return float(first), float(second)
+
+
+def loads(deployments: Sequence[Deployment], serving: Serving) -> Loads:
+    running, waiting, queueing = np.array([load_of(d, serving) for d in deployments]).reshape(-1, 3).T
+    output = np.array([d.output_tokens for d in deployments])
+    return Loads(running, waiting, queueing, output, np.array([d.decode is not None for d in deployments]))
+
+
+def latencies(times: StepTimes, load: Loads, serving: Serving) -> tuple[Floats, Floats]:
+    """(TTFT, TPOT) in seconds, (n,) each."""
+    stall = serving.stall * np.maximum(load.running - 1, 0) / load.output_tokens * (times.mixed - times.decode)
+    tpot = times.decode + np.where(load.apart, 0.0, stall)
+    generation = tpot * load.output_tokens
+    no_room = load.waiting / np.maximum(load.running, 1.0) * generation / 2
+    share = np.where(load.apart, serving.queued_apart, serving.queued)
+    queue = share * np.maximum(load.queueing - 1, 0) * times.chunk_prompt
+    held_back = np.where(load.apart, np.maximum(load.queueing * times.chunk_prompt - generation, 0.0), 0.0)
+    own = serving.first_token_s + serving.wait_steps * times.decode + times.prompt
+    return np.asarray(own + np.maximum(queue, held_back) + no_room), np.asarray(tpot)
