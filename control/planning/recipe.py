@@ -25,6 +25,8 @@ class PipelineRecipe:
     n_max: int
     rho: float
     slo_split: SloSplit
+    unpruned: tuple[str, ...] = ()
+    """Names of models of which every template is kept, because a guardrail of theirs limits how many instances run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from templates_lib.hardware import load_gpus
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
 from templates_lib.listed_source import ListedSource
+from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateSource
@@ -70,8 +71,6 @@ def template_source(recipe: Recipe) -> tuple[TemplateSource, str]:
     if recipe.listed is not None:
         return ListedSource(recipe.listed.classes, recipe.listed.templates), "given"
     assert recipe.pipeline is not None  # noqa: S101 - a recipe is one or the other
-    from templates_lib.pipeline_source import PipelineTemplateSource
-
     pipeline = recipe.pipeline
     cost_model = estimated_cost_model(load_gpus())
     source = PipelineTemplateSource(
@@ -83,6 +82,7 @@ def template_source(recipe: Recipe) -> tuple[TemplateSource, str]:
         rho=pipeline.rho,
         zone_bags=[frozenset(bag) for bag in pipeline.zone_bags],
         even_split=pipeline.slo_split is SloSplit.EVEN,
+        unpruned=frozenset(pipeline.unpruned),
     )
     return source, cost_model.source
 

@@ -67,8 +67,15 @@ def read_world(path: Path) -> World:
         n_max=fleet.solver.n_max,
         rho=fleet.solver.rho,
         slo_split=SloSplit(fleet.solver.slo_split),
+        unpruned=_with_most_replicas(fleet),
     )
     return World(fleet.name, quotes, demand, recipe, fleet)
+
+
+def _with_most_replicas(fleet: FleetFile) -> tuple[str, ...]:
+    """Pruning trades a template for smaller ones, hence for more instances; only an upper limit on those minds."""
+    limited = {key.rpartition("/")[0] for key, bounds in fleet.policy.replicas.items() if bounds.max is not None}
+    return tuple(sorted(limited))
 
 
 def _names() -> Names:
