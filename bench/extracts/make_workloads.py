@@ -176,6 +176,11 @@ def main(folder: Path) -> None:
             # The last minute is cut off by the end of the trace.
             whole = RateSeries(name, 60, series.requests_per_s[:-1], series.cv[:-1], source)
             rates.append(write_rates(whole, licence, date, "requests counted per minute, last partial minute dropped"))
+        if name == "azure-conversation":
+            keep = (trace.prompt_tokens <= 2048) & (trace.output_tokens <= 1024)
+            cut = WorkloadShape("helix-conversation", trace.prompt_tokens[keep], trace.output_tokens[keep], source)
+            how = "as Helix used it, without prompts over 2048 and outputs over 1024 tokens; then " + SYSTEMATIC
+            shapes.append(write_shape(cut, licence, date, how))
     servegen = servegen_shape(folder)
     method = (
         "input and output are published as marginals: 50,000 independent draws from the two histograms, scaled to the "
