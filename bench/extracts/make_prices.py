@@ -16,6 +16,7 @@ from bench.extracts.price_rules import (
     ANYWHERE,
     ON_DEMAND,
     SPOT,
+    SPOT_ONLY,
     Quote,
     believable_on_demand,
     interruptions_per_hour,
@@ -128,7 +129,8 @@ def gcp() -> Iterator[Quote]:
             source, date = ("gcp-list", "2026-07-30") if in_list else ("gcp-catalog", "2026-05-20")
             zones = {row["AvailabilityZone"]: row["SpotPrice"] for row in catalog[machine][region]}
             for zone, catalog_spot in (zones or {ALL_ZONES: ""}).items():
-                yield Quote("gcp", region, zone, machine, ON_DEMAND, on_demand, source, date)
+                if machine not in SPOT_ONLY:
+                    yield Quote("gcp", region, zone, machine, ON_DEMAND, on_demand, source, date)
                 spot = spot_price(listed[machine][region][1] if in_list else catalog_spot, on_demand)
                 if spot is not None:
                     yield Quote("gcp", region, zone, machine, SPOT, spot, source, date, risk)

@@ -18,6 +18,10 @@ ANYWHERE = "any"
 FLEX_SHARE = 0.75
 """An on-demand price below this share of the list price is another product (flex-start, DWS: about half)."""
 
+SPOT_ONLY = frozenset({"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"})
+"""Machines that Google starts as spot or flex-start only (Compute Engine, accelerator-optimised machine family); their
+list price is not an on-demand offer."""
+
 # Spot advisor: share of instances interrupted in a month. The upper end of each class; the last is open, 30 % assumed.
 MONTHLY_INTERRUPTION = {"<5%": 0.05, "5-10%": 0.10, "10-15%": 0.15, "15-20%": 0.20, ">20%": 0.30}
 HOURS_PER_MONTH = 730

@@ -53,9 +53,16 @@ def test_spot_is_below_on_demand() -> None:
     on_demand: dict[tuple[str, str, str], list[float]] = {}
     for r in rows(market=Market.ON_DEMAND):
         on_demand.setdefault((r.cloud, r.region, r.instance_type), []).append(r.usd_per_hour)
-    spot = rows(market=Market.SPOT)
+    spot_only = {("gcp", f"a3-highgpu-{n}g") for n in (1, 2, 4)}
+    spot = [r for r in rows(market=Market.SPOT) if (r.cloud, r.instance_type) not in spot_only]
     assert spot
     assert all(r.usd_per_hour < max(on_demand[r.cloud, r.region, r.instance_type]) for r in spot)
+
+
+def test_machines_that_google_starts_as_spot_or_flex_only_are_not_offered_on_demand() -> None:
+    machines = {r.instance_type for r in rows(cloud="gcp", market=Market.ON_DEMAND)}
+    assert "a3-highgpu-8g" in machines
+    assert machines.isdisjoint({"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"})
 
 
 def test_only_spot_is_interrupted_and_all_spot_is() -> None:
@@ -85,7 +92,6 @@ def test_the_snapshot_is_small() -> None:
     ("machine", "region", "usd"),
     [
         ("a3-highgpu-8g", "us-central1", 88.49),
-        ("a3-highgpu-1g", "us-west1", 11.06125),
         ("a2-ultragpu-8g", "us-central1", 40.55038),
         ("a2-highgpu-8g", "europe-west4", 29.98378),
     ],
