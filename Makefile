@@ -1,8 +1,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SPEC ?= examples/coral-core.yaml
 
-.PHONY: install test check
+.PHONY: plan install check test
+
+plan: install  ## plan SPEC, with the library and the database it needs
+	$(BIN)/medley plan -f $(SPEC)
 
 install: $(VENV)/.installed
 
@@ -14,7 +18,7 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)/.installed-dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/.installed
+	touch $(VENV)/.installed $@
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
