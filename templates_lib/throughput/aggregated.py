@@ -8,11 +8,10 @@ from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.decode import batches
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
-from templates_lib.work import Phase
 
-CHUNKS = np.array([64.0, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192])
+CHUNKS = np.array([64.0, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096])
 """Prompt tokens of one replica in one iteration."""
-LEVELS = 14
+LEVELS = 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,32 +30,32 @@ class AggregatedWork:
         return Work(dp * batches(LEVELS)[None, None, None, :], dp * CHUNKS[None, :, None, None])
 
     def operate(self, work: Work) -> Operation:
-        split, served, shape = self.split, self.split.served, self.split.served.shape
-        dp, prompt, output = split.parallel.dp, shape.mean_prompt_tokens, shape.mean_output_tokens
-        requests, chunk = work.requests, work.prompt_tokens
-        none = np.zeros((1, 1, 1, 1))
-        prefilling, decoding = np.full_like(none, shape.prefill_context), np.full_like(none, shape.decode_context)
-        full = split.time(Step(split.layers, chunk, prefilling, requests, decoding), requests + chunk)
-        bare = split.time(Step(split.layers, none, none, requests, decoding), requests)
-        per_step = np.minimum(requests / output, chunk / prompt)
-        chunked = per_step * prompt / chunk
-        rate = per_step / (chunked * full.busy_s + (1 - chunked) * bare.busy_s)
-        iteration_s = stay_seconds(full.latency_s, served.slo_ms(Phase.AGGREGATED))
-        longest = np.ceil(shape.prompt_percentile(served.slo.percentile) * dp / chunk)
-        to_first_token = longest * iteration_s * 1000 / served.slo_ms(Phase.PREFILL)
+        split, request, dp = self.split, self.split.request, self.split.parallel.dp
+        requests, chunk, none = work.requests, work.prompt_tokens, np.zeros((1, 1, 1, 1))
+        before, cached = np.full_like(none, request.prefill_context), np.full_like(none, request.decode_context)
+        full = split.time(Step(split.layers, chunk, before, requests, cached), requests + chunk)
+        bare = split.time(Step(split.layers, none, none, requests, cached), requests)
+        per_step = np.minimum(requests / request.output, chunk / request.prompt)
+        with_chunk = per_step * request.prompt / chunk
+        rate = per_step / (with_chunk * full.busy_s + (1 - with_chunk) * bare.busy_s)
+        # More decodes than the prompts that come can feed only make iterations longer.
+        fed = np.where(requests > dp, requests / request.output / (chunk / request.prompt), 0.0)
+        first_token_s = np.ceil(request.percentile_prompt * dp / chunk) * stay_seconds(full.latency_s, request.tpot_s)
         free = self.kv_free_bytes(work)
+        mean_s = with_chunk * full.latency_s + (1 - with_chunk) * bare.latency_s
         # A request holds its prompt while it is prefilled, and its mean context for each of its output tokens.
-        held = (
-            np.ceil(prompt * dp / chunk) * split.memory.worst_part(split.cache.prompt)
-            + output * split.memory.worst_part(split.cache.decoding)
-        ) / dp
-        shares = np.maximum(share(rate * full.latency_s * held, free), to_first_token)
-        memory_cap = np.maximum(free, 0.0) / (iteration_s * held)
-        rate = np.minimum(np.minimum(rate, memory_cap), network_cap(split, prompt + output, none))
-        return Operation(full.latency_s, shares, rate)
+        prefilling = np.ceil(request.prompt * dp / chunk) * split.memory.worst_part(split.cache.prompt)
+        held = (prefilling + request.output * split.memory.worst_part(split.cache.decoding)) / dp
+        in_flight = np.maximum(rate * mean_s * held, split.memory.worst_part(split.cache.prompt_percentile))
+        rate = np.minimum(rate, np.maximum(free, 0.0) / (stay_seconds(mean_s, request.tpot_s) * held))
+        return Operation(
+            full.latency_s,
+            np.maximum(np.maximum(share(in_flight, free), first_token_s / request.ttft_s), fed),
+            np.minimum(rate, network_cap(split, request.prompt + request.output, none)),
+        )
 
     def kv_free_bytes(self, work: Work) -> Floats:
-        shape, dp = self.split.served.shape, self.split.parallel.dp
-        prompts = np.ceil(work.prompt_tokens / dp / shape.mean_prompt_tokens)
+        dp = self.split.parallel.dp
+        prompts = np.ceil(work.prompt_tokens / dp / self.split.request.prompt)
         requests = work.requests / dp
         return self.split.memory.free_bytes(requests + work.prompt_tokens / dp, requests + prompts)

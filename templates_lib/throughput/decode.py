@@ -7,7 +7,6 @@ import numpy as np
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
-from templates_lib.work import Phase
 
 MAX_REPLICA_REQUESTS = 1024
 """Requests that one replica decodes in a step at most, as vLLM's largest default `max_num_seqs`."""
@@ -27,36 +26,35 @@ class DecodeWork:
     split: NodeSplit
 
     def levels(self) -> Work:
-        return Work(self.split.parallel.dp * batches()[None, None, None, :], np.zeros((1, 1, 1, 1)))
+        return Work(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
 
     def operate(self, work: Work) -> Operation:
-        split, served, cache = self.split, self.split.served, self.split.cache
-        requests, dp, output = work.requests, self.split.parallel.dp, served.shape.mean_output_tokens
-        none = np.zeros((1, 1, 1, 1))
-        context = np.full_like(none, served.shape.decode_context)
+        split, request, cache, dp = self.split, self.split.request, self.split.cache, self.split.parallel.dp
+        requests, none = work.requests, np.zeros((1, 1, 1, 1))
+        context = np.full_like(none, request.decode_context)
         time = split.time(Step(split.layers, none, none, requests, context), requests)
         handed = cache.handed[None, None, :, None]
         handing_s = handed / split.network_bytes_per_s
-        latency = time.latency_s + handing_s / max(output - 1, 1.0)
+        latency = time.latency_s + handing_s / max(request.output - 1, 1.0)
         first_gap_s = cache.handed_percentile[None, None, :, None] / split.network_bytes_per_s
         free = self.kv_free_bytes(work)
-        decoding = split.memory.worst_part(cache.decoding) / dp
-        resident_s = (
-            stay_seconds(latency, served.slo_ms(Phase.DECODE)) * decoding
-            + handing_s / output * split.memory.worst_part(cache.handed) / dp
-        )
+        held = split.memory.worst_part(cache.decoding) / dp
+        arriving = split.memory.worst_part(cache.handed) / dp
         rate = requests / time.busy_s
-        in_flight = rate * time.latency_s * decoding
-        shares = np.maximum(share(in_flight, free), first_gap_s * 1000 / served.slo_ms(Phase.PREFILL))
-        memory_cap = np.maximum(free, 0.0) / resident_s
-        rate = np.minimum(np.minimum(rate, memory_cap), network_cap(split, 1.0, handed / output))
-        return Operation(latency, shares, rate)
+        in_flight = np.maximum(rate * time.latency_s * held, split.memory.worst_part(cache.handed_percentile))
+        resident = stay_seconds(latency, request.tpot_s) * held + handing_s / request.output * arriving
+        rate = np.minimum(rate, np.maximum(free, 0.0) / resident)
+        return Operation(
+            latency,
+            np.maximum(share(in_flight, free), first_gap_s / request.ttft_s),
+            np.minimum(rate, network_cap(split, 1.0, handed / request.output)),
+        )
 
     def kv_free_bytes(self, work: Work) -> Floats:
         per_replica = work.requests / self.split.parallel.dp
         return self.split.memory.free_bytes(per_replica, per_replica)
 
 
-def batches(levels: int = LEVELS) -> Floats:
+def batches(levels: int) -> Floats:
     """(N,) requests of one replica, growing geometrically."""
     return np.unique(np.round(np.geomspace(1, MAX_REPLICA_REQUESTS, levels)))

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
-from templates_lib.gpu import Gpu
+from templates_lib.model_spec import ModelSpec
 from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
-from templates_lib.throughput.memory import NodeMemory, node_memory
-from templates_lib.throughput.network import usable_bytes_per_s
+from templates_lib.throughput.memory import NodeMemory
+from templates_lib.throughput.request import Request
 from templates_lib.throughput.request_cache import RequestCache
 from templates_lib.throughput.roles import HAS_HEAD, IS_ALONE
 
@@ -26,15 +26,21 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSplit:
-    served: ServedModel
+    model: ModelSpec
     node: NodeConfig
     parallel: Parallel
     cost_model: StageCostModel
     memory: NodeMemory
+    request: Request
     cache: RequestCache
     layers: Floats
     """(1, 1, L, 1): 1 .. L."""
     network_bytes_per_s: float
+
+    @property
+    def possible(self) -> NDArray[np.bool_]:
+        """(4, 1, L, 1): a node that joins no others is a whole instance, and no pipeline part is empty."""
+        return (self.layers >= self.parallel.pp) & (IS_ALONE | self.node.joins_others)
 
     def time(self, step: Step, tokens: Floats) -> StageTime:
         """Time of `step`, after which the activations of `tokens` tokens go to the next stage.
@@ -43,27 +49,11 @@ class NodeSplit:
         middle stage is never slower than a last one. Steps of different micro-batches overlap: over the pp parts of
         the node, and the hop of one with the computation of the next.
         """
-        model, pp = self.served.model, self.parallel.pp
-        body = self.cost_model.stage_seconds(model, self.node, self.parallel, step, head=False)
-        headed = self.cost_model.stage_seconds(model, self.node, self.parallel, step, head=True)
-        hop = self.cost_model.hop_seconds(model, self.node, tokens) if self.node.joins_others else np.array(np.inf)
+        body = self.cost_model.stage_seconds(self.model, self.node, self.parallel, step, head=False)
+        headed = self.cost_model.stage_seconds(self.model, self.node, self.parallel, step, head=True)
+        hop = self.cost_model.hop_seconds(self.model, self.node, tokens) if self.node.joins_others else 0.0
         hop = np.where(IS_ALONE, 0.0, hop)
         compute = np.where(HAS_HEAD, headed, body)
         slowest_part = compute - body * (1 - self.memory.part_layers / self.layers)
-        latency = np.where(self.layers >= pp, compute, np.inf) + hop
+        latency = compute + hop
         return StageTime(latency, np.broadcast_to(np.maximum(slowest_part, hop), latency.shape))
-
-
-def node_split(
-    served: ServedModel, node: NodeConfig, gpu: Gpu, parallel: Parallel, cost_model: StageCostModel, cache: RequestCache
-) -> NodeSplit:
-    return NodeSplit(
-        served=served,
-        node=node,
-        parallel=parallel,
-        cost_model=cost_model,
-        memory=node_memory(served.model, gpu, parallel),
-        cache=cache,
-        layers=np.arange(1.0, served.model.layers + 1)[None, None, :, None],
-        network_bytes_per_s=usable_bytes_per_s(node),
-    )

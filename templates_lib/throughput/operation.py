@@ -54,13 +54,13 @@ def share(need: Floats, room: Floats) -> Floats:
     return np.where(room > 0, need / np.where(room > 0, room, 1.0), np.inf)
 
 
-def stay_seconds(latency_s: Floats, slo_ms: float) -> Floats:
-    """One pass through all stages: a stage without peers knows its own time, others wait for slow peers."""
-    return np.where(IS_ALONE, latency_s, slo_ms / 1000)
+def stay_seconds(latency_s: Floats, slo_s: float) -> Floats:
+    """One pass through all stages: a stage without peers takes its own time, others wait for slow peers."""
+    return np.where(IS_ALONE, latency_s, slo_s)
 
 
 def network_cap(split: NodeSplit, activation_tokens_per_unit: float, cache_bytes_per_unit: Floats) -> Floats:
     """Units/s at which activations (of stages with peers) and handed-over KV fill the network in one direction."""
-    activations = activation_tokens_per_unit * split.served.model.hidden_size * ACTIVATION_BYTES
+    activations = activation_tokens_per_unit * split.model.hidden_size * ACTIVATION_BYTES
     per_unit = np.where(IS_ALONE, 0.0, activations) + cache_bytes_per_unit
     return np.where(per_unit > 0, split.network_bytes_per_s / np.maximum(per_unit, 1e-9), np.inf)

@@ -2,56 +2,59 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from templates_lib.cost_model import Floats
+from templates_lib.model_spec import ModelSpec
 from templates_lib.served_model import ServedModel
 from templates_lib.throughput.worst_window import worst_sums
+from templates_lib.workload import WorkloadShape
 
 BLOCK_TOKENS = 16
 """Tokens of one KV cache block (vLLM's default); a request wastes half a block a layer on average."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class RequestCache:
-    """Bytes of KV cache that a request takes. All properties: (L,), entry j - 1 the worst j consecutive layers."""
+    """Bytes of KV cache that a request takes. All (L,): entry j - 1 is the worst j consecutive layers."""
 
-    served: ServedModel
+    decoding: Floats
+    """Mean over all decode steps: min(context, window) tokens a layer, and half a block."""
+    prompt: Floats
+    """While the mean prompt is computed: every token in every layer, and half a block."""
+    prompt_percentile: Floats
+    """The same for the prompt of the certified percentile."""
+    handed: Floats
+    """What prefill hands to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
+    handed_percentile: Floats
+    """The same for the prompt of the certified percentile."""
 
-    @cached_property
-    def decoding(self) -> Floats:
-        """Mean over all decode steps: min(context, window) tokens a layer, and half a block."""
-        return self._worst(self._decode_tokens, BLOCK_TOKENS / 2)
 
-    @cached_property
-    def prompt(self) -> Floats:
-        """While the prompt is computed: every token in every layer, mean prompt."""
-        return self._worst(lambda _: self.served.shape.mean_prompt_tokens, BLOCK_TOKENS / 2)
+def request_cache(served: ServedModel) -> RequestCache:
+    model, shape = served.model, served.shape
+    prompts = shape.prompt_tokens
+    longest = shape.prompt_percentile(served.slo.percentile)
+    wasted = BLOCK_TOKENS / 2
+    return RequestCache(
+        decoding=_worst(model, lambda w: mean_decode_tokens(shape, w) + wasted),
+        prompt=_worst(model, lambda _: shape.mean_prompt_tokens + wasted),
+        prompt_percentile=_worst(model, lambda _: longest + wasted),
+        handed=_worst(model, lambda w: float((prompts if w == 0 else prompts.clip(max=w)).mean())),
+        handed_percentile=_worst(model, lambda w: longest if w == 0 else min(longest, float(w))),
+    )
 
-    @cached_property
-    def handed(self) -> Floats:
-        """What prefill hands to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
-        prompt = self.served.shape.prompt_tokens
-        return self._worst(lambda w: float((prompt if w == 0 else prompt.clip(max=w)).mean()))
 
-    @cached_property
-    def handed_percentile(self) -> Floats:
-        """The same for the prompt of the certified percentile."""
-        prompt = self.served.shape.prompt_percentile(self.served.slo.percentile)
-        return self._worst(lambda w: prompt if w == 0 else min(prompt, float(w)))
+def mean_decode_tokens(shape: WorkloadShape, window: int) -> float:
+    """Mean of min(tokens in the cache, `window`) over all decode steps of all requests; 0 is no window."""
+    if window == 0:
+        return shape.decode_context
+    prompt, output = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)
+    growing = (window - prompt).clip(0, output)
+    tokens = prompt * growing + growing * (growing - 1) / 2 + (output - growing) * window
+    return float(tokens.sum() / output.sum())
 
-    def _worst(self, tokens_of_window: Callable[[int], float], extra_tokens: float = 0.0) -> Floats:
-        model = self.served.model
-        tokens = {w: tokens_of_window(w) + extra_tokens for w in set(model.windows)}
-        return worst_sums(np.array([tokens[w] for w in model.windows]) * model.kv_bytes_per_token_per_layer)
 
-    def _decode_tokens(self, window: int) -> float:
-        shape = self.served.shape
-        if window == 0:
-            return shape.decode_context
-        prompt, output = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)
-        growing = (window - prompt).clip(0, output)
-        tokens = prompt * growing + growing * (growing - 1) / 2 + (output - growing) * window
-        return float(tokens.sum() / output.sum())
+def _worst(model: ModelSpec, tokens_of_window: Callable[[int], float]) -> Floats:
+    tokens = {w: tokens_of_window(w) for w in set(model.windows)}
+    return worst_sums(np.array([tokens[w] for w in model.windows]) * model.kv_bytes_per_token_per_layer)

@@ -1,4 +1,4 @@
-"""The best step of one phase on one split: a coarse grid, then exact refinement between its last two levels."""
+"""The best step of one phase on one split: a coarse grid, then refinement between its last two levels."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,72 +26,62 @@ class Best:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Point:
-    """A step for each (role, budget, layer count) and how far it is from what limits it; arrays (4, B, L, 1)."""
+    """A step for each (role, budget, variant, layer count), and what it does; `shares` as in `Operation`."""
 
     requests: Floats
     prompt_tokens: Floats
     latency_s: Floats
     shares: Floats
+    units_per_s: Floats
+
+    @property
+    def values(self) -> tuple[Floats, ...]:
+        return self.requests, self.prompt_tokens, self.latency_s, self.shares, self.units_per_s
 
     def where(self, use: NDArray[np.bool_], other: "_Point") -> "_Point":
-        return _Point(
-            np.where(use, self.requests, other.requests),
-            np.where(use, self.prompt_tokens, other.prompt_tokens),
-            np.where(use, self.latency_s, other.latency_s),
-            np.where(use, self.shares, other.shares),
-        )
+        return _Point(*(np.where(use, a, b) for a, b in zip(self.values, other.values, strict=True)))
+
+    def of_variant(self, variant: NDArray[np.int64]) -> "_Point":
+        """(4, B, V, L) → (4, B, L, 1)."""
+        return _Point(*(np.take_along_axis(v, variant[:, :, None], axis=2)[:, :, 0, :, None] for v in self.values))
 
 
 def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     """The step of most units/s within each of `budgets_s` (B,), among steps that no smaller level forbids."""
     grid = phase.levels()
     operation = phase.operate(grid)
-    latency = np.maximum.accumulate(operation.latency_s, axis=-1)
+    latency = np.maximum.accumulate(np.where(phase.split.possible, operation.latency_s, np.inf), axis=-1)
     shares = np.maximum.accumulate(operation.shares, axis=-1)
-    units, at = _running_best(operation.units_per_s)
-    budgets = budgets_s[:, None, None]
-    last = np.stack([(np.where(shares <= 1, latency, np.inf) <= b).sum(axis=-1) for b in budgets_s], axis=1) - 1
+    within = np.where(shares <= 1, latency, np.inf)
+    last = np.stack([(within <= budget).sum(axis=-1) for budget in budgets_s], axis=1) - 1
+    best_units, best_level = _running_best(operation.units_per_s)
 
-    def of_level(values: NDArray[Number], level: NDArray[np.int64]) -> NDArray[Number]:
-        """(4 | 1, V | 1, L | 1, N | 1) at `level` (4, B, V, L)."""
-        full = np.broadcast_to(values, latency.shape)[:, None]
-        full = np.broadcast_to(full, (*level.shape, latency.shape[-1]))
-        return np.take_along_axis(full, level[..., None], axis=-1)[..., 0]
+    def at(level: NDArray[np.int64], units: Floats) -> _Point:
+        every = (grid.requests, grid.prompt_tokens, latency, shares, units)
+        return _Point(*(_of_level(v, level, latency.shape) for v in every))
 
     lower = last.clip(0)
-    rate = np.where(last >= 0, of_level(units, lower), 0.0)
-    variant = rate.argmax(axis=2)[:, :, None, :]
-
-    def chosen(values: Floats) -> Floats:
-        """(4, B, V, L) at the best variant → (4, B, L, 1)."""
-        return np.take_along_axis(values, variant, axis=2)[:, :, 0, :, None]
-
-    upper = (last + 1).clip(max=latency.shape[-1] - 1)
-    ends = [
-        _Point(*(chosen(of_level(v, level)) for v in (grid.requests, grid.prompt_tokens, latency, shares)))
-        for level in (lower, upper)
-    ]
-    best_level = of_level(at, lower)
-    best_rate = chosen(rate)
-    requests, prompts = (chosen(of_level(v, best_level)) for v in (grid.requests, grid.prompt_tokens))
-    low, high = ends
+    low, high = at(lower, best_units), at((last + 1).clip(max=latency.shape[-1] - 1), operation.units_per_s)
+    best = at(_of_level(best_level, lower, latency.shape), best_units)
+    budgets = budgets_s[:, None, None]
+    hoped = low.units_per_s + _reach(low, high, budgets) * (high.units_per_s - low.units_per_s)
+    variant = np.where(last >= 0, np.maximum(hoped, low.units_per_s), 0.0).argmax(axis=2)
+    feasible = np.take_along_axis(last, variant[:, :, None], axis=2)[:, :, 0, :, None] >= 0
+    low, high, best = (point.of_variant(variant) for point in (low, high, best))
     for _ in range(REFINEMENTS):
-        work = _between(phase, low, high, budgets[None])
-        tried = phase.operate(work)
-        point = _Point(work.requests, work.prompt_tokens, tried.latency_s, tried.shares)
-        holds = (best_rate > 0) & (point.latency_s <= budgets) & (point.shares <= 1)
-        better = holds & (tried.units_per_s > best_rate)
-        best_rate = np.where(better, tried.units_per_s, best_rate)
-        requests, prompts = np.where(better, work.requests, requests), np.where(better, work.prompt_tokens, prompts)
-        low, high = point.where(holds, low), high.where(holds, point)
-    blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(requests, prompts)), BLOCK_TOKENS)
-    return Best(best_rate[..., 0], requests[..., 0], prompts[..., 0], blocks[..., 0])
+        tried = _between(phase, low, high, budgets)
+        holds = feasible & (tried.latency_s <= budgets) & (tried.shares <= 1)
+        best = tried.where(holds & (tried.units_per_s > best.units_per_s), best)
+        low, high = tried.where(holds, low), high.where(holds, tried)
+    blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
+    units = np.where(feasible, best.units_per_s, 0.0)
+    return Best(units[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
 
 def least_latency_s(phase: PhaseWork) -> Floats:
     """(4, L): the shortest latency at which a node can work at all; infinite where it cannot."""
     operation = phase.operate(phase.levels())
-    works = (operation.shares <= 1) & (operation.units_per_s > 0)
+    works = phase.split.possible & (operation.shares <= 1) & (operation.units_per_s > 0)
     return np.asarray(np.where(works, operation.latency_s, np.inf).min(axis=(1, 3)))
 
 
@@ -102,21 +92,32 @@ def _running_best(units: Floats) -> tuple[Floats, NDArray[np.int64]]:
     return best, np.maximum.accumulate(np.where(rises, np.arange(units.shape[-1]), 0), axis=-1)
 
 
-def _between(phase: PhaseWork, low: _Point, high: _Point, budgets_s: Floats) -> Work:
+def _of_level(values: NDArray[Number], level: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[Number]:
+    """`values`, which broadcast to `shape` (4, V, L, N), at `level` (4, B, V, L)."""
+    full = np.broadcast_to(np.broadcast_to(values, shape)[:, None], (*level.shape, shape[-1]))
+    return np.take_along_axis(full, level[..., None], axis=-1)[..., 0]
+
+
+def _between(phase: PhaseWork, low: _Point, high: _Point, budgets_s: Floats) -> _Point:
     """The step between `low` (feasible) and `high` where a straight line meets the first limit, in whole units."""
-    reach = np.minimum(
-        _crossing(low.latency_s, high.latency_s, budgets_s), _crossing(low.shares, high.shares, np.array(1.0))
-    )
-    quantum = phase.split.parallel.dp
+    reach, quantum = _reach(low, high, budgets_s), phase.split.parallel.dp
 
     def step(start: Floats, end: Floats) -> Floats:
         return np.asarray(start + np.floor((end - start) * reach / quantum) * quantum)
 
-    return Work(step(low.requests, high.requests), step(low.prompt_tokens, high.prompt_tokens))
+    work = Work(step(low.requests, high.requests), step(low.prompt_tokens, high.prompt_tokens))
+    tried = phase.operate(work)
+    return _Point(work.requests, work.prompt_tokens, tried.latency_s, tried.shares, tried.units_per_s)
+
+
+def _reach(low: _Point, high: _Point, budgets_s: Floats) -> Floats:
+    """How far from `low` (0) to `high` (1) straight lines go until latency or a share meets its limit."""
+    latency = _crossing(low.latency_s, high.latency_s, budgets_s)
+    return np.minimum(latency, _crossing(low.shares, high.shares, np.array(1.0)))
 
 
 def _crossing(low: Floats, high: Floats, limit: Floats) -> Floats:
-    """Where between 0 (low) and 1 (high) a straight line meets `limit`; the middle where `high` is infinite."""
+    """Where between 0 (low) and 1 (high) a straight line meets `limit`; the middle where one is infinite."""
     finite = np.isfinite(low) & np.isfinite(high)
     start = np.where(finite, low, 0.0)
     rise = np.where(finite, high, 0.0) - start

@@ -1,7 +1,6 @@
 """T̂ of one work class over node configurations."""
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,17 +8,10 @@ from templates_lib.cost_model import Floats, StageCostModel
 from templates_lib.gpu import Gpu
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
-from templates_lib.throughput.aggregated import AggregatedWork
-from templates_lib.throughput.decode import DecodeWork
-from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.monotone import Cells, make_monotone
-from templates_lib.throughput.node_split import NodeSplit, node_split
 from templates_lib.throughput.operation import PhaseWork
-from templates_lib.throughput.prefill import prefill_work
-from templates_lib.throughput.request_cache import RequestCache
-from templates_lib.throughput.roles import IS_ALONE
+from templates_lib.throughput.phases import node_phases
 from templates_lib.throughput.search import best_steps
-from templates_lib.throughput.splits import splits
 from templates_lib.throughput_table import ThroughputTable
 from templates_lib.work import Phase
 
@@ -39,22 +31,19 @@ def throughput_table(
     `budgets_ms` may be in any order (see `budgets`). A configuration that joins no others gets ONLY cells of the
     aggregated phase and nothing else; one whose GPU lacks a data type of the model gets none.
 
-    Raises ValueError for a configuration whose GPU is not in `gpus`, or a budget that is not positive.
+    Raises ValueError for a configuration whose GPU is not in `gpus`, and for budgets that are not positive.
     """
-    if not budgets_ms or not all(b > 0 for b in budgets_ms):
-        msg = f"{served.class_id(phase)}: latency budgets must be positive milliseconds, got {list(budgets_ms)}"
-        raise ValueError(msg)
+    if not budgets_ms or not all(0 < b < np.inf for b in budgets_ms):
+        raise ValueError(f"{served.class_id(phase)}: budgets must be positive milliseconds, got {list(budgets_ms)}")
     order = np.argsort(budgets_ms, kind="stable")
     budgets_s = np.asarray(budgets_ms, dtype=np.float64)[order] / 1000
-    shape = (4, len(order), len(configs), served.model.layers)
-    cells: Cells = {name: np.zeros(shape) for name in FIELDS}
-    cache = RequestCache(served)
+    cells: Cells = {name: np.zeros((4, len(order), len(configs), served.model.layers)) for name in FIELDS}
+    phases = node_phases(served, phase, gpus, cost_model)
     for c, node in enumerate(configs):
-        for work in phase_works(served, phase, node, gpus, cost_model, cache):
+        for work in phases.works(node):
             _keep_best(cells, c, work, budgets_s)
-    cells = make_monotone(cells)
-    back = np.argsort(order)
-    values = {name: v[:, back] for name, v in cells.items()}
+    as_given = np.argsort(order)
+    values = {name: v[:, as_given] for name, v in make_monotone(cells).items()}
     return ThroughputTable(
         work_class=served.class_id(phase),
         configs=tuple(node.id for node in configs),
@@ -70,39 +59,10 @@ def throughput_table(
     )
 
 
-def phase_works(
-    served: ServedModel,
-    phase: Phase,
-    node: NodeConfig,
-    gpus: Mapping[str, Gpu],
-    cost_model: StageCostModel,
-    cache: RequestCache,
-) -> Iterator[PhaseWork]:
-    """`phase` on every split of `node`; none where the node cannot do it at all."""
-    gpu = gpus.get(node.gpu)
-    if gpu is None:
-        near = difflib.get_close_matches(node.gpu, gpus, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(gpus))}"
-        msg = f"node configuration {node.id}: unknown GPU {node.gpu!r}{hint}"
-        raise ValueError(msg)
-    if not computes(gpu, served.model) or (phase is not Phase.AGGREGATED and not node.joins_others):
-        return
-    for parallel in splits(served.model, node.gpu_count):
-        yield _phase_work(phase, node_split(served, node, gpu, parallel, cost_model, cache))
-
-
-def _phase_work(phase: Phase, split: NodeSplit) -> PhaseWork:
-    if phase is Phase.PREFILL:
-        return prefill_work(split)
-    return DecodeWork(split) if phase is Phase.DECODE else AggregatedWork(split)
-
-
 def _keep_best(cells: Cells, config: int, work: PhaseWork, budgets_s: Floats) -> None:
     best = best_steps(work, budgets_s)
     parallel = work.split.parallel
     better = best.units_per_s > cells["units_per_s"][:, :, config]
-    if not work.split.node.joins_others:
-        better &= IS_ALONE[..., 0]
     found: dict[str, Floats | int] = {
         "units_per_s": best.units_per_s,
         "tp": parallel.tp,

@@ -1,0 +1,72 @@
+"""What a node could do in a phase: one `PhaseWork` for each way to split it."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates_lib.cost_model import StageCostModel
+from templates_lib.gpu import Gpu
+from templates_lib.node_config import NodeConfig
+from templates_lib.served_model import ServedModel
+from templates_lib.throughput.aggregated import AggregatedWork
+from templates_lib.throughput.decode import DecodeWork
+from templates_lib.throughput.dtypes import computes
+from templates_lib.throughput.memory import node_memory
+from templates_lib.throughput.network import usable_bytes_per_s
+from templates_lib.throughput.node_split import NodeSplit
+from templates_lib.throughput.operation import PhaseWork
+from templates_lib.throughput.prefill import prefill_work
+from templates_lib.throughput.request import Request, request_of
+from templates_lib.throughput.request_cache import RequestCache, request_cache
+from templates_lib.throughput.splits import splits
+from templates_lib.work import Phase
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodePhases:
+    """One phase of a served model, to be tried on nodes."""
+
+    served: ServedModel
+    phase: Phase
+    gpus: Mapping[str, Gpu]
+    cost_model: StageCostModel
+    request: Request
+    cache: RequestCache
+
+    def works(self, node: NodeConfig) -> Iterator[PhaseWork]:
+        """One a split; none where the GPU lacks a data type, or the node a network to hand KV caches over.
+
+        Raises ValueError for a GPU that `gpus` does not hold.
+        """
+        gpu, model = self._gpu(node), self.served.model
+        if not computes(gpu, model) or (self.phase is not Phase.AGGREGATED and not node.joins_others):
+            return
+        for parallel in splits(model, node.gpu_count):
+            split = NodeSplit(
+                model=model,
+                node=node,
+                parallel=parallel,
+                cost_model=self.cost_model,
+                memory=node_memory(model, gpu, parallel),
+                request=self.request,
+                cache=self.cache,
+                layers=np.arange(1.0, model.layers + 1)[None, None, :, None],
+                network_bytes_per_s=usable_bytes_per_s(node),
+            )
+            if self.phase is Phase.PREFILL:
+                yield prefill_work(split)
+            else:
+                yield DecodeWork(split) if self.phase is Phase.DECODE else AggregatedWork(split)
+
+    def _gpu(self, node: NodeConfig) -> Gpu:
+        if node.gpu not in self.gpus:
+            near = difflib.get_close_matches(node.gpu, self.gpus, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(self.gpus))}"
+            raise ValueError(f"node configuration {node.id!r} names an unknown GPU {node.gpu!r}; {hint}")
+        return self.gpus[node.gpu]
+
+
+def node_phases(served: ServedModel, phase: Phase, gpus: Mapping[str, Gpu], cost_model: StageCostModel) -> NodePhases:
+    return NodePhases(served, phase, gpus, cost_model, request_of(served), request_cache(served))

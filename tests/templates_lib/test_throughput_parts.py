@@ -1,0 +1,104 @@
+"""The parts of T̂: splits, worst windows, what a request caches, what fits on a GPU."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates_lib.cost_model import Parallel
+from templates_lib.model_spec import Experts
+from templates_lib.throughput.memory import node_memory
+from templates_lib.throughput.request_cache import mean_decode_tokens, request_cache
+from templates_lib.throughput.splits import splits
+from templates_lib.throughput.worst_window import worst_sums
+from templates_lib.throughput_table import Role
+from tests.templates_lib import throughput_worlds as worlds
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 60)), min_size=1, max_size=6)
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=20))
+def test_worst_window_is_the_largest_of_all_windows(values: list[float]) -> None:
+    worst = worst_sums(np.array(values))
+    for j in range(1, len(values) + 1):
+        expected = max(sum(values[a : a + j]) for a in range(len(values) - j + 1))
+        assert worst[j - 1] == pytest.approx(expected, abs=1e-3)
+
+
+@given(LENGTHS, st.sampled_from([0, 16, 100, 1000]))
+def test_mean_decode_tokens_counts_every_step_of_every_request(pairs: list[tuple[int, int]], window: int) -> None:
+    shape = worlds.shape([p for p, _ in pairs], [o for _, o in pairs])
+    held = [min(p + i, window) if window else p + i for p, o in pairs for i in range(o)]
+    assert mean_decode_tokens(shape, window) == pytest.approx(np.mean(held))
+
+
+def test_windowed_layers_are_handed_over_up_to_their_window() -> None:
+    served = worlds.served(worlds.model(4, windows=(100, 0, 100, 0)), lengths=worlds.shape([50, 450], [10, 10]))
+    cache = request_cache(served)
+    per_token = served.model.kv_bytes_per_token_per_layer
+    np.testing.assert_allclose(cache.handed / per_token, [250, 250 + 75, 500 + 75, 500 + 150])
+    assert cache.prompt[3] == pytest.approx(4 * (250 + 8) * per_token)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8])
+def test_splits_use_every_gpu_once(count: int) -> None:
+    spec = worlds.model(experts=Experts(count=8, active=2, intermediate_size=1536))
+    found = splits(spec, count)
+    assert len(set(found)) == len(found) > 0
+    assert all(p.tp * p.dp * p.pp == count for p in found)
+    assert all(p.ep in (1, p.tp * p.dp) for p in found)
+    assert Parallel(1, count, 1, 1) in found
+
+
+def test_tensor_parallel_must_divide_heads_and_fit_kv_heads() -> None:
+    """Phi-4 has 40 heads and 10 KV heads: vLLM refuses tp = 4."""
+    ten = worlds.model(kv_heads=10)
+    assert {p.tp for p in splits(ten, 8)} == {1, 2}
+    replicated = worlds.model(kv_heads=2)
+    assert {p.tp for p in splits(replicated, 8)} == {1, 2, 4, 8}
+    assert {p.ep for p in splits(worlds.model(), 8)} == {1}
+
+
+def test_memory_charges_embedding_and_head_where_they_are_held() -> None:
+    spec, gpu = worlds.model(8), worlds.gpu("G")
+    body = 4 * (spec.attention_weight_bytes + spec.ffn_weight_bytes)
+    weights = node_memory(spec, gpu, Parallel()).weights_bytes[:, 0, 3, 0]
+    ends = spec.embedding_weight_bytes
+    expected = {Role.FIRST: ends, Role.MIDDLE: 0.0, Role.LAST: ends, Role.ONLY: 2 * ends}
+    assert {role: weights[role] - body for role in Role} == pytest.approx(expected)
+    tied = node_memory(worlds.model(8, tied=True), gpu, Parallel()).weights_bytes[:, 0, 3, 0]
+    assert tied[Role.ONLY] - body == pytest.approx(ends)
+
+
+def test_memory_is_shared_by_tensor_and_pipeline_parts_but_not_by_replicas() -> None:
+    spec, gpu = worlds.model(8, vocab=0), worlds.gpu("G")
+    layer = spec.attention_weight_bytes + spec.ffn_weight_bytes
+    held = {
+        split: node_memory(spec, gpu, Parallel(*split)).weights_bytes[Role.MIDDLE, 0, 6, 0] / layer
+        for split in ((1, 1, 1), (4, 1, 1), (1, 1, 4), (1, 4, 1), (2, 1, 2))
+    }
+    assert held == pytest.approx({(1, 1, 1): 7, (4, 1, 1): 7 / 4, (1, 1, 4): 2, (1, 4, 1): 7, (2, 1, 2): 2})
+
+
+def test_experts_are_shared_over_replicas_only_when_placed_whole() -> None:
+    spec = worlds.model(8, vocab=0, experts=Experts(count=8, active=2, intermediate_size=1024))
+    gpu = worlds.gpu("G")
+    one, two = (node_memory(spec, gpu, Parallel(1, 4, 1, ep)).weights_bytes[Role.MIDDLE, 0, 0, 0] for ep in (1, 4))
+    assert one == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes)
+    assert two == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes / 4)
+
+
+def test_kv_heads_are_copied_when_there_are_more_ranks() -> None:
+    spec, gpu = worlds.model(8, kv_heads=2), worlds.gpu("G")
+    free = np.full((4, 1, 8, 1), 1e9)
+    blocks = {tp: node_memory(spec, gpu, Parallel(tp)).kv_blocks(free, 16)[Role.MIDDLE, 0, 7, 0] for tp in (1, 2, 8)}
+    assert blocks[2] == pytest.approx(2 * blocks[1], rel=1e-3)
+    assert blocks[8] == blocks[2], "only two KV heads to share out"
+
+
+def test_larger_steps_and_sampled_rows_leave_less_for_kv() -> None:
+    memory = node_memory(worlds.model(), worlds.gpu("G"), Parallel())
+    small, large = (memory.free_bytes(np.full((1, 1, 1, 1), n), np.full((1, 1, 1, 1), n)) for n in (1.0, 1000.0))
+    assert (large < small).all()
+    lost = (small - large)[:, 0, 0, 0]
+    assert lost[Role.LAST] > lost[Role.MIDDLE], "logits only where the head is"
