@@ -1,0 +1,225 @@
+"""Fits templates_lib/data/perf/estimated_coefficients.json from shared/data/perf. About two minutes on one core.
+
+    PYTHONPATH=. python bench/extracts/fit_cost_model.py
+
+Rows that templates_lib.cost.split holds out are never fitted. What was measured for which card is written beside its
+numbers; factors for number formats without a table (4-bit weights, weights widened on the fly) are FORMAT_FACTORS.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from fit_engines import Features, features, fit_engine, unstated_workers
+from fit_kernels import Fit, attention_fits, expert_fits, gemm_fits, link_fits
+from layer_rows import helix_errors, helix_fit, helix_links, vidur_fit
+from perf_tables import rows_of
+
+from templates_lib.cost.coefficients import (
+    Coefficients,
+    Engine,
+    GpuCoefficients,
+    Kernel,
+    LayerOverhead,
+    Link,
+    Links,
+    Serving,
+)
+from templates_lib.cost.deployment import Deployment, deployment_of
+from templates_lib.cost.estimated import EstimatedCostModel
+from templates_lib.cost.split import is_held_out
+from templates_lib.gpu import Gpu
+from templates_lib.hardware import load_gpus
+
+OUT = Path(__file__).resolve().parents[2] / "templates_lib" / "data" / "perf" / "estimated_coefficients.json"
+DATE = "2026-11-21"
+END_TO_END = "aiconf_silicon_end_to_end.csv.gz"
+SOURCE = (
+    "shared/data/perf: NVIDIA aiconfigurator-core 0.12.0 (gemm, attention, moe, allreduce, silicon), Vidur @7d47513 "
+    "(linear ops, A40), Helix @148b733 (layers of L4, T4, V100)"
+)
+QUEUED_TTFT_MS = 10_000.0
+BACKENDS = ("vllm", "sglang", "trtllm")
+FORMAT_FACTORS = {
+    "fp8_pad_columns": 0.36,  # engines fuse the quantisation of activations that the table times with the product
+    "dequantised_compute": 0.8,
+    "dequantised_memory": 0.85,
+    "dequantised_expert_rows": 31.0,
+    "fp4_compute": 1.1,
+    "fp4_memory": 0.9,
+    "fp4_expert_compute": 1.3,
+    "fp4_expert_memory": 1.15,
+}
+"""Over the bf16 (dequantised) or fp8 (fp4) kernel of the same card; no table has 4-bit products. Found by coordinate
+descent on the end-to-end rows that are not held out, all models together, in steps of a quarter."""
+START = Serving(0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0)
+ROUGH = Engine("", 1e-3, 5e-3, 1e-5, 1e-7, 0.9, 1.0, LayerOverhead(1e-5, 1e-5, 1e-5), LayerOverhead(1e-4, 0.0, 5e-4))
+
+
+def tidy(kernel: Kernel) -> Kernel:
+    """Efficiencies above the data sheet are cache hits of small shapes: capped. Four digits are plenty."""
+    capped = replace(kernel, compute=min(kernel.compute, 1.0), memory=min(kernel.memory, 1.1))
+    names = ("compute", "memory", "launch_s", "pad_rows", "pad_columns", "row_s")
+    return replace(capped, **{n: float(f"{getattr(capped, n):.4g}") for n in names})
+
+
+def with_formats(gemm: dict[str, Kernel], experts: dict[str, Kernel]) -> tuple[dict[str, Kernel], dict[str, Kernel]]:
+    """Adds the kernels of formats that nobody measured, as factors of those that were."""
+    f = FORMAT_FACTORS
+    plain = gemm["bf16"]
+    more = {"dequantised": replace(plain, compute=plain.compute * f["dequantised_compute"],
+                                   memory=plain.memory * f["dequantised_memory"])}  # fmt: skip
+    sparse = experts.get("bf16", replace(plain, launch_s=4e-5, pad_columns=0.0, pad_rows=150.0))
+    more_experts = {"bf16": sparse, "dequantised": replace(
+        sparse, compute=sparse.compute * f["dequantised_compute"], memory=min(sparse.memory, 1.0) *
+        f["dequantised_memory"], pad_rows=f["dequantised_expert_rows"])}  # fmt: skip
+    if "fp8" in gemm:
+        fp8 = replace(gemm["fp8"], pad_columns=gemm["fp8"].pad_columns * f["fp8_pad_columns"])
+        more |= {"fp8": fp8, "fp4": replace(fp8, compute=fp8.compute * f["fp4_compute"],
+                                            memory=fp8.memory * f["fp4_memory"])}  # fmt: skip
+        sparse8 = experts["fp8"]
+        more_experts |= {"fp8": sparse8, "fp4": replace(
+            sparse8, compute=sparse8.compute * f["fp4_expert_compute"],
+            memory=sparse8.memory * f["fp4_expert_memory"])}  # fmt: skip
+    return (
+        {k: tidy(v) for k, v in sorted((gemm | more).items())},
+        {k: tidy(v) for k, v in sorted((experts | more_experts).items())},
+    )
+
+
+def measured_cards(gpus: dict[str, Gpu]) -> tuple[dict[str, GpuCoefficients], dict[str, list[float]]]:
+    """Cards with kernel tables, and the median held-out error of every table that was fitted."""
+    gemm, experts, (prefill, decode) = gemm_fits(gpus), expert_fits(gpus), attention_fits(gpus)
+    cards, errors = {}, {}
+    for name in prefill:
+        own = {c: f.kernel for (n, c), f in gemm.items() if n == name}
+        sparse = {c: f.kernel for (n, c), f in experts.items() if n == name}
+        products, blocks = with_formats(own, sparse)
+        evidence = f"measured: products, attention and expert blocks of vLLM on {name} ({', '.join(sorted(own))})"
+        cards[name] = GpuCoefficients(evidence, products, blocks, tidy(prefill[name].kernel), tidy(decode[name].kernel))
+        found: list[Fit] = [f for (n, _), f in (*gemm.items(), *experts.items()) if n == name]
+        errors[name] = [round(f.held_out_error, 3) for f in (*found, prefill[name], decode[name])]
+    return cards, errors
+
+
+def like(card: GpuCoefficients, evidence: str) -> GpuCoefficients:
+    return replace(card, evidence=evidence)
+
+
+def all_cards(gpus: dict[str, Gpu], base: Coefficients) -> Coefficients:
+    """Adds the cards without kernel tables: by their layers, or by their nearest kin."""
+    cards = dict(base.gpus)
+    a100 = cards["A100-80"]
+    a40 = vidur_fit("a40", gpus["A40"])
+    products, blocks = with_formats({"bf16": a40.kernel}, {"bf16": a100.experts["bf16"]})
+    cards["A40"] = replace(a100, gemm=products, experts=blocks, evidence=(
+        "measured: linear layers (Vidur); attention and expert blocks as A100-80"))  # fmt: skip
+    cards["A10G"] = like(cards["A40"], "not measured: efficiencies of A40, the nearest kin, on A10G's data sheet")
+    cards["A100-40"] = like(a100, "efficiencies of A100-80; layers of A100-40 (Helix) agree within 7 %, not fitted")
+    cards["L40"] = like(cards["L40S"], "not measured: efficiencies of L40S on L40's data sheet")
+    links = dict(base.links)
+    for name in ("L4", "T4", "V100"):
+        fitted = helix_fit(name, gpus, replace(base, gpus=cards))
+        products, blocks = with_formats(fitted.gemm, {"bf16": replace(
+            fitted.gemm["bf16"], launch_s=4e-5, pad_rows=a100.experts["bf16"].pad_rows)})  # fmt: skip
+        if gpus[name].peak_fp8_tflops:
+            products, blocks = products | {"fp8": products["bf16"]}, blocks | {"fp8": blocks["bf16"]}
+        cards[name] = replace(fitted, gemm=products, experts=blocks, decode_attention=tidy(fitted.decode_attention),
+            prefill_attention=tidy(fitted.prefill_attention), evidence=(
+            "measured: layers of LLaMA-30B and Llama-2-70B (Helix, vLLM, fp16); expert blocks and 8-bit products as "
+            "efficient as 16-bit ones: assumed"))  # fmt: skip
+    cards["V100-32"] = like(cards["V100"], "efficiencies of V100-16 (Helix layers)")
+    partial = replace(base, gpus=cards)
+    links |= {name: tidy_links(helix_links(name, gpus, partial)) for name in ("L4", "T4")}
+    links |= {"A100-40": links["A100-80"]}
+    return replace(base, gpus=dict(sorted(cards.items())), links=dict(sorted(links.items())))
+
+
+def tidy_links(links: Links) -> Links:
+    return Links(tuple(
+        Link(g.peers, float(f"{g.latency_s:.3g}"), float(f"{g.efficiency:.3g}")) for g in links.groups
+    ))  # fmt: skip
+
+
+def median_kernel(kernels: list[Kernel]) -> Kernel:
+    names = ("compute", "memory", "launch_s", "pad_rows", "pad_columns", "row_s")
+    return tidy(Kernel(**{n: float(np.median([getattr(k, n) for k in kernels])) for n in names}))
+
+
+def median_card(cards: dict[str, GpuCoefficients]) -> GpuCoefficients:
+    found = list(cards.values())
+    formats = ("bf16", "dequantised", "fp8", "fp4")
+    return GpuCoefficients(
+        "not measured: data-sheet peaks with the median efficiency of six measured cards",
+        {f: median_kernel([c.gemm[f] for c in found if f in c.gemm]) for f in formats},
+        {f: median_kernel([c.experts[f] for c in found if f in c.experts]) for f in formats},
+        median_kernel([c.prefill_attention for c in found]),
+        median_kernel([c.decode_attention for c in found]),
+    )
+
+
+def kernels() -> tuple[Coefficients, dict[str, list[float]]]:
+    """Everything but the engines."""
+    gpus = load_gpus()
+    cards, errors = measured_cards(gpus)
+    links = {name: tidy_links(found) for name, found in link_fits().items()}
+    base = Coefficients(
+        version=1,
+        date=DATE,
+        source=SOURCE,
+        gpus=cards,
+        fallback=median_card(cards),
+        links=links,
+        nvlink=links["H100"],
+        pcie=links["L40S"],
+        network=Link(2, 5e-5, 0.8),
+        engines={},
+        serving={},
+    )
+    return all_cards(gpus, base), errors
+
+
+def training_rows() -> list[tuple[dict[str, str], Deployment]]:
+    """End-to-end rows without queueing artefacts, held-out ones included."""
+    rows = ((row, deployment_of(row)) for row in rows_of(END_TO_END))
+    return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
+
+
+def backend_features(
+    rows: list[tuple[dict[str, str], Deployment]], coefficients: Coefficients, backend: str
+) -> tuple[Features, np.ndarray, Serving]:
+    """Features of a backend's rows, which of them are fitted, and how its unstated workers are counted."""
+    own = [(row, d) for row, d in rows if d.backend == backend]
+    fitted = np.array([not is_held_out(row) for row, _ in own])
+    rough = replace(coefficients, engines={backend: ROUGH})
+    cost_model = EstimatedCostModel({}, backend, rough)
+    unstated = unstated_workers([d for (_, d), f in zip(own, fitted, strict=True) if f], cost_model, START)
+    return features([d for _, d in own], coefficients, unstated), fitted, unstated
+
+
+def torch_engine(vllm: Engine) -> Engine:
+    """Eager PyTorch: vLLM's numbers and ten launches of 10 µs a layer more; nobody measured it."""
+    layer = replace(vllm.layer, every_s=vllm.layer.every_s + 1e-4)
+    return replace(vllm, layer=layer, evidence="not measured: vLLM with 100 µs of launches more in every layer")
+
+
+def main() -> None:
+    coefficients, errors = kernels()
+    print("held-out median error of kernel tables:", errors)
+    print("held-out median error of layers:", helix_errors(load_gpus(), coefficients))
+    rows = training_rows()
+    engines, serving = {}, {}
+    for backend in BACKENDS:
+        table, fitted, unstated = backend_features(rows, coefficients, backend)
+        evidence = f"fitted to {int(fitted.sum())} end-to-end rows of {backend}"
+        engines[backend], serving[backend] = fit_engine(table.take(fitted), evidence, unstated)
+        print(backend, engines[backend], serving[backend])
+    engines["torch"] = torch_engine(engines["vllm"])
+    done = replace(coefficients, engines=engines, serving=serving)
+    OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
