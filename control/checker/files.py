@@ -33,6 +33,9 @@ def check_files(
     hint = "a snapshot (`medley plan --save-snapshot FILE`)"
     outer = _decode(snapshot_path, raw, dict[str, msgspec.Raw], hint)
     snapshot = _decode(snapshot_path, bytes(outer.get("snapshot", raw)), Snapshot, hint)
+    for route in snapshot.routes:
+        if any(not 0 <= end < len(route.legs) for edge in route.edges for end in (edge.source, edge.target)):
+            raise CheckInputError(f"{snapshot_path}: an edge of route {route.id!r} names a leg that the route lacks")
     return check(plan, snapshot, claims)
 
 

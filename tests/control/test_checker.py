@@ -326,6 +326,10 @@ class TestFiles:
             check_files(plan, snapshot)
         with pytest.raises(CheckInputError, match=r"none.json: cannot be read"):
             check_files(plan, tmp_path / "none.json")
+        broken = msgspec.to_builtins(world())
+        broken["routes"][0]["edges"][0]["target"] = 7
+        with pytest.raises(CheckInputError, match=r"snapshot.json: an edge of route 'm/route'"):
+            check_files(*self.write(tmp_path, sound(), broken))
 
 
 def test_the_checker_uses_no_code_of_the_planner_or_the_library_build() -> None:
