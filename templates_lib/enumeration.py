@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +10,8 @@ from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
 from templates_lib.node_config import NodeConfig
 from templates_lib.throughput.dtypes import computes
+
+Floats = NDArray[np.float64]
 
 MOST_CONFIGS = 255
 
@@ -82,37 +83,33 @@ def joinable_groups(
     return tuple(sorted(largest, key=sorted))
 
 
-@numba.njit(cache=True, nogil=True)
-def _extend(members, held_bytes, groups, bytes_of, most_bytes, level):  # type: ignore[no-untyped-def]
-    """Sets of `level` + 1 nodes from those of `level`: (members, held bytes), in lexicographic order."""
-    words = groups.shape[1]
-    common = np.zeros(words, dtype=np.uint64)
-    sets = 0
-    grown = np.empty((0, members.shape[1]), dtype=np.int16)
-    grown_bytes = np.empty(0, dtype=np.float64)
-    for fill in (False, True):
-        if fill:
-            grown = np.full((sets, members.shape[1]), -1, dtype=np.int16)
-            grown_bytes = np.empty(sets, dtype=np.float64)
-            sets = 0
-        for row in range(len(members)):
-            for w in range(words):
-                common[w] = groups[members[row, 0], w]
-                for k in range(1, level):
-                    common[w] &= groups[members[row, k], w]
-            for config in range(members[row, level - 1], len(groups)):
-                total = held_bytes[row] + bytes_of[config]
-                together = False
-                for w in range(words):
-                    together |= (common[w] & groups[config, w]) != 0
-                if total > most_bytes or not together:
-                    continue
-                if fill:
-                    grown[sets, :level] = members[row, :level]
-                    grown[sets, level] = config
-                    grown_bytes[sets] = total
-                sets += 1
-    return grown, grown_bytes
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """All sets of one size, in lexicographic order."""
+
+    members: NDArray[np.int16]
+    held_bytes: NDArray[np.float64]
+    common: NDArray[np.uint64]
+    """(n, W) bits of the groups that hold all nodes of the set."""
+
+
+def _extend(level: _Level, nodes: int, groups: NDArray[np.uint64], bytes_of: Floats, most_bytes: float) -> _Level:
+    """Sets of `nodes` + 1 from those of `nodes`: each with every configuration that does not come before its last."""
+    parents, added = [], []
+    for config in range(len(groups)):
+        possible = level.members[:, nodes - 1] <= config
+        possible &= level.held_bytes + bytes_of[config] <= most_bytes
+        possible &= (level.common & groups[config]).any(axis=1)
+        parents.append(np.flatnonzero(possible))
+        added.append(np.full(len(parents[-1]), config))
+    parent, config_added = np.concatenate(parents), np.concatenate(added)
+    order = np.lexsort((config_added, parent))
+    parent, config_added = parent[order], config_added[order]
+    members = level.members[parent]
+    members[:, nodes] = config_added
+    return _Level(
+        members, level.held_bytes[parent] + bytes_of[config_added], level.common[parent] & groups[config_added]
+    )
 
 
 def node_sets(
@@ -136,16 +133,14 @@ def node_sets(
             offered[index] = True
             if configs[index].joins_others:
                 masks[index, number // 64] |= np.uint64(1 << (number % 64))
-    single = np.flatnonzero(offered & (bytes_of <= most_bytes)).astype(np.int16)
-    level = np.full((len(single), n_max), -1, dtype=np.int16)
-    level[:, 0] = single
-    held_bytes = bytes_of[single]
-    levels = [level]
+    single = np.flatnonzero(offered & (bytes_of <= most_bytes))
+    members = np.full((len(single), n_max), -1, dtype=np.int16)
+    members[:, 0] = single
+    levels = [_Level(members, bytes_of[single], masks[single])]
     for nodes in range(1, n_max):
-        level, held_bytes = _extend(level, held_bytes, masks, bytes_of, most_bytes, nodes)
-        levels.append(level)
-    first_of_size = np.concatenate([[0, 0], np.cumsum([len(each) for each in levels])]).astype(np.int64)
-    return NodeSets(np.concatenate(levels), first_of_size, len(configs))
+        levels.append(_extend(levels[-1], nodes, masks, bytes_of, most_bytes))
+    first_of_size = np.concatenate([[0, 0], np.cumsum([len(each.members) for each in levels])]).astype(np.int64)
+    return NodeSets(np.concatenate([each.members for each in levels]), first_of_size, len(configs))
 
 
 def config_bytes(config: NodeConfig, gpus: Mapping[str, Gpu]) -> float:

@@ -52,12 +52,26 @@ def best_of_parts(bag: Bag, index: BagIndex, served: Floats) -> float:
 
 
 @compiled
-def place_bags(
+def _floor(bag: Bag, index: BagIndex, keep: bool, row: int, placed: Placed) -> float:
+    """What a template of bag `row` must beat: what its parts serve, noted as served so far, or 0 to `keep` it."""
+    parts = best_of_parts(bag, index, placed.served)
+    placed.patterns[row], placed.served[row] = bag.pattern, parts
+    return 0.0 if keep else parts * (1 + ROUNDING)
+
+
+@compiled
+def _note(row: int, units_per_s: float, stages: int, placed: Placed) -> None:
+    if stages > 0:
+        placed.stages[row], placed.units_per_s[row] = stages, units_per_s
+        placed.served[row] = max(placed.served[row], units_per_s)
+
+
+@compiled
+def place_bags_evenly(
     units: Floats,
-    even: bool,
     patterns: Patterns,
     members: Small,
-    keep: NDArray[np.bool_],
+    keep: bool,
     index: BagIndex,
     first: int,
     end: int,
@@ -65,18 +79,31 @@ def place_bags(
 ) -> None:
     """Place bags `first` … `end` - 1 of `members` (n, n_max), all smaller ones being done.
 
-    `units` (4, B, C, L). A template stays when it beats its parts, or when `keep` (n,) says so whatever they serve.
+    `units` (4, B, C, L). A template stays when it beats its parts; with `keep`, whatever they serve.
     """
     scratch = make_scratch(units.shape[1])
     for row in range(first, end):
         bag = describe_bag(members[row], patterns)
-        parts = best_of_parts(bag, index, placed.served)
-        floor = 0.0 if keep[row] else parts * (1 + ROUNDING)
-        if even:
-            best, stages = place_evenly(units, bag, floor, scratch, placed.cuts[row])
-        else:
-            best, stages = place_unevenly(units, bag, floor, scratch, placed.cuts[row])
-        placed.patterns[row] = bag.pattern
-        placed.stages[row] = stages
-        placed.units_per_s[row] = best if stages > 0 else 0.0
-        placed.served[row] = max(parts, placed.units_per_s[row])
+        floor = _floor(bag, index, keep, row, placed)
+        units_per_s, stages = place_evenly(units, bag, floor, scratch, placed.cuts[row])
+        _note(row, units_per_s, stages, placed)
+
+
+@compiled
+def place_bags_unevenly(
+    units: Floats,
+    patterns: Patterns,
+    members: Small,
+    keep: bool,
+    index: BagIndex,
+    first: int,
+    end: int,
+    placed: Placed,
+) -> None:
+    """As `place_bags_evenly`, with the split of the objective a choice. Apart, so that either compiles alone."""
+    scratch = make_scratch(units.shape[1])
+    for row in range(first, end):
+        bag = describe_bag(members[row], patterns)
+        floor = _floor(bag, index, keep, row, placed)
+        units_per_s, stages = place_unevenly(units, bag, floor, scratch, placed.cuts[row])
+        _note(row, units_per_s, stages, placed)

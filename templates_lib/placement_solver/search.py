@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from templates_lib.enumeration import NodeSets
 from templates_lib.placement_solver.bag import describe_bag
 from templates_lib.placement_solver.bag_index import bag_index
-from templates_lib.placement_solver.bag_kernel import Placed, place_bags
+from templates_lib.placement_solver.bag_kernel import Placed, place_bags_evenly, place_bags_unevenly
 from templates_lib.placement_solver.compiled import Ints, Small, compiled
 from templates_lib.placement_solver.found import FoundPlacements
 from templates_lib.placement_solver.patterns import Patterns, patterns
@@ -33,7 +33,7 @@ def find_placements(
     """
     units = np.ascontiguousarray(units_per_s, dtype=np.float64)
     table, index = patterns(sets.n_max), bag_index(sets)
-    keep = np.full(sets.size, not prune)
+    place = place_bags_evenly if even_split else place_bags_unevenly
     placed = Placed(
         np.zeros(sets.size),
         np.zeros(sets.size),
@@ -45,7 +45,7 @@ def find_placements(
         level_end = int(sets.first_of_size[nodes + 1])
         for first in range(int(sets.first_of_size[nodes]), level_end, CHUNK):
             end = min(first + CHUNK, level_end)
-            place_bags(units, even_split, table, sets.members, keep, index, first, end, placed)
+            place(units, table, sets.members, not prune, index, first, end, placed)
             advance(end)
     return _collect(placed, sets, table)
 
