@@ -54,7 +54,9 @@ class GrowingLp:
     def __init__(self, program: Program, seed: int) -> None:
         self._highs = _solver(seed)
         self._highs.setOptionValue("solver", "simplex")
-        self._highs.passModel(_model(program))
+        lp = _model(program)
+        lp.integrality_ = []  # nodes of an offer are whole; here they are relaxed like everything else
+        self._highs.passModel(lp)
         self.columns = len(program.variables)
 
     @property
