@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from templates_lib.instance import Instance
+from policies.supply_ledger import held_nodes, staying
 from templates_lib.library import Library
 from templates_lib.offer import Market, Offer
 from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer
 from templates_lib.snapshot import Snapshot
 
-NOT_RUNNING = ("draining", "terminating", "terminated", "failed")
 UNMET_TOLERANCE = 1e-6
 
 
@@ -42,12 +41,12 @@ def plan_of_counts(
     """
     offers = {o.key: o for o in snapshot.offers}
     prices = _mean_prices(offers, nodes_by_offer)
-    running = _running(snapshot.instances)
+    running = Counter((i.template_id, i.zone, i.market) for i in staying(snapshot))
     instances = tuple(
         _planned(library, c, prices, running)
         for c in sorted(counts, key=lambda c: (library.template_id(c.template), c.zone, c.market.value))
     )
-    held = Counter(node.offer for i in snapshot.instances for node in i.nodes)
+    held = held_nodes(snapshot)
     rented = tuple(
         PlannedOffer(key, offers[key].node_config, n, min(held[key], n), offers[key].usd_per_hour)
         for key, n in sorted(nodes_by_offer.items())
@@ -93,10 +92,6 @@ def _mean_prices(
         usd[place] += n * offers[key].usd_per_hour
         nodes[place] += n
     return {place: usd[place] / n for place, n in nodes.items() if n}
-
-
-def _running(instances: Iterable[Instance]) -> Counter[tuple[str, str, Market]]:
-    return Counter((i.template_id, i.zone, i.market) for i in instances if i.state not in NOT_RUNNING)
 
 
 def _planned(

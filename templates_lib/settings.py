@@ -34,7 +34,7 @@ class Guardrails:
     replicas: dict[str, Replicas] = field(default_factory=dict)
     """By work class id."""
     max_unproven_nodes: int = 4
-    """Nodes to ask of an offer whose availability is unknown and from which none is held."""
+    """Nodes beyond those held to ask of an offer whose availability is unknown."""
     max_zone_share: float = 1.0
     """No zone covers more than this share of a work class's demand."""
 
