@@ -52,10 +52,16 @@ class SetUp:
 
 
 @contextmanager
-def set_up(name: str) -> Iterator[SetUp]:
-    world = read_world(EXAMPLES / f"coral-{name}.yaml")
+def world_session(example: str) -> Iterator[tuple[Session, Recording, Templates]]:
+    """A file of examples/ with its library, built when it is not there yet."""
+    world = read_world(EXAMPLES / example)
     with session(None) as opened:
-        recording, templates = opened.record(world, NOW)
+        yield opened, *opened.record(world, NOW)
+
+
+@contextmanager
+def set_up(name: str) -> Iterator[SetUp]:
+    with world_session(f"coral-{name}.yaml") as (opened, recording, templates):
         yield SetUp(name, opened, recording, templates)
 
 
