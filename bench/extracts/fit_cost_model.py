@@ -190,13 +190,17 @@ def training_rows() -> list[tuple[dict[str, str], Deployment]]:
 def backend_features(
     rows: list[tuple[dict[str, str], Deployment]], coefficients: Coefficients, backend: str
 ) -> tuple[Features, np.ndarray, Serving]:
-    """Features of a backend's rows, which of them are fitted, and how its unstated workers are counted."""
+    """Features of a backend's rows, which of them are fitted, and how its unstated workers are counted.
+
+    Rows that hide how many workers share the clients say little about an engine: they do not bend its numbers.
+    """
     own = [(row, d) for row, d in rows if d.backend == backend]
-    fitted = np.array([not is_held_out(row) for row, _ in own])
+    training = np.array([not is_held_out(row) for row, _ in own])
     rough = replace(coefficients, engines={backend: ROUGH})
     cost_model = EstimatedCostModel({}, backend, rough)
-    unstated = unstated_workers([d for (_, d), f in zip(own, fitted, strict=True) if f], cost_model, START)
-    return features([d for _, d in own], coefficients, unstated), fitted, unstated
+    unstated = unstated_workers([d for (_, d), f in zip(own, training, strict=True) if f], cost_model, START)
+    stated = np.array([d.decode is None or d.decode.count > 0 for _, d in own])
+    return features([d for _, d in own], coefficients, unstated), training & stated, unstated
 
 
 def torch_engine(vllm: Engine) -> Engine:

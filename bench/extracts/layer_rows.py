@@ -34,12 +34,7 @@ MODELS = {
     "llama2_70b": {"num_hidden_layers": 80, "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64,
                    "num_key_value_heads": 8},
 }  # fmt: skip
-VIDUR_SHAPES = {
-    "attn_pre_proj_ms": lambda h, f, q, kv: ((q + 2 * kv), h),
-    "attn_post_proj_ms": lambda h, f, q, kv: (h, q),
-    "mlp_up_proj_ms": lambda h, f, q, kv: (2 * f, h),
-    "mlp_down_proj_ms": lambda h, f, q, kv: (h, f),
-}
+VIDUR_COLUMNS = ("attn_pre_proj_ms", "attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms")
 VIDUR_MODELS = {
     "meta-llama/Llama-2-7b-hf": (4096, 11008, 4096, 4096),
     "meta-llama/Llama-2-70b-hf": (8192, 28672, 8192, 1024),
@@ -123,7 +118,9 @@ def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> L
     for i, pattern in enumerate(shape):
         rows = [r for r in helix_rows() if r.gpu == gpu and r.tp == pattern.peers]
         if not rows:
-            groups.append(replace(pattern, efficiency=groups[-1].efficiency * pattern.efficiency / shape[i - 1].efficiency))
+            groups.append(
+                replace(pattern, efficiency=groups[-1].efficiency * pattern.efficiency / shape[i - 1].efficiency)
+            )
             continue
 
         def residual(x: Floats, rows: list[LayerRows] = rows, pattern: Link = pattern) -> Floats:
@@ -152,10 +149,14 @@ def vidur_fit(vidur_gpu: str, gpu: Gpu) -> Fit:
         if row["gpu"] != vidur_gpu or row["model"] not in VIDUR_MODELS:
             continue
         tp, held_out = int(row["tp"]), float(is_held_out(row))
-        for column, shape in VIDUR_SHAPES.items():
-            columns, depth = shape(*VIDUR_MODELS[row["model"]])
-            whole = column in ("attn_pre_proj_ms", "mlp_up_proj_ms")  # cut by columns, the others by depth
-            n, k = (columns / tp, depth) if whole else (columns, depth / tp)
+        hidden, width, queries, keys = VIDUR_MODELS[row["model"]]
+        shapes = (  # (columns, depth): the first of each pair is cut by columns, the second by depth
+            ((queries + 2 * keys) / tp, hidden),
+            (hidden, queries / tp),
+            (2 * width / tp, hidden),
+            (hidden, width / tp),
+        )
+        for column, (n, k) in zip(VIDUR_COLUMNS, shapes, strict=True):
             if row[column] and float(row[column]) > 0.02:
                 samples.append((float(row["num_tokens"]), n, k, float(row[column]) / 1e3, held_out))
     table = np.array(samples)

@@ -13,6 +13,7 @@ from templates_lib.hf_config import model_from_hf_config
 from templates_lib.model_spec import ModelSpec
 from templates_lib.models import measured_configs
 
+MOST_RANKS = 1024
 CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,7})")
 BLOCK_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 QUANTIZATION: dict[str, dict[str, Any] | None] = {
@@ -79,14 +80,10 @@ def deployment_of(row: Mapping[str, str]) -> Deployment:
     model = _model(row)
     aggregated = row.get("mode", "agg") != "disagg"
     if aggregated:
-        prefill, decode = Worker(1, _parallel(row, "", model.attention_heads)), None
+        prefill, decode = Worker(1, _parallel(row, "", model, system)), None
     else:
-        prefill = Worker(
-            int(_number(row, "prefill_num_workers", 1)) or 1, _parallel(row, "prefill_", model.attention_heads)
-        )
-        decode = Worker(
-            int(_number(row, "decode_num_workers", 1)) or 1, _parallel(row, "decode_", model.attention_heads)
-        )
+        prefill = Worker(int(_number(row, "prefill_num_workers", 0)), _parallel(row, "prefill_", model, system))
+        decode = Worker(int(_number(row, "decode_num_workers", 0)), _parallel(row, "decode_", model, system))
     return Deployment(
         model=model,
         model_path=row["model_path"],
@@ -132,17 +129,32 @@ def _requantised(config: Mapping[str, Any], quantization: dict[str, Any] | None)
     return changed
 
 
-def _parallel(row: Mapping[str, str], prefix: str, heads: int) -> Parallel:
-    """Attention tp × dp, experts over ep groups.
+def _parallel(row: Mapping[str, str], prefix: str, model: ModelSpec, system: System) -> Parallel:
+    """Attention tp × dp, experts over ep groups, as far as the row can be meant so.
 
     Some sources multiplied sizes that were equal: tp 64 with expert tp 8 and ep 8 is 8 GPUs (the row's id says
     tp8_ep8), and tp 4, dp 4, ep 16 is 4 GPUs. An empty or zero dp is 1. A tp that does not divide the heads cannot be
-    one: such rows count GPUs, which run attention data parallel and experts spread over all of them.
+    one: such rows count GPUs, which run attention data parallel and experts spread over all of them. GPUs that cannot
+    hold the weights are one rank of several: the fewest that can, run the same way.
     """
     tp = int(_number(row, f"{prefix}tp_size", 1)) or 1
     dp = int(_number(row, f"{prefix}attention_dp_size", 1)) or 1
     expert_tp = int(_number(row, f"{prefix}moe_tp_size", 1)) or 1
     ep = int(_number(row, f"{prefix}moe_ep_size", 1)) or 1
+    if max(tp, dp, expert_tp, ep) > MOST_RANKS:
+        raise UnreadableRowError(f"more than {MOST_RANKS} GPUs in one {prefix or 'aggregated '}worker")
+    stated = _as_meant(tp, dp, expert_tp, ep, model.attention_heads)
+    if model.experts is None:
+        return stated
+    gpus = stated.tp * stated.dp
+    copies = stated.dp if stated.ep == 1 else 1
+    while copies * model.weight_bytes > system.gpu.memory_bytes * gpus and gpus < MOST_RANKS:
+        gpus, copies = 2 * gpus, 1
+        stated = Parallel(tp=stated.tp, dp=gpus // stated.tp, ep=gpus)
+    return stated
+
+
+def _as_meant(tp: int, dp: int, expert_tp: int, ep: int, heads: int) -> Parallel:
     if expert_tp == ep and ep > 1 and tp * dp == ep * ep:
         return Parallel(tp=ep if dp == 1 else 1, dp=1 if dp == 1 else ep, ep=ep)
     if heads % tp and dp == 1:

@@ -1,0 +1,185 @@
+"""How far the estimated cost model is off measured deployments."""
+
+import csv
+import gzip
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates_lib.cost.coefficients import Coefficients, load_coefficients
+from templates_lib.cost.deployment import Deployment, InexpressibleRowError, UnreadableRowError, deployment_of
+from templates_lib.cost.estimated import EstimatedCostModel
+from templates_lib.cost.serving import StepTimes, latencies, load_of, loads, step_times
+from templates_lib.cost.split import group_is_held_out, is_held_out
+
+Floats = NDArray[np.float64]
+REQUIRED = ("backend", "model_path", "system", "mode", "isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")
+MOST_TTFT_MS = 10_000.0
+QUEUEING = f"queueing artefact: TTFT above {MOST_TTFT_MS / 1000:.0f} s (the data's README says to drop these)"
+BROKEN = "broken row: "
+STAND_IN = "vllm"
+"""Whose engine numbers a backend without its own is predicted with."""
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Relative errors |predicted / measured - 1| over some rows; bias > 1 is predicted too slow (median ratio)."""
+
+    rows: int
+    median_ttft_error: float
+    p90_ttft_error: float
+    ttft_bias: float
+    median_tpot_error: float
+    p90_tpot_error: float
+    tpot_bias: float
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """`overall` is over all used rows. `held_out`: those whose hash keeps them out of the fit; `held_out_deployments`:
+    all rows of the deployments whose name's hash does (rows of one deployment differ only in batch and lengths)."""
+
+    rows: int
+    used: int
+    skipped: dict[str, int]
+    dropped: dict[str, int]
+    overall: Errors
+    held_out: Errors
+    held_out_deployments: Errors
+    per_gpu: dict[str, Errors]
+    per_model: dict[str, Errors]
+    per_backend: dict[str, Errors]
+    per_mode: dict[str, Errors]
+    coefficients: str
+
+    @property
+    def skipped_share(self) -> float:
+        return sum(self.skipped.values()) / self.rows if self.rows else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, the overall figures on top."""
+        top = {k: v for k, v in asdict(self.overall).items() if k != "rows"}
+        return {**top, **asdict(self), "skipped_share": self.skipped_share}
+
+
+def read_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Rows of a CSV file, gzipped or plain. Raises ValueError where columns are missing or the file is no text."""
+    with path.open("rb") as start:
+        packed = start.read(2) == GZIP_MAGIC
+    try:
+        with gzip.open(path, "rt", newline="") if packed else path.open(newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            missing = [c for c in REQUIRED if c not in (reader.fieldnames or ())]
+            if missing:
+                raise ValueError(f"{path}: columns missing: {', '.join(missing)}")
+            yield from ({k: v or "" for k, v in row.items() if isinstance(k, str)} for row in reader)
+    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: not a readable CSV file (truncated?): {error}") from error
+
+
+def validate_rows(rows: Iterable[Mapping[str, str]], coefficients: Coefficients | None = None) -> ValidationReport:
+    """Predicts every row (columns of aiconf_silicon_end_to_end.csv.gz) and compares.
+
+    A row is skipped only for a GPU, architecture or precision that the model cannot express; rows of queueing
+    artefacts and broken rows are dropped and counted. Raises ValueError when no row is left.
+    """
+    coefficients = coefficients or load_coefficients()
+    kept: list[tuple[Mapping[str, str], Deployment]] = []
+    skipped: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    for row in rows:
+        try:
+            deployment = deployment_of(row)
+        except InexpressibleRowError as error:
+            skipped[str(error)] += 1
+        except UnreadableRowError as error:
+            dropped[BROKEN + str(error)] += 1
+        else:
+            if deployment.ttft_ms > MOST_TTFT_MS:
+                dropped[QUEUEING] += 1
+            elif min(deployment.ttft_ms, deployment.tpot_ms) <= 0:
+                dropped[BROKEN + "TTFT and TPOT must be above 0"] += 1
+            else:
+                kept.append((row, deployment))
+    if not kept:
+        reasons = "; ".join(f"{n} × {why}" for why, n in (skipped + dropped).most_common(3)) or "the file is empty"
+        raise ValueError(f"no row can be compared: {reasons}")
+    total = len(kept) + skipped.total() + dropped.total()
+    return _report(kept, total, dict(skipped), dict(dropped), coefficients)
+
+
+def predict(deployments: Sequence[Deployment], coefficients: Coefficients) -> tuple[Floats, Floats]:
+    """(TTFT, TPOT) in seconds of each deployment, (n,)."""
+    ttft, tpot = np.empty(len(deployments)), np.empty(len(deployments))
+    backends = np.array([d.backend if d.backend in coefficients.serving else STAND_IN for d in deployments])
+    for backend in np.unique(backends):
+        at = np.flatnonzero(backends == backend)
+        own = [deployments[int(i)] for i in at]
+        serving = coefficients.serving[backend]
+        times = [_times(d, coefficients, backend, load_of(d, serving)[0]) for d in own]
+        ttft[at], tpot[at] = latencies(StepTimes(*np.array(times).T), loads(own, serving), serving)
+    return ttft, tpot
+
+
+def _times(
+    deployment: Deployment, coefficients: Coefficients, engine: str, running: float
+) -> tuple[float, float, float, float]:
+    gpu = deployment.system.gpu
+    return step_times(deployment, EstimatedCostModel({gpu.name: gpu}, engine, coefficients), running)
+
+
+def _report(
+    kept: list[tuple[Mapping[str, str], Deployment]],
+    total: int,
+    skipped: dict[str, int],
+    dropped: dict[str, int],
+    coefficients: Coefficients,
+) -> ValidationReport:
+    deployments = [d for _, d in kept]
+    ttft, tpot = predict(deployments, coefficients)
+    ratios = np.column_stack((
+        ttft / np.array([d.ttft_ms / 1e3 for d in deployments]),
+        tpot / np.array([d.tpot_ms / 1e3 for d in deployments]),
+    ))  # fmt: skip
+
+    def groups(name_of: Callable[[Deployment], str]) -> dict[str, Errors]:
+        names = np.array([name_of(d) for d in deployments])
+        return {str(name): errors(ratios[names == name]) for name in np.unique(names)}
+
+    return ValidationReport(
+        rows=total,
+        used=len(kept),
+        skipped=skipped,
+        dropped=dropped,
+        overall=errors(ratios),
+        held_out=errors(ratios[[is_held_out(row) for row, _ in kept]]),
+        held_out_deployments=errors(ratios[[group_is_held_out(d.group) for d in deployments]]),
+        per_gpu=groups(lambda d: d.system.name),
+        per_model=groups(lambda d: d.model_path),
+        per_backend=groups(lambda d: d.backend),
+        per_mode=groups(mode_of),
+        coefficients=coefficients.fingerprint,
+    )
+
+
+def mode_of(deployment: Deployment) -> str:
+    """Aggregated, or disaggregated with the workers stated or not."""
+    if deployment.decode is None:
+        return "aggregated"
+    return "disaggregated" if deployment.decode.count else "disaggregated, workers not stated"
+
+
+def errors(ratios: Floats) -> Errors:
+    """`ratios` (n, 2): predicted over measured TTFT and TPOT. NaN where there is no row."""
+    if not len(ratios):
+        return Errors(0, *(float("nan"),) * 6)
+    off = np.abs(ratios - 1)
+    median, p90, bias = np.median(off, axis=0), np.percentile(off, 90, axis=0), np.median(ratios, axis=0)
+    ttft, tpot = (tuple(float(f[i]) for f in (median, p90, bias)) for i in (0, 1))
+    return Errors(len(ratios), *ttft, *tpot)
