@@ -6,7 +6,6 @@ import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
 from templates_lib.placement import PipelinePlacement, Placement
-from templates_lib.plan import Plan
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
@@ -24,21 +23,22 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
         for d in snapshot.demand
     ]
     document["usd_per_hour_by_model"] = usd_per_hour_by_model(plan, snapshot)
-    document["baselines"] = {name: _baseline(baseline, report) for name, baseline in report.baselines.items()}
+    document["baselines"] = {name: _baseline(name, report) for name in report.baselines}
     document["cheapest_complete_baseline"] = report.cheapest_complete_baseline
     document["changes_fleet"] = report.changes_fleet
     document["basis"] = msgspec.to_builtins(report.basis)
     return document
 
 
-def _baseline(baseline: Plan, report: PlanReport) -> dict[str, Any]:
-    cost = report.plan.usd_per_hour
+def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
+    baseline, cost = report.baselines[name], report.plan.usd_per_hour
     return {
         "usd_per_hour": baseline.usd_per_hour,
         "init_usd": baseline.init_usd,
         "traffic_usd_per_hour": baseline.traffic_usd_per_hour,
         "unmet": baseline.unmet,
         "unmet_share": unmet_share(baseline, report.snapshot),
+        "breaks": report.broken.get(name, ()),
         "cost_ratio": baseline.usd_per_hour / cost if cost else None,
         "usd_per_hour_by_model": usd_per_hour_by_model(baseline, report.snapshot),
     }

@@ -98,20 +98,26 @@ def _demand(report: PlanReport) -> RenderableType:
 
 def _baselines(report: PlanReport) -> RenderableType:
     plan = report.plan
-    columns = ("fleet", False), ("$/h", True), ("times the plan", True), ("saved", True), ("unmet demand", True)
+    columns = (
+        ("fleet", False),
+        ("$/h", True),
+        ("times the plan", True),
+        ("saved", True),
+        ("unmet demand", True),
+        ("breaks", False),
+    )
     table = _table("Against other fleets", columns)
     table.add_row("medley", f"{plan.usd_per_hour:,.2f}", "1.00", "", f"{unmet_share(plan, report.snapshot):.1%}")
     for name, baseline in report.baselines.items():
         ratio = f"{baseline.usd_per_hour / plan.usd_per_hour:.2f}" if plan.usd_per_hour else "-"
-        short = unmet_share(baseline, report.snapshot)
-        serves_less = short > unmet_share(plan, report.snapshot) + 1e-6
-        comparable = baseline.usd_per_hour and not serves_less
+        serves_less, broken = report.serves_less(name), ", ".join(report.broken.get(name, ()))
+        comparable = baseline.usd_per_hour and not serves_less and not broken
         saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if comparable else "-"
-        style = "red" if serves_less else ""
-        table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, Text(f"{short:.1%}", style=style))
+        short = Text(f"{unmet_share(baseline, report.snapshot):.1%}", style="red" if serves_less else "")
+        table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, short, Text(broken, style="red"))
     best = report.cheapest_complete_baseline
     if best is None:
-        verdict = "No baseline serves as much of the demand, so no saving can be stated."
+        verdict = "No baseline serves as much of the demand within the guardrails, so no saving can be stated."
     else:
         other = report.baselines[best].usd_per_hour
         share = 1 - plan.usd_per_hour / other if other else 0.0

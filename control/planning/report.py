@@ -30,6 +30,8 @@ class PlanReport:
     plan: Plan
     baselines: dict[str, Plan]
     basis: Basis
+    broken: dict[str, tuple[str, ...]]
+    """Baseline → the guardrails that it does not know and breaks; such a fleet is no alternative."""
     tokens_per_unit: dict[str, float]
     """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation. Not
     there where nobody said how long an invocation is."""
@@ -49,13 +51,14 @@ class PlanReport:
 
     @property
     def cheapest_complete_baseline(self) -> str | None:
-        """The cheapest baseline that leaves no more demand unmet than the plan."""
-        complete = [n for n, b in self.baselines.items() if unmet_share(b, self.snapshot) <= self._unmet + 1e-6]
+        """The cheapest baseline that leaves no more demand unmet than the plan and breaks no guardrail."""
+        complete = [n for n in self.baselines if not self.serves_less(n) and not self.broken.get(n)]
         return min(complete, key=lambda n: self.baselines[n].usd_per_hour) if complete else None
 
-    @property
-    def _unmet(self) -> float:
-        return unmet_share(self.plan, self.snapshot)
+    def serves_less(self, baseline: str) -> bool:
+        """Whether a baseline leaves more demand unmet than the plan."""
+        ours = unmet_share(self.plan, self.snapshot)
+        return unmet_share(self.baselines[baseline], self.snapshot) > ours + SERVED
 
 
 def unmet_share(plan: Plan, snapshot: Snapshot) -> float:

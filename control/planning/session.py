@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from control.checker import check
 from control.planner import solve
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -18,6 +19,8 @@ from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 from templates_lib.source import Progress
 
+GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survive"})
+"""Rules of the check that a fleet's owner sets."""
 BASELINES = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
 
 
@@ -68,14 +71,15 @@ class Session:
         plan = templates.placed(timed(snapshot, library))
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
-        return PlanReport(
-            recording.name,
-            snapshot,
-            plan,
-            others,
-            _basis(plan, snapshot, templates.cost_model, recording.notes),
-            per_unit,
-        )
+        basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
+        broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
+        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
+
+
+def _broken_guardrails(plan: Plan, snapshot: Snapshot) -> tuple[str, ...]:
+    """The baselines are not told of guardrails, so what they break is found afterwards."""
+    rules = [violation.rule for violation in check(plan, snapshot)]
+    return tuple(dict.fromkeys(rule for rule in rules if rule in GUARDRAILS))
 
 
 def _basis(plan: Plan, snapshot: Snapshot, cost_model: str, notes: tuple[str, ...]) -> Basis:

@@ -51,7 +51,9 @@ def report(**changes: object) -> PlanReport:
     dear = dataclasses.replace(plan(), usd_per_hour=27.0)
     cheap_but_short = dataclasses.replace(plan(), usd_per_hour=5.0, unmet={"m/chat": 6.0})
     basis = Basis("estimated", ("AWS price list",), ("2025-11-30", "2026-05-20"), ("aws/a/derived-L4x2/on-demand",))
-    made = PlanReport("small", snapshot, plan(), {"homo": dear, "cauchy": cheap_but_short}, basis, {"m/prefill": 1.0})
+    made = PlanReport(
+        "small", snapshot, plan(), {"homo": dear, "cauchy": cheap_but_short}, basis, {}, {"m/prefill": 1.0}
+    )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -85,6 +87,13 @@ def test_the_saving_is_over_the_cheapest_baseline_that_serves_the_demand() -> No
     cauchy = next(line for line in text.splitlines() if line.startswith("cauchy"))
     assert "60.0%" in cauchy
     assert " - " in cauchy, "no saving over a fleet that serves less"
+
+
+def test_a_baseline_that_breaks_a_guardrail_is_no_alternative() -> None:
+    made = report(broken={"homo": ("spot_share",)})
+    assert made.cheapest_complete_baseline is None
+    assert "no saving can be stated" in printed(made)
+    assert plan_document(made)["baselines"]["homo"]["breaks"] == ("spot_share",)
 
 
 def test_tables_say_what_runs_where_and_what_it_rests_on() -> None:
