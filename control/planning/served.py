@@ -10,6 +10,7 @@ from control.spec.problem import Problem, SpecError
 from control.spec.schema import DemandSection, FleetFile, ModelSection, is_path
 from templates_lib.config_fields import UnsupportedModelError
 from templates_lib.hf_config import model_from_hf_config
+from templates_lib.long_prompts import by_prompt_length
 from templates_lib.model_spec import ModelSpec
 from templates_lib.models import load_models
 from templates_lib.served_model import ServedModel
@@ -39,17 +40,17 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
         except SpecError as error:
             problems += error.problems
             continue
-        served.append(
-            ServedModel(
-                section.served_name,
-                model,
-                Slo(**section.slo.model_dump()),
-                shape,
-                disaggregated=section.disaggregated,
-                aggregated=section.aggregated,
-            )
+        whole = ServedModel(
+            section.served_name,
+            model,
+            Slo(**section.slo.model_dump()),
+            shape,
+            disaggregated=section.disaggregated,
+            aggregated=section.aggregated,
         )
-        demand.append(Demand(section.served_name, "chat", rate, section.demand.priority))
+        for part, share in by_prompt_length(whole):
+            served.append(part)
+            demand.append(Demand(part.name, "chat", rate * share, section.demand.priority))
     if problems:
         raise SpecError(problems)
     return tuple(served), tuple(demand)
