@@ -19,8 +19,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def short_tmp() -> Iterator[Path]:
-    """A directory with a path short enough for sockets; pytest's own may also be closed to the server's user."""
-    directory = Path(tempfile.mkdtemp(prefix="medley-test-"))
+    """A directory for servers: its path is short enough for a socket, and all may enter it, unlike pytest's own.
+
+    In memory where there is room, since a new server waits for the disk a thousand times.
+    """
+    memory = Path("/dev/shm")  # noqa: S108
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2**30
+    directory = Path(tempfile.mkdtemp(prefix="medley-test-", dir=memory if roomy else None))
     yield directory
     shutil.rmtree(directory)
 

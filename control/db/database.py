@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 
-from control.db.embedded import SUPERUSER, embedded_server
+from control.db.cluster import SUPERUSER
+from control.db.embedded import embedded_server
 from control.db.errors import DatabaseUnavailableError, OldRevisionError
 from control.db.location import locate, redacted
 from control.db.revision import check_revision, current_revision
@@ -24,7 +25,7 @@ _CONNECT_TIMEOUT_S = 10
 class Database:
     """A database that answers; its tables are those of this release."""
 
-    engine: Engine
+    engine: Engine = field(repr=False)
     name: str
     """For people: the URL without its secrets, or the directory of the embedded server."""
 

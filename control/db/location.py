@@ -56,5 +56,5 @@ def parse_url(text: str) -> URL:
 
 def redacted(url: URL) -> str:
     """The URL for people: without driver and secrets."""
-    hidden = {key: "***" for key in url.query if key in _SECRET_PARAMETERS}
-    return url.set(drivername="postgresql").update_query_dict(hidden).render_as_string(hide_password=True)
+    shown = url.set(drivername="postgresql").difference_update_query(_SECRET_PARAMETERS)
+    return shown.render_as_string(hide_password=True)

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Double,
@@ -128,6 +129,7 @@ offer = Table(
     Column("instance_type", Text, nullable=False),
     Column("node_config", Text, nullable=False),
     Column("market", Text, nullable=False),
+    Column("derived", Boolean, nullable=False),
     *_offer_observation(),
 )
 

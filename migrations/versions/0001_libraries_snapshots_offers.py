@@ -49,6 +49,7 @@ def upgrade() -> None:
         sa.Column("instance_type", sa.Text(), nullable=False),
         sa.Column("node_config", sa.Text(), nullable=False),
         sa.Column("market", sa.Text(), nullable=False),
+        sa.Column("derived", sa.Boolean(), nullable=False),
         sa.Column("usd_per_hour", sa.Double(), nullable=False),
         sa.Column("available_count", sa.Integer(), nullable=True),
         sa.Column("interruptions_per_hour", sa.Double(), nullable=False),

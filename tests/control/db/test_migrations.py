@@ -1,0 +1,66 @@
+"""Migrations make exactly the tables that the code knows, and unmake them."""
+
+from collections.abc import Iterator
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, inspect
+
+from control.db.location import parse_url
+from control.db.migrate import downgrade, upgrade
+from control.db.revision import REVISIONS, current_revision
+from control.db.tables import metadata
+
+
+@pytest.fixture
+def connection(empty_database_url: str) -> Iterator[Connection]:
+    engine = create_engine(parse_url(empty_database_url))
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def tables(connection: Connection) -> set[str]:
+    return set(inspect(connection).get_table_names()) - {"alembic_version"}
+
+
+def test_the_tables_are_those_that_the_code_knows(connection: Connection) -> None:
+    upgrade(connection)
+    context = MigrationContext.configure(
+        connection, opts={"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
+    )
+    assert compare_metadata(context, metadata) == []
+
+
+def test_every_revision_goes_up_and_down_and_up_again(connection: Connection) -> None:
+    for number, revision in enumerate(REVISIONS):
+        upgrade(connection, revision)
+        assert current_revision(connection) == revision
+        there = tables(connection)
+        downgrade(connection, REVISIONS[number - 1] if number else "base")
+        assert tables(connection) != there
+        upgrade(connection, revision)
+        assert tables(connection) == there
+    downgrade(connection, "base")
+    assert tables(connection) == set()
+    assert current_revision(connection) is None
+
+
+def test_the_listed_revisions_are_those_in_the_folder() -> None:
+    scripts = ScriptDirectory("migrations").walk_revisions()
+    assert tuple(reversed([script.revision for script in scripts])) == REVISIONS
+
+
+def test_an_upgrade_of_current_tables_changes_nothing(connection: Connection) -> None:
+    upgrade(connection)
+    upgrade(connection)
+    assert current_revision(connection) == REVISIONS[-1]
+
+
+def test_a_migration_is_whole_or_not_at_all(connection: Connection) -> None:
+    transaction = connection.begin()
+    upgrade(connection)
+    transaction.rollback()
+    assert tables(connection) == set()
