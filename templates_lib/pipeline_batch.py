@@ -81,11 +81,9 @@ def _stages(found: FoundPlacements, table: ThroughputTable) -> Iterator[list[Sta
     shares: list[NodesFields] = list(zip(configs, found.share_nodes.tolist(), weight.tolist(), *columns, strict=True))
     # A stage begins where the template or the stage changes.
     changes = np.flatnonzero((np.diff(found.share_template) != 0) | (np.diff(found.share_stage) != 0)) + 1
-    begins = [0, *changes.tolist()] if shares else []
-    layers = found.share_layers[begins].tolist()
-    stages: list[StageFields] = [
-        (count, shares[begin:end]) for count, begin, end in zip(layers, begins, [*begins[1:], None], strict=True)
-    ]
+    bounds = [0, *changes.tolist(), len(shares)] if shares else []
+    layers = found.share_layers.tolist()
+    stages: list[StageFields] = [(layers[begin], shares[begin:end]) for begin, end in pairwise(bounds)]
     at = 0
     for count in found.stages.tolist():
         yield stages[at : at + count]

@@ -1,6 +1,7 @@
 """Pipeline templates (Coral, section 4.2): every node set of a model with its best placement."""
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from templates_lib.gpu import Gpu
 from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 from templates_lib.pipeline_record import KIND, VERSION, Certificate, read_record
+from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateBatch
 from templates_lib.template import Capacity, ServingTemplate, Software
@@ -41,7 +43,7 @@ class PipelineTemplateSource:
     `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name. `n_max` nodes at
     most, of GPU memory at most `rho` × the weights as served. With `even_split` each of S stages has 1 / S of the
     objective; without, the split is chosen too, in sixtieths. Templates of the models `unpruned` (by name) are all
-    kept: a guardrail that counts instances needs that.
+    kept: a guardrail that counts instances needs that. Raises ValueError for what no build could use.
     """
 
     kind = KIND
@@ -69,13 +71,27 @@ class PipelineTemplateSource:
         self._even_split = even_split
         self._unpruned = unpruned
         self._clock = clock
-        names = [s.name for s in self._served]
-        for name in sorted(unpruned - set(names)):
-            raise ValueError(f"no model {name!r} is served; {nearest_name(name, names)}")
+        self._check()
         self.configs = tuple(c.id for c in self._nodes)
         self.classes: tuple[WorkClass, ...] = tuple(w for s in self._served for w in s.work_classes())
         self.cost_model_fingerprint = cost_model.fingerprint
         self._works = {s.class_id(phase): (s, phase) for s in self._served for phase in s.phases}
+
+    def _check(self) -> None:
+        """Raise ValueError for what no build could use."""
+        if not 1 <= self._n_max <= MOST_NODES:
+            raise ValueError(f"n_max is {self._n_max}: a template may have 1 to {MOST_NODES} nodes")
+        if not 0 < self._rho < math.inf:
+            raise ValueError(f"rho is {self._rho}: it multiplies a model's size, so give a positive number such as 12")
+        names = [s.name for s in self._served]
+        if len(set(names)) < len(names):
+            raise ValueError(f"models are served under the same name: {', '.join(sorted(names))}")
+        for name in sorted(self._unpruned - set(names)):
+            raise ValueError(f"no model {name!r} is served; {nearest_name(name, names)}")
+        for config in self._nodes:
+            if config.gpu not in self._gpus:
+                hint = nearest_name(config.gpu, self._gpus)
+                raise ValueError(f"node configuration {config.id!r} has an unknown GPU {config.gpu!r}; {hint}")
 
     @property
     def fingerprint(self) -> str:
