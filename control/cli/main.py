@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from control.cli import check, database, explain, offers, plan, profile, templates
+from control.cli import check, database, offers, plan, profile, templates
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -15,7 +15,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("plan")(guarded(plan.plan))
-app.command("explain")(guarded(explain.explain))
 app.command("check")(guarded(check.check))
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")
