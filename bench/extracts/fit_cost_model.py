@@ -7,14 +7,15 @@ numbers; factors for number formats without a table (4-bit weights, weights wide
 """
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from fit_engines import Features, features, fit_engine, unstated_workers
+from fit_engines import Features, features, fit_engine, unstated_queue, unstated_workers
 from fit_kernels import Fit, attention_fits, expert_fits, gemm_fits, link_fits
 from layer_rows import helix_errors, helix_fit, helix_links, vidur_fit
+from numpy.typing import NDArray
 from perf_tables import rows_of
 
 from templates_lib.cost.coefficients import (
@@ -54,7 +55,7 @@ FORMAT_FACTORS = {
 }
 """Over the bf16 (dequantised) or fp8 (fp4) kernel of the same card; no table has 4-bit products. Found by coordinate
 descent on the end-to-end rows that are not held out, all models together, in steps of a quarter."""
-START = Serving(0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0)
+START = Serving(0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0)
 ROUGH = Engine("", 1e-3, 5e-3, 1e-5, 1e-7, 0.9, 1.0, LayerOverhead(1e-5, 1e-5, 1e-5), LayerOverhead(1e-4, 0.0, 5e-4))
 
 
@@ -187,20 +188,32 @@ def training_rows() -> list[tuple[dict[str, str], Deployment]]:
     return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
 
 
-def backend_features(
-    rows: list[tuple[dict[str, str], Deployment]], coefficients: Coefficients, backend: str
-) -> tuple[Features, np.ndarray, Serving]:
-    """Features of a backend's rows, which of them are fitted, and how its unstated workers are counted.
+@dataclass(frozen=True)
+class Backend:
+    """Rows of one backend, ready to be fitted. Arrays (n,)."""
 
-    Rows that hide how many workers share the clients say little about an engine: they do not bend its numbers.
-    """
-    own = [(row, d) for row, d in rows if d.backend == backend]
+    name: str
+    rows: Features
+    training: NDArray[np.bool_]
+    """Not held out by the rows' hash."""
+    stated: NDArray[np.bool_]
+    unstated: Serving
+
+    def fit(self, keep: NDArray[np.bool_]) -> tuple[Engine, Serving]:
+        """Fits to `keep` (n,). Rows that hide how many workers share the clients do not bend the engine's numbers:
+        they only say how many they usually are."""
+        evidence = f"fitted to {int((keep & self.stated).sum())} end-to-end rows of {self.name}"
+        engine, serving = fit_engine(self.rows.take(keep & self.stated), evidence, self.unstated)
+        return engine, unstated_queue(self.rows.take(keep), engine, serving)
+
+
+def backend_rows(rows: list[tuple[dict[str, str], Deployment]], coefficients: Coefficients, name: str) -> Backend:
+    own = [(row, d) for row, d in rows if d.backend == name]
     training = np.array([not is_held_out(row) for row, _ in own])
-    rough = replace(coefficients, engines={backend: ROUGH})
-    cost_model = EstimatedCostModel({}, backend, rough)
-    unstated = unstated_workers([d for (_, d), f in zip(own, training, strict=True) if f], cost_model, START)
+    cost_model = EstimatedCostModel({}, name, replace(coefficients, engines={name: ROUGH}))
+    unstated = unstated_workers([d for (_, d), t in zip(own, training, strict=True) if t], cost_model, START)
     stated = np.array([d.decode is None or d.decode.count > 0 for _, d in own])
-    return features([d for _, d in own], coefficients, unstated), training & stated, unstated
+    return Backend(name, features([d for _, d in own], coefficients, unstated), training, stated, unstated)
 
 
 def torch_engine(vllm: Engine) -> Engine:
@@ -215,11 +228,10 @@ def main() -> None:
     print("held-out median error of layers:", helix_errors(load_gpus(), coefficients))
     rows = training_rows()
     engines, serving = {}, {}
-    for backend in BACKENDS:
-        table, fitted, unstated = backend_features(rows, coefficients, backend)
-        evidence = f"fitted to {int(fitted.sum())} end-to-end rows of {backend}"
-        engines[backend], serving[backend] = fit_engine(table.take(fitted), evidence, unstated)
-        print(backend, engines[backend], serving[backend])
+    for name in BACKENDS:
+        backend = backend_rows(rows, coefficients, name)
+        engines[name], serving[name] = backend.fit(backend.training)
+        print(engines[name], serving[name])
     engines["torch"] = torch_engine(engines["vllm"])
     done = replace(coefficients, engines=engines, serving=serving)
     OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")

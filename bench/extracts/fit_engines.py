@@ -18,8 +18,9 @@ FLAT = ("step_s", "prompt_step_s", "request_s", "prompt_token_s", "kernel_scale"
 ENGINE = (*FLAT, *(f"layer.{n}" for n in LAYER), *(f"prompt_layer.{n}" for n in LAYER))
 SERVING = ("first_token_s", "wait_steps", "queued", "queued_apart", "stall")
 START = (1e-3, 5e-3, 5e-6, 1e-7, 1.0, 1.0, 1e-5, 1e-5, 1e-5, 1e-4, 1e-4, 1e-4, 0.02, 0.5, 0.05, 0.05, 1.0)
+POWERS, SCALES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0), (0.25, 0.5, 1.0, 2.0)
 LOW = (1e-5, 1e-5, 1e-9, 1e-10, 0.7, 0.7, *(1e-8,) * 6, 1e-4, 1e-2, 1e-4, 1e-4, 0.2)
-HIGH = (2e-2, 3e-1, 1e-3, 1e-4, 2.0, 1.5, *(3e-4,) * 3, *(5e-3,) * 3, 0.5, 4.0, 1.0, 1.0, 2.0)
+HIGH = (2e-2, 3e-1, 1e-3, 1e-4, 2.0, 2.0, *(3e-4,) * 3, *(5e-3,) * 3, 0.5, 10.0, 1.0, 1.0, 2.0)
 SHARPNESS = 0.05
 """Log error from which the loss grows linearly: close to least absolute error, which medians judge."""
 
@@ -102,11 +103,26 @@ def unstated_workers(deployments: Sequence[Deployment], cost_model: EstimatedCos
         return start
     measured = np.array([d.tpot_ms for d in rows]) / 1e3
     best = (np.inf, start)
-    for power in (0.4, 0.5, 0.6, 0.7, 0.8, 1.0):
-        for scale in (0.25, 0.5, 1.0, 2.0):
+    for power in POWERS:
+        for scale in SCALES:
             trial = replace(start, unstated_scale=scale, unstated_power=power)
             times = [step_times(d, replace_gpu(cost_model, d), load_of(d, trial)[0])[0] for d in rows]
             best = min(best, (float(np.median(np.abs(np.log(np.array(times) / measured)))), trial), key=lambda b: b[0])
+    return best[1]
+
+
+def unstated_queue(rows: Features, engine: Engine, start: Serving) -> Serving:
+    """The same for the clients before a prefill worker: least median TTFT error."""
+    hidden = np.array([d.decode is not None and d.prefill.count == 0 for d in rows.deployments])
+    if not hidden.any():
+        return start
+    own, best = rows.take(hidden), (np.inf, start)
+    for power in POWERS:
+        for scale in (*SCALES, 4.0):
+            trial = replace(start, unstated_queue_scale=scale, unstated_queue_power=power)
+            loaded = replace(own, load=loads(own.deployments, trial))
+            ttft, _ = predict(loaded, engine_values(engine), trial)
+            best = min(best, (float(np.median(np.abs(np.log(ttft / own.ttft_s)))), trial), key=lambda b: b[0])
     return best[1]
 
 

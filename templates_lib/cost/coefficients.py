@@ -110,7 +110,10 @@ class Serving:
     """Share of the other clients' prefill time that delays a decoding request."""
     unstated_scale: float
     unstated_power: float
-    """Concurrency per worker where a row does not state the workers: scale · concurrency ^ power."""
+    """Clients per decode worker where a row does not state the workers: scale · concurrency ^ power."""
+    unstated_queue_scale: float
+    unstated_queue_power: float
+    """The same per prefill worker."""
 
 
 @dataclass(frozen=True, slots=True)

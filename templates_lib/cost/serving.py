@@ -59,18 +59,21 @@ class StepTimes:
 def load_of(deployment: Deployment, serving: Serving) -> tuple[float, float, float]:
     """(running, waiting, queueing) clients of a replica."""
     decode = deployment.decode or deployment.prefill
-    clients = _per_worker(deployment, decode, serving) / decode.parallel.dp
+    ahead = (serving.unstated_scale, serving.unstated_power)
+    clients = _per_worker(deployment, decode, ahead) / decode.parallel.dp
     room = kv_requests(deployment, decode) / decode.parallel.dp
     running = max(min(clients, room), min(clients, 1.0))
-    queueing = _per_worker(deployment, deployment.prefill, serving) / deployment.prefill.parallel.dp
+    before = (serving.unstated_queue_scale, serving.unstated_queue_power)
+    queueing = _per_worker(deployment, deployment.prefill, before) / deployment.prefill.parallel.dp
     return running, clients - running, queueing
 
 
-def _per_worker(deployment: Deployment, worker: Worker, serving: Serving) -> float:
+def _per_worker(deployment: Deployment, worker: Worker, usual: tuple[float, float]) -> float:
+    """Clients of one worker; as usual (scale, power) where the number of workers is not stated."""
     if worker.count:
         return deployment.concurrency / worker.count
-    usual = float(serving.unstated_scale * deployment.concurrency**serving.unstated_power)
-    return min(deployment.concurrency, max(1.0, usual))
+    scale, power = usual
+    return float(min(deployment.concurrency, max(1.0, scale * deployment.concurrency**power)))
 
 
 def kv_requests(deployment: Deployment, worker: Worker) -> float:
