@@ -30,4 +30,4 @@ class NotStoredError(DatabaseError, LookupError):
 
 
 class LibraryConflictError(DatabaseError):
-    """A library is not what its build left: it changed under the build, or rows are missing. Build it again."""
+    """A library is not what its build left: it changed under the build, or rows are missing."""

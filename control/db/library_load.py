@@ -71,6 +71,8 @@ def _check_whole(connection: Connection, row: Row[Any], library: Library) -> Non
     kept = connection.execute(
         select(func.sum(library_unit.c.kept)).where(library_unit.c.library_id == row.id)
     ).scalar_one()
-    if library.size != kept or len(np.unique(library.point_template)) != kept:
-        msg = f"library {row.version} has lost rows ({library.size} of {kept} templates are there): build it again"
+    with_capacity = np.count_nonzero(np.diff(library.point_template, prepend=-1))
+    if library.size != kept or with_capacity != kept:
+        whole = min(library.size, with_capacity)
+        msg = f"library {row.version} has lost rows, {whole} of {kept} templates are whole: restore the database"
         raise LibraryConflictError(msg)

@@ -18,7 +18,7 @@ from control.db.errors import (
     OldRevisionError,
 )
 from control.db.location import locate, redacted
-from tests.control.db.processes import ROOT
+from tests.control.db.processes import ROOT, let_go, line, start
 
 SECRET = "hunter2"  # noqa: S105
 
@@ -120,6 +120,21 @@ def test_the_embedded_database_makes_its_tables_once_and_then_opens_without_alem
     command = [sys.executable, "-c", code, str(short_tmp / "first-run")]
     runs = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     assert runs == ["True\n", "False\n"]
+
+
+def test_commands_that_make_the_tables_at_once_take_turns(empty_database_url: str) -> None:
+    code = (
+        "import sys\nfrom control.db.database import open_database\n"
+        "import control.db.migrate\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+        "with open_database(sys.argv[1], upgrade=True): pass"
+    )
+    commands = [start(code, empty_database_url) for _ in range(3)]
+    assert [line(command) for command in commands] == ["ready"] * 3
+    for command in commands:
+        assert command.stdin is not None
+        print(file=command.stdin, flush=True)
+    for command in commands:
+        let_go(command)
 
 
 def test_every_error_can_be_caught_as_one() -> None:

@@ -147,10 +147,12 @@ def test_an_unknown_version_names_the_nearest(database: Database) -> None:
         store.show(version[:6])
 
 
-def test_a_library_with_lost_rows_is_not_planned_with(database: Database) -> None:
+@pytest.mark.parametrize("table", ["template", "capacity"])
+def test_a_library_with_lost_rows_is_not_planned_with(database: Database, table: str) -> None:
     store = PostgresLibraries(database)
     version = build_library(RandomSource(), store, ignore)
     with database.transaction() as connection:
-        connection.execute(text("DELETE FROM template WHERE ordinal = 2 AND unit = 0"))
+        statement = f"DELETE FROM {table} WHERE ordinal = 2 AND unit = 0"  # noqa: S608
+        connection.execute(text(statement))
     with pytest.raises(LibraryConflictError, match="11 of 12"):
         store.load(version)
