@@ -33,10 +33,10 @@ class DecodeWork:
         requests, none = work.requests, np.zeros((1, 1, 1, 1))
         context = np.full_like(none, request.decode_context)
         time = split.time(Step(split.layers, none, none, requests, context), requests)
-        handed = cache.handed[None, None, :, None]
+        handed = split.of_layers(cache.handed)
         handing_s = handed / split.network_bytes_per_s
         latency = time.latency_s + handing_s / max(request.output - 1, 1.0)
-        first_gap_s = cache.handed_percentile[None, None, :, None] / split.network_bytes_per_s
+        first_gap_s = split.of_layers(cache.handed_percentile) / split.network_bytes_per_s
         free = self.kv_free_bytes(work)
         held = split.memory.worst_part(cache.decoding) / dp
         arriving = split.memory.worst_part(cache.handed) / dp

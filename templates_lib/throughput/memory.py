@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.cost_model import Floats, Parallel
 from templates_lib.gpu import Gpu
@@ -51,9 +52,9 @@ class NodeMemory:
         return self.parallel.dp * np.floor(np.maximum(free_bytes, 0.0) / block)
 
 
-def node_memory(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> NodeMemory:
-    """Weights are cut by tp (experts by ep where that is more) and pp, and repeated for every dp replica."""
-    layers = np.arange(1, model.layers + 1)
+def node_memory(model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeMemory:
+    """Of a node that holds `layers` (n,) layers. Weights are cut by tp (experts by ep where that is more) and pp, and
+    repeated for every dp replica."""
     part = -(-layers // parallel.pp)
     ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
     ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp

@@ -54,7 +54,8 @@ def nearest_miss(
 
     Every configuration is tried alone and as an even pipeline of up to `max_stages` equal nodes; a mix of
     configurations is no faster than its fastest. None where even those cannot run the phase at any latency: no GPU
-    has the data types, the model does not fit, or nodes cannot hand KV caches over in time.
+    has the data types, the model does not fit, nodes cannot hand KV caches over in time, or (aggregated) no chunk
+    brings the percentile prompt's first token in time.
     """
     phases = node_phases(served, phase, gpus, cost_model)
     misses = [miss for node in configs for miss in _pipelines(phases, node, max_stages)]
@@ -62,17 +63,17 @@ def nearest_miss(
 
 
 def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[NearestMiss]:
-    latencies = [least_latency_s(work) for work in phases.works(node)]
+    latencies = [least_latency_s(work) for work in phases.works(node, np.array([]))]
     if not latencies:
         return []
     least_s: Floats = np.min(latencies, axis=0)
     served, total = phases.served, phases.served.model.layers
     misses = []
-    for stages in range(1, min(max_stages, total) + 1):
+    for stages in range(1, (min(max_stages, total) if node.joins_others else 1) + 1):
         roles = (Role.ONLY,) if stages == 1 else (Role.FIRST, Role.LAST, Role.MIDDLE)[: min(stages, 3)]
-        held = -(-total // stages)
-        slowest = max(roles, key=lambda role: float(least_s[role, held - 1]))
-        needs_ms = float(least_s[slowest, held - 1]) * stages * 1000
+        held = -(-total // stages) - 1 if node.joins_others else 0  # alone, the whole model is the only layer count
+        slowest = max(roles, key=lambda role: float(least_s[role, held]))
+        needs_ms = float(least_s[slowest, held]) * stages * 1000
         if np.isfinite(needs_ms):
             has_ms = served.slo_ms(phases.phase)
             misses.append(NearestMiss(served.class_id(phases.phase), node.id, stages, slowest, needs_ms, has_ms))

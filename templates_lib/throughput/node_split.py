@@ -34,13 +34,17 @@ class NodeSplit:
     request: Request
     cache: RequestCache
     layers: Floats
-    """(1, 1, L, 1): 1 .. L."""
+    """(1, 1, L, 1): the layer counts of interest."""
     network_bytes_per_s: float
 
     @property
     def possible(self) -> NDArray[np.bool_]:
         """(4, 1, L, 1): a node that joins no others is a whole instance, and no pipeline part is empty."""
         return (self.layers >= self.parallel.pp) & (IS_ALONE | self.node.joins_others)
+
+    def of_layers(self, worst_by_layers: Floats) -> Floats:
+        """(all layer counts,) → (1, 1, L, 1)."""
+        return worst_by_layers[self.layers.astype(np.int64) - 1]
 
     def time(self, step: Step, tokens: Floats) -> StageTime:
         """Time of `step`, after which the activations of `tokens` tokens go to the next stage.

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from templates_lib.cost_model import StageCostModel
+from templates_lib.cost_model import Floats, Parallel, StageCostModel
 from templates_lib.gpu import Gpu
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
-from templates_lib.throughput.aggregated import AggregatedWork
+from templates_lib.throughput.aggregated import CHUNKS, AggregatedWork, useful_chunks
 from templates_lib.throughput.decode import DecodeWork
 from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.memory import node_memory
@@ -22,6 +23,9 @@ from templates_lib.throughput.request import Request, request_of
 from templates_lib.throughput.request_cache import RequestCache, request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.work import Phase
+
+SCOUT_STRIDE = 8
+"""Every how many layer counts the scout looks that picks the chunks worth a full search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,30 +39,49 @@ class NodePhases:
     request: Request
     cache: RequestCache
 
-    def works(self, node: NodeConfig) -> Iterator[PhaseWork]:
-        """One a split; none where the GPU lacks a data type, or the node a network to hand KV caches over.
+    def works(self, node: NodeConfig, budgets_s: Floats) -> Iterator[PhaseWork]:
+        """One a split, for all layer counts, with the chunks that matter within `budgets_s` (all if it is empty).
+
+        None where the GPU lacks a data type, or the node a network to hand KV caches over. A node that joins no
+        others holds all layers or nothing: its works are for that count only.
 
         Raises ValueError for a GPU that `gpus` does not hold.
         """
         gpu, model = self._gpu(node), self.served.model
         if not computes(gpu, model) or (self.phase is not Phase.AGGREGATED and not node.joins_others):
             return
+        layers = np.arange(1 if node.joins_others else model.layers, model.layers + 1)
         for parallel in splits(model, node.gpu_count):
-            split = NodeSplit(
-                model=model,
-                node=node,
-                parallel=parallel,
-                cost_model=self.cost_model,
-                memory=node_memory(model, gpu, parallel),
-                request=self.request,
-                cache=self.cache,
-                layers=np.arange(1.0, model.layers + 1)[None, None, :, None],
-                network_bytes_per_s=usable_bytes_per_s(node),
-            )
+            split = self._split(node, gpu, parallel, layers)
             if self.phase is Phase.PREFILL:
                 yield prefill_work(split)
+            elif self.phase is Phase.DECODE:
+                yield DecodeWork(split)
             else:
-                yield DecodeWork(split) if self.phase is Phase.DECODE else AggregatedWork(split)
+                chunks = self._chunks(node, gpu, parallel, layers, budgets_s)
+                if chunks.size:
+                    yield AggregatedWork(split, chunks)
+
+    def _chunks(
+        self, node: NodeConfig, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64], budgets_s: Floats
+    ) -> Floats:
+        if not budgets_s.size or layers.size <= SCOUT_STRIDE:
+            return CHUNKS
+        some = np.unique(np.append(layers[::SCOUT_STRIDE], layers[-1]))
+        return useful_chunks(self._split(node, gpu, parallel, some), budgets_s)
+
+    def _split(self, node: NodeConfig, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeSplit:
+        return NodeSplit(
+            model=self.served.model,
+            node=node,
+            parallel=parallel,
+            cost_model=self.cost_model,
+            memory=node_memory(self.served.model, gpu, parallel, layers),
+            request=self.request,
+            cache=self.cache,
+            layers=layers.astype(np.float64)[None, None, :, None],
+            network_bytes_per_s=usable_bytes_per_s(node),
+        )
 
     def _gpu(self, node: NodeConfig) -> Gpu:
         if node.gpu not in self.gpus:

@@ -41,7 +41,7 @@ class PrefillWork:
         # Bytes per prompt token: on one GPU while the prompt is computed and while it is handed over; on the wire.
         computed = split.memory.worst_part(split.cache.prompt) / request.prompt / dp
         kept = split.memory.worst_part(split.cache.handed) / request.prompt / dp
-        handed = split.cache.handed[None, None, :, None] / request.prompt
+        handed = split.of_layers(split.cache.handed) / request.prompt
         handing_s = handed * request.prompt / split.network_bytes_per_s
         resident = stay_seconds(latency, request.ttft_s) * computed + handing_s * kept
         in_step = np.maximum(tokens, dp * request.percentile_prompt) * computed

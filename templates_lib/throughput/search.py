@@ -46,7 +46,7 @@ class _Point:
         return _Point(*(np.take_along_axis(v, variant[:, :, None], axis=2)[:, :, 0, :, None] for v in self.values))
 
 
-def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
+def best_steps(phase: PhaseWork, budgets_s: Floats, refinements: int = REFINEMENTS) -> Best:
     """The step of most units/s within each of `budgets_s` (B,), among steps that no smaller level forbids."""
     grid = phase.levels()
     operation = phase.operate(grid)
@@ -68,7 +68,7 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     variant = np.where(last >= 0, np.maximum(hoped, low.units_per_s), 0.0).argmax(axis=2)
     feasible = np.take_along_axis(last, variant[:, :, None], axis=2)[:, :, 0, :, None] >= 0
     low, high, best = (point.of_variant(variant) for point in (low, high, best))
-    for _ in range(REFINEMENTS):
+    for _ in range(refinements):
         tried = _between(phase, low, high, budgets)
         holds = feasible & (tried.latency_s <= budgets) & (tried.shares <= 1)
         best = tried.where(holds & (tried.units_per_s > best.units_per_s), best)

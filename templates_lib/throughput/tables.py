@@ -29,7 +29,8 @@ def throughput_table(
     """The most prompt tokens (prefill), output tokens (decode) or requests (aggregated) per second of each node.
 
     `budgets_ms` may be in any order (see `budgets`). A configuration that joins no others gets ONLY cells of the
-    aggregated phase and nothing else; one whose GPU lacks a data type of the model gets none.
+    aggregated phase and nothing else, those of fewer layers repeat the whole model's; one whose GPU lacks a data type
+    of the model gets none.
 
     Raises ValueError for a configuration whose GPU is not in `gpus`, and for budgets that are not positive.
     """
@@ -40,7 +41,7 @@ def throughput_table(
     cells: Cells = {name: np.zeros((4, len(order), len(configs), served.model.layers)) for name in FIELDS}
     phases = node_phases(served, phase, gpus, cost_model)
     for c, node in enumerate(configs):
-        for work in phases.works(node):
+        for work in phases.works(node, budgets_s):
             _keep_best(cells, c, work, budgets_s)
     as_given = np.argsort(order)
     values = {name: v[:, as_given] for name, v in make_monotone(cells).items()}

@@ -14,6 +14,7 @@ from templates_lib.throughput.worst_window import worst_sums
 from templates_lib.throughput_table import Role
 from tests.templates_lib import throughput_worlds as worlds
 
+LAYERS = np.arange(1, 9)
 LENGTHS = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 60)), min_size=1, max_size=6)
 
 
@@ -62,11 +63,11 @@ def test_tensor_parallel_must_divide_heads_and_fit_kv_heads() -> None:
 def test_memory_charges_embedding_and_head_where_they_are_held() -> None:
     spec, gpu = worlds.model(8), worlds.gpu("G")
     body = 4 * (spec.attention_weight_bytes + spec.ffn_weight_bytes)
-    weights = node_memory(spec, gpu, Parallel()).weights_bytes[:, 0, 3, 0]
+    weights = node_memory(spec, gpu, Parallel(), LAYERS).weights_bytes[:, 0, 3, 0]
     ends = spec.embedding_weight_bytes
     expected = {Role.FIRST: ends, Role.MIDDLE: 0.0, Role.LAST: ends, Role.ONLY: 2 * ends}
     assert {role: weights[role] - body for role in Role} == pytest.approx(expected)
-    tied = node_memory(worlds.model(8, tied=True), gpu, Parallel()).weights_bytes[:, 0, 3, 0]
+    tied = node_memory(worlds.model(8, tied=True), gpu, Parallel(), LAYERS).weights_bytes[:, 0, 3, 0]
     assert tied[Role.ONLY] - body == pytest.approx(ends)
 
 
@@ -74,7 +75,7 @@ def test_memory_is_shared_by_tensor_and_pipeline_parts_but_not_by_replicas() -> 
     spec, gpu = worlds.model(8, vocab=0), worlds.gpu("G")
     layer = spec.attention_weight_bytes + spec.ffn_weight_bytes
     held = {
-        split: node_memory(spec, gpu, Parallel(*split)).weights_bytes[Role.MIDDLE, 0, 6, 0] / layer
+        split: node_memory(spec, gpu, Parallel(*split), LAYERS).weights_bytes[Role.MIDDLE, 0, 6, 0] / layer
         for split in ((1, 1, 1), (4, 1, 1), (1, 1, 4), (1, 4, 1), (2, 1, 2))
     }
     assert held == pytest.approx({(1, 1, 1): 7, (4, 1, 1): 7 / 4, (1, 1, 4): 2, (1, 4, 1): 7, (2, 1, 2): 2})
@@ -83,7 +84,9 @@ def test_memory_is_shared_by_tensor_and_pipeline_parts_but_not_by_replicas() -> 
 def test_experts_are_shared_over_replicas_only_when_placed_whole() -> None:
     spec = worlds.model(8, vocab=0, experts=Experts(count=8, active=2, intermediate_size=1024))
     gpu = worlds.gpu("G")
-    one, two = (node_memory(spec, gpu, Parallel(1, 4, 1, ep)).weights_bytes[Role.MIDDLE, 0, 0, 0] for ep in (1, 4))
+    one, two = (
+        node_memory(spec, gpu, Parallel(1, 4, 1, ep), LAYERS).weights_bytes[Role.MIDDLE, 0, 0, 0] for ep in (1, 4)
+    )
     assert one == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes)
     assert two == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes / 4)
 
@@ -91,13 +94,15 @@ def test_experts_are_shared_over_replicas_only_when_placed_whole() -> None:
 def test_kv_heads_are_copied_when_there_are_more_ranks() -> None:
     spec, gpu = worlds.model(8, kv_heads=2), worlds.gpu("G")
     free = np.full((4, 1, 8, 1), 1e9)
-    blocks = {tp: node_memory(spec, gpu, Parallel(tp)).kv_blocks(free, 16)[Role.MIDDLE, 0, 7, 0] for tp in (1, 2, 8)}
+    blocks = {
+        tp: node_memory(spec, gpu, Parallel(tp), LAYERS).kv_blocks(free, 16)[Role.MIDDLE, 0, 7, 0] for tp in (1, 2, 8)
+    }
     assert blocks[2] == pytest.approx(2 * blocks[1], rel=1e-3)
     assert blocks[8] == blocks[2], "only two KV heads to share out"
 
 
 def test_larger_steps_and_sampled_rows_leave_less_for_kv() -> None:
-    memory = node_memory(worlds.model(), worlds.gpu("G"), Parallel())
+    memory = node_memory(worlds.model(), worlds.gpu("G"), Parallel(), LAYERS)
     small, large = (memory.free_bytes(np.full((1, 1, 1, 1), n), np.full((1, 1, 1, 1), n)) for n in (1.0, 1000.0))
     assert (large < small).all()
     lost = (small - large)[:, 0, 0, 0]
