@@ -41,21 +41,17 @@ def list_(output: OutputOption = Output.TABLE) -> None:
     from templates_lib.hardware import load_gpus
 
     known = load_coefficients()
-    listed = {
-        "fingerprint": known.fingerprint,
-        "date": known.date,
-        "gpus": {name: known.gpu(name).evidence for name in load_gpus()},
-        "engines": {name: engine.evidence for name, engine in known.engines.items()},
-    }
+    gpus = {name: known.gpu(name).evidence for name in load_gpus()}
+    engines = {name: engine.evidence for name, engine in known.engines.items()}
     if output is not Output.TABLE:
-        emit(listed, output)
+        emit({"fingerprint": known.fingerprint, "date": known.date, "gpus": gpus, "engines": engines}, output)
         return
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for name in ("for", "estimated from"):
         table.add_column(name)
-    for name, evidence in (*listed["gpus"].items(), *listed["engines"].items()):
+    for name, evidence in (gpus | engines).items():
         table.add_row(name, evidence)
     console().print(table)
     sys.stdout.write(f"cost model {known.fingerprint}, {known.date}; source: {known.source}\n")

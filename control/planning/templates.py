@@ -97,7 +97,7 @@ def _refuse_unservable(recipe: PipelineRecipe, library: Library) -> None:
         lacking = [p for p in served.phases if served.class_id(p) not in possible]
         problems += [_why(recipe, served, phase) for phase in lacking]
     if problems:
-        raise UnservableError("\n".join(problems))
+        raise UnservableError("\n".join(dict.fromkeys(problems)))
 
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:

@@ -1,12 +1,13 @@
 """The numbers of the estimated cost model. None of them is keyed by a model."""
 
-import difflib
 import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import msgspec
+
+from templates_lib.nearest_name import nearest_name
 
 FILE = "perf/estimated_coefficients.json"
 
@@ -87,8 +88,8 @@ class Engine:
     """Host work per prompt token."""
     kernel_scale: float
     """Time of a kernel inside the engine over its time alone."""
-    link_scale: float
-    """The same for transfers between GPUs: waiting for the slowest peer included."""
+    link_wait: float
+    """Latency of a transfer between GPUs inside the engine over its latency alone: the slowest peer is waited for."""
     layer: LayerOverhead
     prompt_layer: LayerOverhead
     """Added to `layer` in iterations that hold prompt tokens."""
@@ -145,11 +146,7 @@ class Coefficients:
     def engine(self, name: str) -> Engine:
         """Raises ValueError with the nearest name for an engine without coefficients."""
         if name not in self.engines:
-            near = difflib.get_close_matches(name, self.engines, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"no cost coefficients for engine {name!r}{hint} (known: {', '.join(sorted(self.engines))})"
-            )
+            raise ValueError(f"no cost coefficients for engine {name!r}; {nearest_name(name, self.engines)}")
         return self.engines[name]
 
 

@@ -1,6 +1,5 @@
 """The estimated cost model: data sheets × fitted efficiencies."""
 
-import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from templates_lib.cost.shard import ExpertShard, Matrix, Shard, shard_of
 from templates_lib.cost_model import Parallel, Step
 from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
+from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
@@ -88,9 +88,8 @@ class EstimatedCostModel:
 
     def _gpu(self, node: NodeConfig) -> Gpu:
         if node.gpu not in self.gpus:
-            near = difflib.get_close_matches(node.gpu, self.gpus, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"node configuration {node.id!r} names an unknown GPU {node.gpu!r}{hint}")
+            hint = nearest_name(node.gpu, self.gpus)
+            raise ValueError(f"node configuration {node.id!r} names an unknown GPU {node.gpu!r}; {hint}")
         return self.gpus[node.gpu]
 
 
@@ -127,8 +126,9 @@ class _Device:
             last = requests + np.minimum(prompts, 1.0)
             kernels = kernels + self._head(model, parallel, last)
             transfers = transfers + self._gather_logits(model, parallel, last)
-        spent = self.engine.kernel_scale * kernels + self.engine.link_scale * transfers
-        return np.asarray(spent + self._host(model, layers, prompts, requests, parallel))
+        return np.asarray(
+            self.engine.kernel_scale * kernels + transfers + self._host(model, layers, prompts, requests, parallel)
+        )
 
     def _host(self, model: ModelSpec, layers: Floats, prompts: Floats, requests: Floats, parallel: Parallel) -> Floats:
         """What the engine does beside the large kernels, per iteration, token and layer."""
@@ -204,12 +204,14 @@ class _Device:
         """Tensor parallelism adds up the outputs of attention and feed-forward; tokens travel to experts of other
         replicas and back."""
         message = rows * model.hidden_size * ACTIVATION_BYTES
-        seconds = 2.0 * all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, message)
+        seconds = 2.0 * all_reduce_seconds(
+            self.links, self.link_bytes_per_s, parallel.tp, message, self.engine.link_wait
+        )
         experts = shard.experts
         if experts is not None and experts.replicas > 1:
             copies = min(experts.active, experts.ranks) * (experts.ranks - 1) / experts.ranks
             seconds = seconds + 2.0 * send_seconds(
-                self.links.among(experts.ranks), self.link_bytes_per_s, message * copies
+                self.links.among(experts.ranks), self.link_bytes_per_s, message * copies, self.engine.link_wait
             )
         return seconds
 
@@ -221,13 +223,15 @@ class _Device:
     def _gather_logits(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         """An all-gather moves half of what an all-reduce of the same array does."""
         logits = rows * model.vocab_size * ACTIVATION_BYTES / 2
-        return all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits)
+        return all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits, self.engine.link_wait)
 
     def _between_parts(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         if parallel.pp == 1:
             return np.zeros_like(rows)
         message = rows * model.hidden_size * ACTIVATION_BYTES
-        return (parallel.pp - 1) * send_seconds(self.links.among(2), self.link_bytes_per_s, message)
+        return (parallel.pp - 1) * send_seconds(
+            self.links.among(2), self.link_bytes_per_s, message, self.engine.link_wait
+        )
 
 
 def _overhead(layer: LayerOverhead, model: ModelSpec) -> float:

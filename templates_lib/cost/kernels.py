@@ -98,13 +98,16 @@ def decode_attention_seconds(
     return np.asarray(kernel.launch_s + kernel.row_s * requests * heads + bound)
 
 
-def all_reduce_seconds(links: Links, bytes_per_s: float, peers: int, message_bytes: Floats) -> Floats:
+def all_reduce_seconds(
+    links: Links, bytes_per_s: float, peers: int, message_bytes: Floats, wait: float = 1.0
+) -> Floats:
     """Each GPU sends and receives 2 (n - 1) / n of the message (ring; NCCL's bus bandwidth)."""
     if peers <= 1:
         return np.zeros_like(message_bytes)
     link = links.among(peers)
-    return send_seconds(link, bytes_per_s, 2.0 * (peers - 1) / peers * message_bytes)
+    return send_seconds(link, bytes_per_s, 2.0 * (peers - 1) / peers * message_bytes, wait)
 
 
-def send_seconds(link: Link, bytes_per_s: float, message_bytes: Floats) -> Floats:
-    return np.asarray(link.latency_s + message_bytes / (bytes_per_s * link.efficiency))
+def send_seconds(link: Link, bytes_per_s: float, message_bytes: Floats, wait: float = 1.0) -> Floats:
+    """`wait`: latency inside an engine over latency alone (peers are not at the same point of their work)."""
+    return np.asarray(wait * link.latency_s + message_bytes / (bytes_per_s * link.efficiency))
