@@ -1,0 +1,182 @@
+"""Bad input ends in one clear line, exit code 1, no traceback and no plan."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, Run
+
+CORE = (EXAMPLES / "coral-core.yaml").read_text()
+
+
+def refuse(medley: Run, *arguments: str | Path, **changes: str) -> str:
+    done = medley("plan", *arguments, **changes)
+    assert done.returncode == 1, done
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert "medley: error: " in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("model: phi-4-14b", "model: phi4-14b", "unknown model 'phi4-14b'; did you mean 'phi-4-14b'?"),
+        ("L40S, L4,", "L40SX, L4,", "unknown GPU 'L40SX'; did you mean 'L40S'?"),
+        ("us-east-2", "us-east-22", "unknown region 'us-east-22' of aws; did you mean 'us-east-2'?"),
+        ("demand: {", "demnd: {", "unknown key 'models[0].demnd'; did you mean 'demand'?"),
+        ("requests_per_s: 10", "requests_per_s: 0", "demand is 0"),
+        ("requests_per_s: 10", "requests_per_s: -3", "demand must be above 0, is -3"),
+        ("requests_per_s: 10", "requests_per_s: .nan", "must be a finite number"),
+        ("model: qwen3-32b", "name: mine\n    model: no/config.json", "cannot be read"),
+        ("workload: azure-code", "workload: no/trace.csv", "cannot be read"),
+    ],
+)
+def test_a_spec_with_a_mistake_names_file_line_and_remedy(
+    medley: Run, tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    spec = tmp_path / "fleet.yaml"
+    changed = CORE.replace(old, new, 1)
+    spec.write_text(changed)
+    line = next(i for i, text in enumerate(changed.splitlines(), 1) if text not in CORE.splitlines())
+    said = refuse(medley, "-f", spec)
+    assert expected in said
+    assert f"{spec}:{line}" in said or f"{spec}:{line + 1}" in said
+
+
+@pytest.mark.parametrize(("price", "expected"), [("-1", "greater than or equal to 0"), (".nan", "finite"), ("0", "0")])
+def test_an_impossible_price_in_an_offers_file_is_refused(
+    medley: Run, tmp_path: Path, price: str, expected: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "apiVersion: medley/v1\nkind: Offers\noffers:\n  - {cloud: mine, region: hall, instance_type: box, "
+        f"node_config: 'L4:1/n10', market: on-demand, usd_per_hour: {price}}}\n"
+    )
+    spec = tmp_path / "fleet.yaml"
+    spec.write_text(CORE.replace("  by_region: true", "  files: [mine.yaml]"))
+    said = refuse(medley, "-f", spec)
+    assert "mine.yaml:4" in said
+    assert expected in said
+
+
+def test_missing_empty_and_huge_files_are_refused(medley: Run, tmp_path: Path) -> None:
+    assert "cannot be read" in refuse(medley, "-f", tmp_path / "none.yaml")
+    (tmp_path / "empty.yaml").write_text("")
+    assert "is empty" in refuse(medley, "-f", tmp_path / "empty.yaml")
+    (tmp_path / "huge.yaml").write_text("#" * (1 << 21))
+    assert "is larger than" in refuse(medley, "-f", tmp_path / "huge.yaml")
+
+
+def test_arguments_that_make_no_sense_exit_with_1(medley: Run) -> None:
+    assert "either -f SPEC or --snapshot" in refuse(medley)
+    unknown = medley("plan", "--no-such-option")
+    assert unknown.returncode == 1
+    assert "--no-such-option" in unknown.stderr
+
+
+def test_a_database_that_is_down_is_named_without_its_password(medley: Run) -> None:
+    url = "postgresql://medley:secret@127.0.0.1:1/medley"
+    said = refuse(medley, "-f", EXAMPLES / "coral-core.yaml", MEDLEY_DATABASE_URL=url)
+    assert "127.0.0.1:1" in said
+    assert "secret" not in said
+
+
+def hand_made() -> dict[str, Any]:
+    """Two classes on one mesh, two operating points: nothing that the pipeline source would make."""
+    software = {"model": "pair", "model_revision": "1", "dtype": "bf16", "engine": "mux", "dispatch": "quota-v1"}
+    points = [{"units_per_s": {"chat/serve": 9.0, "code/serve": 1.0}}, {"units_per_s": {"code/serve": 7.0}}]
+    classes = [
+        {
+            "id": f"{m}/serve",
+            "component": m,
+            "phase": "serve",
+            "unit": "invocation",
+            "shape_id": "s",
+            "slo_share_ms": 1.0,
+        }
+        for m in ("chat", "code")
+    ]  # fmt: skip
+    offer = {
+        "cloud": "aws", "region": "r", "zone": "z", "instance_type": "g6", "node_config": "L4:1/n25",
+        "market": "on-demand", "usd_per_hour": 1.0, "available_count": 10,
+    }  # fmt: skip
+    routes = [
+        {"id": m, "app": m, "request_type": "any", "legs": [{"work_class": f"{m}/serve", "units_per_request": 1.0}]}
+        for m in ("chat", "code")
+    ]
+    template = {
+        "software": software, "nodes": {"L4:1/n25": 2}, "points": points,
+        "placement": {"kind": "shared-mesh", "version": 1, "payload": {}},
+    }  # fmt: skip
+    return {
+        "format": "medley/snapshot/v1",
+        "name": "pair",
+        "snapshot": {
+            "version": "", "now": "2026-11-21T00:00:00+00:00", "offers": [offer], "pools": [], "traffic": [],
+            "instances": [], "routes": routes, "settings": {"utilisation_cap": 1.0}, "library_version": "",
+            "cost_model_fingerprint": "",
+            "demand": [{"app": "chat", "request_type": "any", "requests_per_s": 12.0},
+                       {"app": "code", "request_type": "any", "requests_per_s": 3.0}],
+        },
+        "recipe": {"listed": {"classes": classes, "templates": [template]}},
+    }  # fmt: skip
+
+
+def test_a_hand_made_snapshot_is_planned_replayed_and_checked(medley: Run, tmp_path: Path) -> None:
+    made, recorded, plan = (tmp_path / name for name in ("made.json", "recorded.json", "plan.json"))
+    made.write_text(json.dumps(hand_made()))
+    first = medley("plan", "--snapshot", made, "-o", "json", "--save-snapshot", recorded, "--output", plan)
+    assert first.returncode == 0, first.stderr
+    document = json.loads(plan.read_text())
+    # 12 chat need 4/3 of an instance on the first point alone, which gives 4/3 code; 2 instances leave 2/3 of one.
+    assert document["instances"][0]["count"] == 2
+    assert document["usd_per_hour"] == pytest.approx(4.0)
+    assert document["unmet"] == {}
+    again = medley("plan", "--snapshot", recorded, "-o", "json")
+    assert json.loads(again.stdout)["id"] == document["id"]
+    assert medley("check", plan, recorded).returncode == 0
+
+
+def test_a_snapshot_that_was_truncated_or_edited_is_refused(medley: Run, tmp_path: Path) -> None:
+    made, recorded = tmp_path / "made.json", tmp_path / "recorded.json"
+    made.write_text(json.dumps(hand_made()))
+    assert medley("plan", "--snapshot", made, "--save-snapshot", recorded).returncode == 0
+    whole = recorded.read_text()
+    recorded.write_text(whole[: len(whole) // 2])
+    assert "truncated" in refuse(medley, "--snapshot", recorded)
+    recorded.write_text(whole.replace('"usd_per_hour":1.0', '"usd_per_hour":0.5'))
+    assert "was edited" in refuse(medley, "--snapshot", recorded)
+    recorded.write_text(whole.replace('"chat/serve":9.0', '"chat/serve":90.0'))
+    assert "was recorded with library" in refuse(medley, "--snapshot", recorded)
+
+
+def test_a_plan_that_lies_does_not_pass_the_check(medley: Run, tmp_path: Path) -> None:
+    made, recorded, plan = (tmp_path / name for name in ("made.json", "recorded.json", "plan.json"))
+    made.write_text(json.dumps(hand_made()))
+    medley("plan", "--snapshot", made, "-o", "json", "--save-snapshot", recorded, "--output", plan)
+    plan.write_text(plan.read_text().replace('"rent_usd_per_hour": 4.0', '"rent_usd_per_hour": 3.0'))
+    checked = medley("check", plan, recorded)
+    assert checked.returncode == 1
+    assert "rent" in checked.stdout
+
+
+def test_unmet_demand_is_a_result_and_loud(medley: Run, tmp_path: Path) -> None:
+    short = hand_made()
+    short["snapshot"]["offers"][0]["available_count"] = 2
+    made = tmp_path / "short.json"
+    made.write_text(json.dumps(short))
+    done = medley("plan", "--snapshot", made)
+    assert done.returncode == 0
+    assert "DEMAND IS NOT MET" in done.stdout
+    assert "demand is not met" in done.stderr
+    assert medley("plan", "--snapshot", made, "--detailed-exitcode", "-o", "json").returncode == 2
+
+
+def test_a_negative_price_in_a_snapshot_is_refused(medley: Run, tmp_path: Path) -> None:
+    made = tmp_path / "made.json"
+    wrong = hand_made()
+    wrong["snapshot"]["offers"][0]["usd_per_hour"] = -1.0
+    made.write_text(json.dumps(wrong))
+    assert "aws/z/g6/on-demand" in refuse(medley, "--snapshot", made)
