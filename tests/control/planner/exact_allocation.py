@@ -247,7 +247,7 @@ def exact_optimum(world: World) -> Exact:  # noqa: PLR0912 - one model, read fro
             assert best is not None
             value = 0.0 if best[0] < 1e-7 else best[0]
             values.append(value)
-            model.row(level, 0.0, value + 1e-6)
+            model.row(level, 0.0, value + 1e-5)
     best = model.minimise(dict(cost))
     assert best is not None
     return Exact(best[0], values)
