@@ -14,20 +14,21 @@ from templates_lib.cost.serving import Loads, StepTimes, latencies, load_of, loa
 
 Floats = NDArray[np.float64]
 LAYER = tuple(f.name for f in fields(LayerOverhead))
-FLAT = ("step_s", "prompt_step_s", "request_s", "prompt_token_s", "kernel_scale", "link_scale")
+FLAT = ("step_s", "prompt_step_s", "request_s", "prompt_token_s", "kernel_scale", "link_wait")
 ENGINE = (*FLAT, *(f"layer.{n}" for n in LAYER), *(f"prompt_layer.{n}" for n in LAYER))
 SERVING = ("first_token_s", "wait_steps", "queued", "queued_apart", "stall")
 START = (1e-3, 5e-3, 5e-6, 1e-7, 1.0, 1.0, 1e-5, 1e-5, 1e-5, 1e-4, 1e-4, 1e-4, 0.02, 0.5, 0.05, 0.05, 1.0)
 POWERS, SCALES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0), (0.25, 0.5, 1.0, 2.0)
-LOW = (1e-5, 1e-5, 1e-9, 1e-10, 0.7, 0.7, *(1e-8,) * 6, 1e-4, 1e-2, 1e-4, 1e-4, 0.2)
-HIGH = (2e-2, 3e-1, 1e-3, 1e-4, 2.0, 2.0, *(3e-4,) * 3, *(5e-3,) * 3, 0.5, 10.0, 1.0, 1.0, 2.0)
+LOW = (1e-5, 1e-5, 1e-9, 1e-10, 0.7, 0.3, *(1e-8,) * 6, 1e-4, 1e-2, 1e-4, 1e-4, 0.2)
+HIGH = (2e-2, 3e-1, 1e-3, 1e-4, 2.0, 20.0, *(3e-4,) * 3, *(5e-3,) * 3, 0.5, 10.0, 1.0, 1.0, 2.0)
 SHARPNESS = 0.05
 """Log error from which the loss grows linearly: close to least absolute error, which medians judge."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """n deployments of one backend. `times` (n, 4, len(ENGINE)): seconds per unit of every engine number."""
+    """n deployments of one backend. `times` (n, 4, len(ENGINE) + 1): seconds per unit of every engine
+    number, and seconds that depend on none."""
 
     deployments: tuple[Deployment, ...]
     times: Floats
@@ -42,14 +43,18 @@ class Features:
 
 
 def features(deployments: Sequence[Deployment], coefficients: Coefficients, serving: Serving) -> Features:
-    units = {name: engine_of(tuple(float(name == n) for n in ENGINE), "unit") for name in ENGINE}
+    units = {"none": engine_of((0.0,) * len(ENGINE), "unit")}
+    units |= {name: engine_of(tuple(float(name == n) for n in ENGINE), "unit") for name in ENGINE}
     unit_coefficients = replace(coefficients, engines=units)
-    times = np.empty((len(deployments), 4, len(ENGINE)))
+    times = np.empty((len(deployments), 4, len(ENGINE) + 1))
     for i, deployment in enumerate(deployments):
         gpus = {deployment.system.gpu.name: deployment.system.gpu}
         running = load_of(deployment, serving)[0]
         for j, name in enumerate(ENGINE):
             times[i, :, j] = step_times(deployment, EstimatedCostModel(gpus, name, unit_coefficients), running)
+        fixed = np.array(step_times(deployment, EstimatedCostModel(gpus, "none", unit_coefficients), running))
+        times[i, :, :-1] -= fixed[:, None]
+        times[i, :, -1] = fixed
     ttft = np.array([d.ttft_ms for d in deployments]) / 1e3
     tpot = np.array([d.tpot_ms for d in deployments]) / 1e3
     return Features(tuple(deployments), times, loads(deployments, serving), ttft, tpot)
@@ -87,7 +92,7 @@ def fit_engine(rows: Features, evidence: str, unstated: Serving) -> tuple[Engine
 
 
 def predict(rows: Features, engine: Sequence[float], serving: Serving) -> tuple[Floats, Floats]:
-    decode, mixed, prompt, chunk = (rows.times @ np.asarray(engine)).T
+    decode, mixed, prompt, chunk = (rows.times @ np.array([*engine, 1.0])).T
     return latencies(StepTimes(decode, mixed, prompt, chunk), rows.load, serving)
 
 
