@@ -16,7 +16,10 @@ def check(
     ],
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Recompute price, supply, zone flows and covered demand of a plan. Exit code 1 when something does not hold."""
+    """Recompute what a plan claims.
+
+    Price, supply, zone flows and covered demand. Exit code 1 when something does not hold.
+    """
     from control.checker import check_files
 
     violations = check_files(plan, snapshot)

@@ -18,7 +18,10 @@ def explain(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Say which constraint binds, what one more node of each kind would save, and why not the runner-up."""
+    """Say why the plan is as it is.
+
+    Which constraint binds, what one more node of each kind would save, and why not the runner-up.
+    """
     from control.cli.planning import planned
 
     report = planned(file, snapshot, templates, database_url, save_snapshot=None, baselines=False)

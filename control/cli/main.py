@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from control.cli import check, database, offers, plan, profile, templates
+from control.cli import check, database, explain, offers, plan, profile, templates
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -12,9 +12,11 @@ app = typer.Typer(
     help="Plan the cheapest fleet of mixed GPUs that serves your models within their latency objectives.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("plan")(guarded(plan.plan))
+app.command("explain")(guarded(explain.explain))
 app.command("check")(guarded(check.check))
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")
