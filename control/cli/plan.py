@@ -37,7 +37,8 @@ def plan(
 ) -> None:
     """Plan the cheapest fleet.
 
-    The plan says which GPUs to rent where, what runs on them, and why. Exit codes: 0 a plan was made (demand that cannot be met is a result), 1 error, 2 see --detailed-exitcode.
+    The plan says which GPUs to rent where, what runs on them, and why. Exit codes: 0 a plan was made (demand that
+    cannot be met is a result), 1 error, 2 see --detailed-exitcode.
     """
     from control.cli.planning import planned
 

@@ -11,6 +11,7 @@ from control.cli.output import write_text
 from control.cli.progress import build_progress
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
+from control.db.plans import PostgresPlans
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, RecordingError, decode, encode
 from control.planning.report import PlanReport
@@ -24,7 +25,7 @@ from templates_lib.json_source import read_json_source
 def session(database_url: str | None) -> Iterator[Session]:
     with open_database(database_url) as database, build_progress() as progress:
         try:
-            yield Session(PostgresLibraries(database), progress, time.perf_counter)
+            yield Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("what is built so far is stored; run the same command again to go on") from None
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from control.checker import check
 from control.planner import solve
@@ -24,11 +25,19 @@ GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survi
 BASELINES = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
 
 
+class PlanKeeper(Protocol):
+    """The port to where plans are kept, each with the snapshot that it was solved on."""
+
+    def save(self, plan: Plan, snapshot: Snapshot) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """What planning needs of the world outside: where libraries are kept, who hears of progress, a monotonic clock."""
+    """What planning needs of the world outside: where libraries and plans are kept, who hears of progress, a monotonic
+    clock in seconds."""
 
     store: LibraryStore
+    plans: PlanKeeper
     progress: Progress
     clock: Callable[[], float]
 
@@ -65,10 +74,11 @@ class Session:
         return replace(recording, snapshot=versioned(filled)), templates
 
     def plan(self, recording: Recording, templates: Templates, *, baselines: bool) -> PlanReport:
-        """The plan, with those of the baselines on the same snapshot and library."""
+        """The plan, which is kept, with those of the baselines on the same snapshot and library."""
         snapshot, library = recording.snapshot, templates.library
         timed = partial(solve, clock=self.clock)
         plan = templates.placed(timed(snapshot, library))
+        self.plans.save(plan, snapshot)
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
