@@ -139,6 +139,15 @@ def test_a_hand_made_snapshot_is_planned_replayed_and_checked(medley: Run, tmp_p
     assert medley("check", plan, recorded).returncode == 0
 
 
+def test_templates_may_come_in_a_file_of_their_own(medley: Run, tmp_path: Path) -> None:
+    bare, templates = hand_made(), tmp_path / "templates.json"
+    templates.write_text(json.dumps(bare.pop("recipe")["listed"]))
+    (tmp_path / "bare.json").write_text(json.dumps(bare))
+    assert "--templates" in refuse(medley, "--snapshot", tmp_path / "bare.json")
+    done = medley("plan", "--snapshot", tmp_path / "bare.json", "--templates", templates, "-o", "json")
+    assert json.loads(done.stdout)["usd_per_hour"] == pytest.approx(4.0)
+
+
 def test_a_snapshot_that_was_truncated_or_edited_is_refused(medley: Run, tmp_path: Path) -> None:
     made, recorded = tmp_path / "made.json", tmp_path / "recorded.json"
     made.write_text(json.dumps(hand_made()))
