@@ -39,6 +39,9 @@ class Picked:
     def __len__(self) -> int:
         return len(self.point)
 
+    def take(self, at: Ints) -> "Picked":
+        return Picked(self.point[at], self.group[at], self.reduced_cost[at])
+
 
 def concatenate(parts: list[Picked]) -> Picked:
     if not parts:
@@ -142,6 +145,8 @@ class Columns:
 
     def risk(self, template: Ints, group: Ints) -> Floats:
         """$/h lost by interruptions: interruptions per hour of all nodes · restart hours · price of the instance."""
+        if not len(self._risk_groups):
+            return np.zeros(len(template))
         nodes = self.library.nodes[template].astype(np.float64)
         often = np.einsum("ic,ci->i", nodes, self.supply.interruptions_per_hour[:, group])
         return np.asarray(self.rent(template, group) * often * self._risk_hours)

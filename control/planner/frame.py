@@ -48,6 +48,13 @@ class Frame:
     """Template · G + group of running instances, ascending."""
     running_row: Ints
     """Row that lends each of them its initialisation cost back."""
+    running_count: Floats
+    kept_variables: Ints
+    """How many of each of them are kept: Σ saved · kept is lent back."""
+    class_rows: Ints
+    """(K, places) row in which capacity covers the load, -1 where nothing flows."""
+    demand_rows: Ints
+    """(D,)"""
     loss_variables: Ints
     """(K, places) largest capacity of one instance when a plan must survive its loss, otherwise -1."""
 
@@ -113,6 +120,8 @@ class FrameBuilder:
         self._names = [columns.library.classes[k].id for k in routing.classes]
         paper = self._settings.mode is Mode.PAPER
         self._group_place = np.zeros(self._groups, dtype=np.int64) if paper else supply.group_zone
+        self._class_row = np.full((len(routing.classes), len(routing.places)), -1, dtype=np.int64)
+        self._demand_row = np.zeros(len(routing.demands), dtype=np.int64)
         self._loss = np.full((len(routing.classes), len(routing.places)), -1, dtype=np.int64)
         self._largest = float(columns.units.max(initial=1.0))
 
@@ -125,13 +134,14 @@ class FrameBuilder:
         shortage = self._replica_rows()
         self._share_rows(ways, unmet)
         self._survival_rows(unmet)
-        key, row = self._running_rows(running)
+        key, row, count, kept = self._running_rows(running)
         levels = self._levels(unmet, shortage)
         lower, upper = self._program.row_bounds()
         return Frame(
             tuple(self._program.row_names), lower, upper, self._program.variables(),
             np.array(ways, dtype=np.int64), np.array(unmet, dtype=np.int64), offers, levels,
-            self._cells.build(), self._classes.build(), self._counts.build(), cell_cost, key, row, self._loss,
+            self._cells.build(), self._classes.build(), self._counts.build(), cell_cost,
+            key, row, count, kept, self._class_row, self._demand_row, self._loss,
         )  # fmt: skip
 
     def _demand_rows(self) -> tuple[list[int], list[int]]:
@@ -140,6 +150,7 @@ class FrameBuilder:
         ways = [program.variable(way.usd_per_hour, 1.0) for way in self._routing.ways]
         unmet = [program.variable(0.0, 1.0) for _ in self._routing.demands]
         rows = [program.row(f"demand/{demand.key}", 1.0, 1.0) for demand in self._routing.demands]
+        self._demand_row[:] = rows
         for variable, way in zip(ways, self._routing.ways, strict=True):
             program.put(rows[way.demand], variable, 1.0)
         for variable, row in zip(unmet, rows, strict=True):
@@ -158,6 +169,7 @@ class FrameBuilder:
             for k, place, share in way.load:
                 self._program.put(row_of[k, place], variable, -share)
         for (k, place), row in row_of.items():
+            self._class_row[k, place] = row
             for g in np.flatnonzero(self._group_place == place):
                 self._classes.add(k * self._groups + g, row, 1.0)
 
@@ -340,18 +352,18 @@ class FrameBuilder:
                     self._loss[k, place] = program.variable(0.0, self._largest)
                 program.put(row, int(self._loss[k, place]), -1.0)
 
-    def _running_rows(self, running: RunningColumns) -> tuple[Ints, Ints]:
+    def _running_rows(self, running: RunningColumns) -> tuple[Ints, Ints, Floats, Ints]:
         """What is kept of a running template costs no initialisation: kept ≤ running, kept ≤ planned."""
         init = self._settings.init_factor
         key = running.template * self._groups + running.group
         order = np.argsort(key)
-        rows = np.zeros(len(order), dtype=np.int64)
+        rows, kept = np.zeros(len(order), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
         saved = init * self._columns.rent(running.template, running.group)
         for position, i in enumerate(order):
             rows[position] = self._program.row(f"running/{int(key[i])}", -INFINITY, 0.0)
-            kept = self._program.variable(-float(saved[i]), float(running.count[i]))
-            self._program.put(int(rows[position]), kept, 1.0)
-        return key[order], rows
+            kept[position] = self._program.variable(-float(saved[i]), float(running.count[i]))
+            self._program.put(int(rows[position]), int(kept[position]), 1.0)
+        return key[order], rows, running.count[order], kept
 
     def _levels(self, unmet: list[int], shortage: list[int]) -> tuple[Level, ...]:
         demands = self._routing.demands

@@ -7,7 +7,7 @@ import highspy
 import numpy as np
 
 from control.planner.columns import Floats
-from control.planner.program import Answer, Effort, Found, Program
+from control.planner.program import Answer, Effort, Found, Program, Start
 from control.planner.rows import Matrix, Variables
 
 INTEGER = highspy.HighsVarType.kInteger
@@ -103,7 +103,7 @@ class HighsMilp:
 
     name = "HiGHS"
 
-    def __call__(self, program: Program, effort: Effort, start: Floats | None, found: Found) -> Answer:
+    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> Answer:
         highs = _solver(effort.seed)
         highs.setOptionValue("mip_rel_gap", effort.gap)
         highs.setOptionValue("mip_max_nodes", effort.nodes)
@@ -123,9 +123,7 @@ class HighsMilp:
         highs.cbMipImprovingSolution += improved
         highs.passModel(_model(program))
         if start is not None:
-            solution = highspy.HighsSolution()
-            solution.col_value = start
-            highs.setSolution(solution)
+            highs.setSolution(len(start[0]), start[0].astype(np.int32), start[1])
         highs.run()
         return _answer(highs)
 

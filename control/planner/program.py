@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from control.planner.columns import Floats
+from control.planner.columns import Floats, Ints
 from control.planner.rows import Matrix, Variables
 
 
@@ -45,6 +45,9 @@ class Answer:
     timed_out: bool
 
 
+Start = tuple[Ints, Floats]
+"""(variables, values) of a point to begin with; the solver completes it."""
+
 Found = Callable[[float], None]
 """Called with the objective of every better solution while a search runs."""
 
@@ -53,8 +56,8 @@ class MilpSolver(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, program: Program, effort: Effort, start: Floats | None, found: Found) -> Answer:
-        """The best solution within the effort; `start` is a feasible point to begin with."""
+    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> Answer:
+        """The best solution within the effort."""
         ...
 
 

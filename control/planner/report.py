@@ -88,25 +88,27 @@ def _units_per_instance(problem: Problem, settled: Settled, template: int, group
 
 def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
     """Requests per second by demand key."""
-    demands = problem.routing.demands
-    shares = {d.key: float(u) for d, u in zip(demands, settled.unmet, strict=True)}
-    return {d.key: shares[d.key] * d.requests_per_s for d in demands if shares[d.key] > LEAST_UNMET}
+    unmet: dict[str, float] = {}
+    for demand, share in zip(problem.routing.demands, settled.unmet, strict=True):
+        if share > LEAST_UNMET:
+            unmet[demand.key] = unmet.get(demand.key, 0.0) + float(min(share, 1.0)) * demand.requests_per_s
+    return unmet
 
 
-def flows(problem: Problem, settled: Settled, unmet: dict[str, float]) -> tuple[Flow, ...]:
+def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
     """What each way carries; together exactly the demand that is not unmet."""
     routing = problem.routing
     ways = np.where(settled.ways > LEAST_FLOW, settled.ways, 0.0)
     of = np.array([w.demand for w in routing.ways], dtype=np.int64)
     carried = np.bincount(of, weights=ways, minlength=len(routing.demands))
+    due = 1.0 - np.where(settled.unmet > LEAST_UNMET, np.minimum(settled.unmet, 1.0), 0.0)
     rows = []
     for share, way in zip(ways, routing.ways, strict=True):
-        if share > 0:
-            demand = routing.demands[way.demand]
-            due = 1.0 - unmet.get(demand.key, 0.0) / demand.requests_per_s
-            exact = float(share * due / carried[way.demand])
+        exact = float(share * due[way.demand] / carried[way.demand]) if share > 0 else 0.0
+        if exact > 0:
+            rate = exact * routing.demands[way.demand].requests_per_s
             places = tuple(routing.places[p] for p in way.places)
-            rows.append(Flow(way.route.id, places, exact * demand.requests_per_s, exact * way.usd_per_hour))
+            rows.append(Flow(way.route.id, places, rate, exact * way.usd_per_hour))
     return tuple(rows)
 
 
@@ -115,7 +117,7 @@ def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str)
     snapshot, columns = problem.snapshot, problem.columns
     offers, instances = planned_offers(problem, settled), planned_instances(problem, settled)
     unmet = unmet_demand(problem, settled)
-    moved = flows(problem, settled, unmet)
+    moved = flows(problem, settled)
     rent = sum(o.nodes * o.usd_per_hour for o in offers)
     traffic = sum(f.traffic_usd_per_hour for f in moved)
     running = np.array([i.running for i in instances], dtype=np.float64)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from control.planner.columns import Floats, Ints, Picked
 from control.planner.problem import Problem
-from control.planner.program import Program, join
+from control.planner.program import Program, Start, join
 from control.planner.rows import Matrix, Variables, compress
 
 Entries = tuple[Ints, Ints, Floats]
@@ -34,6 +34,13 @@ class Restricted:
     def mixture(self, x: Floats) -> Floats:
         """Instances at each picked column's point."""
         return x[self.first_column : self.first_count]
+
+    def start(self, counts: dict[int, int]) -> Start:
+        """A point to begin with: these counts, as far as their columns are here."""
+        single = ~np.isin(self.key, self.shared_key)
+        variables = [self.first_column + np.flatnonzero(single), self.first_count + np.arange(len(self.shared_key))]
+        keys = np.concatenate([self.key[single], self.shared_key])
+        return np.concatenate(variables), np.array([float(counts.get(int(k), 0)) for k in keys])
 
     def counts(self, x: Floats) -> dict[int, int]:
         """Instances by template · G + group; zeros left out."""

@@ -72,6 +72,13 @@ def compress(columns: int, rows: int, owner: Ints, row: Ints, value: Floats) -> 
     return Matrix(start.astype(np.int32), (key % max(rows, 1)).astype(np.int32), total)
 
 
+def transpose_dot(matrix: Matrix, row_values: Floats) -> Floats:
+    """(columns,) Σ over a column's entries of value · row value."""
+    owner = np.repeat(np.arange(matrix.columns), np.diff(matrix.start))
+    weights = matrix.value * row_values[matrix.row]
+    return np.bincount(owner, weights=weights, minlength=matrix.columns).astype(np.float64)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Variables:
     cost: Floats

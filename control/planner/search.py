@@ -7,10 +7,12 @@ import numpy as np
 
 from control.planner.columns import Floats, Ints, Picked, concatenate
 from control.planner.frame import Level
+from control.planner.polish import polish
 from control.planner.problem import Problem
-from control.planner.program import Answer, Effort, MilpSolver
+from control.planner.program import Answer, Effort, MilpSolver, Program, Start
+from control.planner.refine import Refined, can_refine, refine
 from control.planner.relaxation import NOTHING, Relaxation, Relaxed
-from control.planner.restricted import Restricted, restrict_to
+from control.planner.restricted import restrict_to
 from templates_lib.settings import WorkLimits
 
 Progress = Callable[[str, float, float], None]
@@ -19,6 +21,13 @@ Progress = Callable[[str, float, float], None]
 UNMET_GAP = 1e-6
 SLACK = 1e-6
 """Room above the least unmet demand, as a share of it, so that rounding does not make the next stage infeasible."""
+
+
+POOL = 400
+"""Columns in the first program for whole plans."""
+POOL_NODES = 200
+POLISH_NODES = 50
+POLISH_GAP = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +62,7 @@ class Search:
         self._relaxation = Relaxation(problem, settings.seed)
         self._seconds = 0.0
         self._timed_out = False
+        self._rounds = 0
         self._complete = False
         self._nodes = 0
         self._iterations = 0
@@ -63,7 +73,9 @@ class Search:
 
     def run(self) -> Outcome:
         relaxed, values = self._relax()
-        if any(values) or not self._find(relaxed):
+        if not any(values) and self._is_large() and can_refine(self._problem):
+            self._refine(relaxed)
+        if self._best is None and (any(values) or not self._find(relaxed)):
             relaxed, values = self._least_unmet()
             if not self._find(relaxed):
                 raise RuntimeError("no whole plan reaches the least unmet demand just found; please report this")
@@ -83,6 +95,7 @@ class Search:
                 "generated_columns": float(self._relaxation.generated),
                 "generation_rounds": float(self._relaxation.rounds),
                 "lp_iterations": float(self._relaxation.iterations),
+                "pricing_rounds": float(self._rounds),
                 "relaxation_bound": relaxed.bound,
                 "milp_nodes": float(self._nodes),
                 "milp_iterations": float(self._iterations),
@@ -120,15 +133,15 @@ class Search:
             self._relaxation.limit(level.row, np.inf)
         picked = self._pick(self._relaxation.minimise(self._dear(), cost=True), self._limits.incumbent_columns)
         values: list[float] = []
-        start: Floats | None = None
+        start: Start | None = None
         for level in levels:
             weights = np.zeros(len(self._problem.frame.variables))
             weights[list(level.variables)] = level.weights
             program = restrict_to(self._problem, picked, self._relaxation.row_upper, weights, cost=False)
-            answer = self._solve(program, start, UNMET_GAP, "unmet demand")
+            answer = self._solve(program.program, start, UNMET_GAP, "unmet demand")
             if answer.x is None:
                 raise RuntimeError("no plan was found although demand may stay unmet; please report this")
-            start = answer.x
+            start = np.arange(len(answer.x)), answer.x
             values.append(_value(level, answer.x))
             self._relaxation.limit(level.row, _roomy(values[-1]))
             self._wanted = program.counts(answer.x)
@@ -146,6 +159,63 @@ class Search:
             self._complete = self._best is not None
         return self._best is not None
 
+    def _is_large(self) -> bool:
+        return self._relaxation.total > self._limits.incumbent_columns
+
+    def _refine(self, relaxed: Relaxed) -> None:
+        """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""
+        found = refine(self._problem, relaxed, self._relaxation.row_upper, self._seed, self._raise_bound)
+        self._raise_bound(found.bound)
+        self._rounds = found.rounds
+        order = np.argsort(found.rise, kind="stable")
+        near = np.union1d(found.in_bundles, order[:POOL])
+        for pool in (found.in_bundles, near):
+            self._cost_program(self._whole_templates(found.examined.take(pool)), "plan", POOL_NODES)
+            if self._best is not None:
+                break
+        if self._best is None or self._gap() <= self._limits.gap:
+            self._complete = self._best is not None
+            return
+        self._polish(found, np.union1d(near, self._improving(found, order[: self._limits.incumbent_columns])))
+        if self._gap() > self._limits.gap:
+            self._prove_refined(found, order)
+        self._complete = True
+
+    def _improving(self, found: Refined, at: Ints) -> Ints:
+        """Those of the columns that a plan better than the best so far may use."""
+        assert self._best is not None  # noqa: S101
+        return at[found.rise[at] <= self._best.objective - found.priced_bound]
+
+    def _polish(self, found: Refined, pool: Ints) -> None:
+        assert self._best is not None  # noqa: S101
+        picked = self._whole_templates(found.examined.take(pool))
+        cost = self._problem.frame.variables.cost
+        program = restrict_to(self._problem, picked, self._relaxation.row_upper, cost, cost=True)
+
+        def solve(part: Program, start: Start) -> Answer:
+            return self._solve(part, start, POLISH_GAP, "polish", POLISH_NODES)
+
+        def better(counts: dict[int, int], objective: float) -> None:
+            self._best = Incumbent(counts, objective)
+            self._progress("polish", objective, self._bound)
+
+        target = self._bound / (1 - self._limits.gap)
+        polish(self._problem, program, self._best.counts, self._best.objective, target, self._seed, solve, better)
+
+    def _prove_refined(self, found: Refined, order: Ints) -> None:
+        """A last program over the columns that a better plan may use, as many as the limits allow."""
+        assert self._best is not None  # noqa: S101
+        room = self._best.objective - found.priced_bound
+        some = order[: self._limits.proof_columns]
+        left_out = float(found.rise[order[len(some)]]) if len(order) > len(some) else np.inf
+        answer = self._cost_program(self._whole_templates(found.examined.take(self._improving(found, some))), "proof")
+        self._raise_bound(min(answer.bound, found.priced_bound + min(left_out, room), found.limit))
+
+    def _raise_bound(self, bound: float) -> None:
+        if bound > self._bound:
+            self._bound = bound
+            self._progress("bound", np.inf if self._best is None else self._best.objective, bound)
+
     def _prove(self, relaxed: Relaxed) -> None:
         """Search among all columns that a better plan may use; the others cannot matter."""
         assert self._best is not None  # noqa: S101
@@ -160,21 +230,22 @@ class Search:
         assert self._best is not None  # noqa: S101
         return (self._best.objective - self._bound) / max(abs(self._best.objective), 1e-9)
 
-    def _cost_program(self, picked: Picked, stage: str) -> Answer:
+    def _cost_program(self, picked: Picked, stage: str, nodes: int | None = None) -> Answer:
         """Minimise cost over columns, and keep the plan if it is the best so far."""
         frame = self._problem.frame
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
-        answer = self._solve(program, None, self._limits.gap, stage)
+        start = None if self._best is None else program.start(self._best.counts)
+        answer = self._solve(program.program, start, self._limits.gap, stage, nodes)
         if answer.x is not None and (self._best is None or answer.objective < self._best.objective):
             self._best = Incumbent(program.counts(answer.x), answer.objective)
             self._progress(stage, answer.objective, self._bound)
         return answer
 
-    def _solve(self, program: Restricted, start: Floats | None, gap: float, stage: str) -> Answer:
+    def _solve(self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None) -> Answer:
         limits = self._limits
         left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
-        effort = Effort(gap, limits.nodes, limits.simplex_iterations, self._seed, left)
-        answer = self._milp(program.program, effort, start, lambda value: self._progress(stage, value, self._bound))
+        effort = Effort(gap, nodes or limits.nodes, limits.simplex_iterations, self._seed, left)
+        answer = self._milp(program, effort, start, lambda value: self._progress(stage, value, self._bound))
         self._seconds += answer.seconds
         self._nodes += answer.nodes
         self._iterations += answer.iterations

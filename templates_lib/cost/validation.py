@@ -43,7 +43,8 @@ class Errors:
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
     """`overall` is over all used rows. `held_out`: those whose hash keeps them out of the fit; `held_out_deployments`:
-    all rows of the deployments whose name's hash does (rows of one deployment differ only in batch and lengths)."""
+    all rows of the deployments whose name's hash does (rows of one deployment differ only in batch and lengths; the
+    shipped coefficients have seen some of them, bench/validate_cost_model.py refits without)."""
 
     rows: int
     used: int

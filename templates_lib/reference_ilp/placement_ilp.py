@@ -27,7 +27,7 @@ class PlacementIlp:
     nodes: tuple[int, ...]
     layers: int
     scale: float
-    """Units/s of one unit of the objective: T̂ is scaled to at most 1 per node, for the solver's tolerances."""
+    """Units/s of one unit of the objective, and an upper bound of it: solvers' tolerances are absolute, about 1e-6."""
     least: float
     """Lower bound of variable 0: only a placement that serves at least as much is looked for."""
     rows: tuple[Row, ...]
@@ -76,10 +76,14 @@ def placement_ilp(
 
     `units_per_s` (4, B, C, L) is T̂ with an even split: budget `stages` - 1 is that of each stage. Beside the paper's
     rows, equal nodes are ordered by stage, which loses no placement and spares the solver their permutations.
+
+    Some stage holds L / S layers or more, so no placement serves more than all nodes together do there; T̂ above that
+    is cut down to it, which changes no placement's throughput.
     """
     layers = units_per_s.shape[3]
     table = units_per_s[:, stages - 1][:, list(nodes)]
-    scale = float(table.max()) or 1.0
+    most = float(table[:, :, -(-layers // stages) - 1].max(axis=0).sum())
+    scale = most or 1.0
     ilp = PlacementIlp(stages, nodes, layers, scale, least_units_per_s / scale, ())
     every_stage, every_node, every_count = range(stages), range(len(nodes)), range(1, layers + 1)
     rows = [Row(tuple((ilp.layer_variable(s, j), 1.0) for j in every_count), EQUAL, 1.0) for s in every_stage]
@@ -88,7 +92,7 @@ def placement_ilp(
     rows.append(Row(held, EQUAL, float(layers)))
     for s in every_stage:
         served = tuple(
-            (ilp.both_variable(s, j, k), float(table[stage_role(s, stages), k, j - 1] / scale))
+            (ilp.both_variable(s, j, k), min(1.0, float(table[stage_role(s, stages), k, j - 1] / scale)))
             for j in every_count
             for k in every_node
         )

@@ -1,0 +1,103 @@
+"""How far the estimated cost model is off measured deployments, under every split.
+
+    PYTHONPATH=. python bench/validate_cost_model.py [-o json]
+
+Reads shared/data/perf (a sibling of the repository). By row and by deployment: a fixed hash holds out three in ten.
+Leave one GPU or one model out: engines are refitted without its rows; kernel efficiencies stay, as they were fitted to
+kernel tables that know no model (DeepSeek-R1 and V3 are one architecture: each knows the other). Per-layer rows of T4,
+L4, V100 and A100-40 are judged apart. About two minutes.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "extracts"))
+
+from fit_cost_model import BACKENDS, Backend, backend_rows, training_rows
+from fit_engines import engine_values, predict
+from layer_rows import helix_errors
+
+from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.deployment import Deployment
+from templates_lib.cost.serving import loads
+from templates_lib.cost.split import group_is_held_out
+from templates_lib.cost.validation import Errors, errors, mode_of
+from templates_lib.hardware import load_gpus
+
+Floats = NDArray[np.float64]
+FEWEST_ROWS = 20
+"""A GPU or model with fewer rows than this says too little to be left out on its own."""
+
+
+def ratios(backend: Backend, keep: NDArray[np.bool_]) -> Floats:
+    """(n, 2) predicted over measured after a fit to `keep`."""
+    engine, serving = backend.fit(keep)
+    rows = replace(backend.rows, load=loads(backend.rows.deployments, serving))
+    ttft, tpot = predict(rows, engine_values(engine), serving)
+    return np.column_stack((ttft / backend.rows.ttft_s, tpot / backend.rows.tpot_s))
+
+
+def held_out_by(backends: list[Backend], training: Callable[[Backend], NDArray[np.bool_]]) -> dict[str, Errors]:
+    """Errors of what `training` leaves out, in all and by mode."""
+    left, modes = [], []
+    for backend in backends:
+        keep = training(backend)
+        left.append(ratios(backend, keep)[~keep])
+        modes += [mode_of(d) for d, k in zip(backend.rows.deployments, keep, strict=True) if not k]
+    together, mode = np.concatenate(left), np.array(modes)
+    return {"all": errors(together), **{m: errors(together[mode == m]) for m in sorted(set(modes))}}
+
+
+def leave_one_out(backends: list[Backend], name_of: Callable[[Deployment], str]) -> dict[str, Errors]:
+    """Errors over the rows of each name after a fit without any of them."""
+    found: dict[str, list[Floats]] = {}
+    for backend in backends:
+        names = np.array([name_of(d) for d in backend.rows.deployments])
+        for name in np.unique(names):
+            other = names != name
+            if (other & backend.stated).sum() >= FEWEST_ROWS:
+                found.setdefault(str(name), []).append(ratios(backend, other)[~other])
+    each = {name: np.concatenate(parts) for name, parts in found.items()}
+    large = {name: errors(part) for name, part in sorted(each.items()) if len(part) >= FEWEST_ROWS}
+    return {"all": errors(np.concatenate(list(each.values()))), **large}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    as_json = parser.parse_args().output == "json"
+    coefficients = load_coefficients()
+    rows = training_rows()
+    backends = [backend_rows(rows, coefficients, name) for name in BACKENDS]
+    by_group = [np.array([not group_is_held_out(d.group) for d in b.rows.deployments]) for b in backends]
+    chosen = {b.name: keep for b, keep in zip(backends, by_group, strict=True)}
+    report = {
+        "held out by row": held_out_by(backends, lambda b: b.training),
+        "held out by deployment": held_out_by(backends, lambda b: chosen[b.name]),
+        "leave one GPU out": leave_one_out(backends, lambda d: d.system.name),
+        "leave one model out": leave_one_out(backends, lambda d: d.model_path),
+    }
+    layers = helix_errors(load_gpus(), coefficients)
+    if as_json:
+        split = {name: {k: asdict(v) for k, v in part.items()} for name, part in report.items()}
+        json.dump({**split, "layers": {f"{g} ×{n} {p}": e for (g, n, p), (e, _) in layers.items()}}, sys.stdout)
+        return
+    for title, part in report.items():
+        print(f"{title:36} {'rows':>6} {'TTFT':>7} {'p90':>7} {'TPOT':>7} {'p90':>7}   (relative error)")
+        for name, e in part.items():
+            figures = (e.median_ttft_error, e.p90_ttft_error, e.median_tpot_error, e.p90_tpot_error)
+            print(f"  {name:34} {e.rows:6}" + "".join(f" {100 * f:6.1f}%" for f in figures))
+    print("held-out layers: median relative error")
+    for (gpu, count, phase), (error, number) in layers.items():
+        print(f"  {f'{gpu} ×{count} {phase}':34} {number:6} {100 * error:6.1f}%")
+
+
+if __name__ == "__main__":
+    main()
