@@ -234,7 +234,8 @@ class Search:
         """Minimise cost over columns, and keep the plan if it is the best so far."""
         frame = self._problem.frame
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
-        start = None if self._best is None else program.start(self._best.counts)
+        known = self._wanted if self._best is None else self._best.counts
+        start = program.start(known) if known else None
         answer = self._solve(program.program, start, self._limits.gap, stage, nodes)
         if answer.x is not None and (self._best is None or answer.objective < self._best.objective):
             self._best = Incumbent(program.counts(answer.x), answer.objective)
