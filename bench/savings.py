@@ -10,7 +10,7 @@ share. Exits 1 when a plan fails the independent check or a baseline is cheaper 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bench.scenarios import SetUp, scarce, set_up
@@ -30,28 +30,40 @@ CHEAPER_BY = 1e-3
 class Row:
     scenario: str
     method: str
-    share: float
-    """Of the demand, at which the figures hold."""
     usd_per_hour: float
-    goodput_tokens_per_s: float
-    """Output tokens per second within the objectives, by the plan."""
+    """Rent, traffic and amortised initialisation of the plan for the whole demand, with what it leaves unmet."""
     unmet_share: float
-    """Of the requests, when the method plans for the whole demand."""
+    """Of the requests, in that plan."""
+    share: float
+    """Of the demand that the method can serve uniformly, every model at the same share."""
+    usd_per_hour_at_share: float
+    goodput_at_share: float
+    """Output tokens per second within the objectives, by the plan."""
     gap: float
     seconds: float
+
+    @property
+    def usd_per_million_tokens(self) -> float:
+        return self.usd_per_hour_at_share / max(self.goodput_at_share, 1e-9) / 3600 * 1e6
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--setup", choices=["core", "extended", "all"], default="all")
-    arguments.add_argument("--markdown", action="store_true")
+    arguments.add_argument("--markdown", action="store_true", help="one line a scenario, as in the README")
     chosen = arguments.parse_args()
     wrong = 0
+    if chosen.markdown:
+        _print_line(("$/h", *METHODS, "saved", "against"))
+        _print_line("---" for _ in range(len(METHODS) + 3))
     for name in ("core", "extended") if chosen.setup == "all" else (chosen.setup,):
         with set_up(name) as made:
             for scenario, snapshot in _scenarios(made):
                 rows = [_row(made, scenario, method, snapshot) for method in METHODS]
-                _print(rows, markdown=chosen.markdown)
+                if chosen.markdown:
+                    _print_line((scenario, *(_short(r) for r in rows), *_saving(rows)))
+                else:
+                    _print(rows)
                 wrong += _beaten(rows)
     return 1 if wrong else 0
 
@@ -76,15 +88,17 @@ def _row(made: SetUp, scenario: str, method: str, snapshot: Snapshot) -> Row:
     whole = plan(snapshot)
     seconds = time.perf_counter() - start
     feasible = scale_to_feasible(plan, snapshot) if whole.unmet else None
-    at = whole if feasible is None else feasible.plan
+    share = feasible.share if feasible else float(not whole.unmet)
+    at = feasible.plan if feasible else whole
     total = sum(d.requests_per_s for d in snapshot.demand)
     return Row(
         scenario,
         method,
-        share=1.0 if feasible is None else feasible.share,
-        usd_per_hour=at.usd_per_hour + at.init_usd if at else 0.0,
-        goodput_tokens_per_s=_goodput(snapshot) * (1.0 if feasible is None else feasible.share),
+        usd_per_hour=whole.usd_per_hour + whole.init_usd,
         unmet_share=sum(whole.unmet.values()) / total,
+        share=share,
+        usd_per_hour_at_share=at.usd_per_hour + at.init_usd if at and share else 0.0,
+        goodput_at_share=_goodput(snapshot) * share,
         gap=whole.gap,
         seconds=seconds,
     )
@@ -96,27 +110,48 @@ def _goodput(snapshot: Snapshot) -> float:
     return sum(d.requests_per_s * routes[d.app, d.request_type].legs[-1].units_per_request for d in snapshot.demand)
 
 
-def _print(rows: list[Row], *, markdown: bool) -> None:
-    own = rows[0]
-    for row in rows:
-        per_goodput = (row.usd_per_hour / max(row.goodput_tokens_per_s, 1e-9)) / (
-            own.usd_per_hour / own.goodput_tokens_per_s
-        )
-        cells = [
-            row.scenario,
-            row.method,
-            f"{row.usd_per_hour:.2f}",
-            f"{row.share:.2f}",
-            f"{row.goodput_tokens_per_s:,.0f}",
-            f"{per_goodput:.2f}" if row.share else "-",
-            f"{100 * row.unmet_share:.1f} %",
-            f"{100 * row.gap:.2f} %" if row.gap < 1 else "-",
-            f"{row.seconds:.1f}",
-        ]
-        if markdown:
-            print("| " + " | ".join(cells) + " |", flush=True)
-        else:
-            print("  ".join(f"{c:>12}" for c in cells), flush=True)
+COLUMNS = ("method", "$/h", "unmet", "gap", "s", "served", "$/h", "tokens/s", "$/M tokens")
+
+
+def _print(rows: list[Row]) -> None:
+    """The plan for the whole demand, then what the method serves uniformly."""
+    saved, against = _saving(rows)
+    print(f"{rows[0].scenario}: saves {saved} against {against}")
+    for cells in (COLUMNS, *(_cells(row) for row in rows)):
+        print("  ".join(f"{c:>10}" for c in cells), flush=True)
+    print()
+
+
+def _print_line(cells: Iterable[str]) -> None:
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    served = row.share > 0
+    return (
+        row.method,
+        f"{row.usd_per_hour:.2f}",
+        f"{100 * row.unmet_share:.1f} %",
+        f"{100 * row.gap:.2f} %" if row.gap < 1 else "",
+        f"{row.seconds:.1f}",
+        f"{100 * row.share:.0f} %",
+        f"{row.usd_per_hour_at_share:.2f}" if served else "-",
+        f"{row.goodput_at_share:,.0f}" if served else "0",
+        f"{row.usd_per_million_tokens:.2f}" if served else "-",
+    )
+
+
+def _short(row: Row) -> str:
+    return f"{row.usd_per_hour:.2f}" + (f", {100 * row.unmet_share:.0f} % unmet" if row.unmet_share else "")
+
+
+def _saving(rows: list[Row]) -> tuple[str, str]:
+    """Share saved, and the cheapest baseline that serves as much."""
+    own, able = rows[0], [r for r in rows[1:] if r.share >= rows[0].share]
+    if not able:
+        return "", "none serves as much"
+    cheapest = min(able, key=lambda r: r.usd_per_hour)
+    return f"{100 * (1 - own.usd_per_hour / cheapest.usd_per_hour):.1f} %", cheapest.method
 
 
 def _beaten(rows: list[Row]) -> bool:
