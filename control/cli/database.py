@@ -31,10 +31,10 @@ def downgrade(
     from control.db.database import open_database
     from control.db.migrate import downgrade as migrate
     from control.db.revision import REVISIONS
-    from control.spec.problem import nearest
+    from templates_lib.nearest_name import nearest_name
 
     if revision not in (valid := ("base", *REVISIONS)):
-        raise ValueError(f"unknown revision {revision!r}; {nearest(revision, valid)}")
+        raise ValueError(f"unknown revision {revision!r}; {nearest_name(revision, valid)}")
     with open_database(database_url) as database, database.transaction() as connection:
         migrate(connection, revision)
     typer.echo(f"{database.name} is at revision {revision}")

@@ -1,53 +1,57 @@
-"""`medley explain`: why the plan is as it is."""
+"""`medley explain`: why a plan is as it is."""
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from control.cli.options import DatabaseOption, SnapshotOption, SpecOption, TemplatesOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
-    from control.planning.report import PlanReport
-
-MOST_PRICES = 15
+    from control.cli.planning import Kept
+    from control.planning.session import Session
 
 
 def explain(
+    plan: Annotated[
+        str | None,
+        typer.Argument(help="A plan's file, or the id of a kept plan (`medley plans list`).", metavar="[PLAN]"),
+    ] = None,
     file: SpecOption = None,
     snapshot: SnapshotOption = None,
     templates: TemplatesOption = None,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Say why the plan is as it is.
+    """Say why a plan is as it is.
 
-    Which constraint binds, what one more node of each kind would save, and why not the runner-up.
+    Which limits bind, what one more node of each kind would save, what the runners-up cost, and what is missing where
+    demand is not met. Explains PLAN, or a new plan for -f SPEC or --snapshot FILE. What it says is found by planning
+    again, so it takes some ten times as long as the plan did.
     """
-    from control.cli.planning import planned
+    import msgspec
 
-    report = planned(file, snapshot, templates, database_url, save_snapshot=None, baselines=False)
+    with _source(plan, file, snapshot, templates, database_url) as (opened, kept):
+        say(f"medley: planning variants of plan {kept.plan.id[:12]} to compare it with")
+        explanation = opened.explain(kept.plan, kept.snapshot, kept.library)
     if output is Output.TABLE:
-        _print(report)
+        from control.cli.explanation_text import print_explanation
+
+        print_explanation(kept.name, kept.plan, explanation, console())
         return
-    plan = report.plan
-    emit({"plan": plan.id, "usd_per_hour": plan.usd_per_hour, "reasons": plan.reasons, "duals": plan.duals}, output)
+    head = {"kind": "medley/explanation", "name": kept.name, "plan": kept.plan.id, "duals": kept.plan.duals}
+    emit(head | msgspec.to_builtins(explanation), output)
 
 
-def _print(report: "PlanReport") -> None:
-    from rich.table import Table
+def _source(
+    plan: str | None, file: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
+) -> "AbstractContextManager[tuple[Session, Kept]]":
+    from control.cli.planning import kept, made_now
 
-    from control.cli.plan_table import reason_lines
-
-    plan, screen = report.plan, console()
-    screen.print(
-        f"Plan {plan.id[:12]} for {report.name}: {plan.usd_per_hour:,.2f} $/h, {plan.status}, gap {plan.gap:.2%}"
-    )
-    screen.print(reason_lines(plan.reasons))
-    prices = sorted(plan.duals.items(), key=lambda item: -abs(item[1]))[:MOST_PRICES]
-    table = Table(title="Shadow prices of the relaxation, $/h per unit (about: whole nodes may differ)")
-    table.title_justify, table.box, table.pad_edge = "left", None, False
-    table.add_column("constraint")
-    table.add_column("$/h", justify="right")
-    for name, price in prices:
-        table.add_row(name, f"{price:,.4g}")
-    if prices:
-        screen.print(table)
+    if plan is None:
+        return made_now(file, snapshot, templates, database_url)
+    if file is not None:
+        raise ValueError("give either PLAN or -f SPEC")
+    return kept(plan, snapshot, templates, database_url)

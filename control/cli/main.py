@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from control.cli import check, database, explain, offers, plan, profile, templates
+from control.cli import check, database, explain, offers, plan, plans, profile, templates
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
 app.command("check")(guarded(check.check))
+app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")

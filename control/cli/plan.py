@@ -47,14 +47,14 @@ def plan(
         from control.cli.cost_chart import save_png
 
         save_png(report, plot)
-    _print(report, output, output_file)
+    print_report(report, output, output_file)
     if report.plan.unmet:
         say(f"medley: demand is not met: {', '.join(report.plan.unmet)} (the plan's reasons say what is missing)")
     if detailed_exitcode and report.changes_fleet:
         raise typer.Exit(WOULD_CHANGE)
 
 
-def _print(report: "PlanReport", output: Output, output_file: Path | None) -> None:
+def print_report(report: "PlanReport", output: Output, output_file: Path | None) -> None:
     from control.cli.plan_document import plan_document
 
     if output is Output.TABLE:

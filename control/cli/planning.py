@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,12 +13,15 @@ from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.planning.recipe import ListedRecipe, Recipe
-from control.planning.recording import Recording, RecordingError, decode, encode
+from control.planning.recording import Recording, RecordingError, decode, decode_plan, encode
 from control.planning.report import PlanReport
 from control.planning.session import Session
 from control.planning.templates import Templates
 from control.planning.world import read_world
 from templates_lib.json_source import read_json_source
+from templates_lib.library import Library
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
 
 
 @contextmanager
@@ -65,11 +68,63 @@ def planned(
         return opened.plan(recording, library, baselines=baselines)
 
 
-def _read_recording(path: Path, templates: Path | None) -> Recording:
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A plan that was made before, with all that it was made from."""
+
+    name: str
+    plan: Plan
+    snapshot: Snapshot
+    library: Library
+
+
+@contextmanager
+def kept(
+    plan: str, snapshot: Path | None, templates: Path | None, database_url: str | None
+) -> Iterator[tuple[Session, Kept]]:
+    """`plan` is the id of a kept plan, or its beginning, or a plan's file. Without `snapshot` its snapshot is the one
+    that the database keeps."""
+    is_file = plan.endswith(".json") or Path(plan).exists()
+    given = decode_plan(_bytes(Path(plan)), plan) if is_file else None
+    recording = _read_recording(snapshot, templates) if snapshot else None
+    with session(database_url) as opened:
+        found = opened.plans.find(plan) if given is None else None
+        made = opened.plans.load(found.id) if found else given
+        assert made is not None  # noqa: S101 - it is in a file or in the database
+        if recording is not None:
+            recording, library = opened.replay(recording)
+            if recording.snapshot.version != made.snapshot_version:
+                raise RecordingError(
+                    f"{snapshot}: is snapshot {recording.snapshot.version}, but the plan was made on "
+                    f"{made.snapshot_version}"
+                )
+            yield opened, Kept(recording.name, made, recording.snapshot, library.library)
+            return
+        world = opened.plans.snapshot(made.snapshot_version)
+        running = {i.template_id for i in world.instances}
+        name = found.name if found else opened.plans.find(made.id).name
+        yield opened, Kept(name, made, world, opened.store.load(made.library_version, running))
+
+
+@contextmanager
+def made_now(
+    spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
+) -> Iterator[tuple[Session, Kept]]:
+    """A new plan, with all that it was made from."""
+    with prepared(spec, snapshot, templates, database_url) as (opened, recording, library):
+        plan = opened.plan(recording, library, baselines=False).plan
+        yield opened, Kept(recording.name, plan, recording.snapshot, library.library)
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        recording = decode(path.read_bytes(), str(path))
+        return path.read_bytes()
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_recording(path: Path, templates: Path | None) -> Recording:
+    recording = decode(_bytes(path), str(path))
     if templates is None:
         return recording
     if recording.recipe is not None:

@@ -5,9 +5,13 @@ from collections.abc import Collection
 
 from control.db.errors import NotStoredError
 
+COMMANDS = {"plan": " (`medley plans list`)", "library": " (`medley templates list`)"}
+"""Where people see the names of what is stored."""
+
 
 def not_stored(what: str, name: str, known: Collection[str]) -> NotStoredError:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4) or [k for k in known if name and k.startswith(name)]
-    if near:
-        return NotStoredError(f"{what} {name!r} is not stored; the nearest is {near[0]!r}")
-    return NotStoredError(f"{what} {name!r} is not stored; {len(known)} others are")
+    """Ids are hashes: where none is near, to list them would help nobody."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"the nearest is {near[0]!r}" if near else f"{len(known)} others are" if known else "none is"
+    command = COMMANDS.get(what, "")
+    return NotStoredError(f"{what} {name!r} is not stored; {hint}{command}")

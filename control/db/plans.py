@@ -1,17 +1,20 @@
 """Plans in PostgreSQL, each with the snapshot it was solved on: together they can be explained and made again."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import UTC
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Table, select
+from sqlalchemy import Row, Table, select
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
+from control.db.errors import NotStoredError
 from control.db.nearest import not_stored
 from control.db.tables import plan as plan_table
 from control.db.tables import snapshot as snapshot_table
 from templates_lib.plan import Plan
+from templates_lib.plan_store import KeptPlan
 from templates_lib.snapshot import Snapshot
 
 Value = TypeVar("Value", Snapshot, Plan)
@@ -19,15 +22,11 @@ Value = TypeVar("Value", Snapshot, Plan)
 
 @dataclass(frozen=True, slots=True)
 class PostgresPlans:
-    """Every method also raises DatabaseUnavailableError."""
+    """A `PlanStore`. Every method also raises DatabaseUnavailableError; a LookupError is a NotStoredError."""
 
     database: Database
 
-    def save(self, plan: Plan, snapshot: Snapshot) -> None:
-        """Both or neither. What is stored under the same id or version already stays as it was.
-
-        Raises ValueError when the plan was solved on another snapshot, or for a number that is not finite.
-        """
+    def save(self, name: str, plan: Plan, snapshot: Snapshot) -> None:
         if plan.snapshot_version != snapshot.version:
             msg = f"plan {plan.id!r} was solved on snapshot {plan.snapshot_version!r}, not on {snapshot.version!r}"
             raise ValueError(msg)
@@ -36,6 +35,7 @@ class PostgresPlans:
         snapshot_row = {"version": snapshot.version, "library_version": snapshot.library_version, "body": snapshot}
         plan_row = {
             "id": plan.id,
+            "name": name,
             "snapshot_version": plan.snapshot_version,
             "policy": plan.policy,
             "usd_per_hour": plan.usd_per_hour,
@@ -45,12 +45,27 @@ class PostgresPlans:
             connection.execute(insert(snapshot_table).values(snapshot_row).on_conflict_do_nothing())
             connection.execute(insert(plan_table).values(plan_row).on_conflict_do_nothing())
 
+    def newest(self, limit: int) -> tuple[KeptPlan, ...]:
+        query = select(plan_table).order_by(plan_table.c.created_at.desc(), plan_table.c.id).limit(limit)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_kept(row) for row in rows)
+
+    def find(self, prefix: str) -> KeptPlan:
+        with self.database.transaction() as connection:
+            rows = connection.execute(
+                select(plan_table).where(plan_table.c.id.startswith(prefix, autoescape=True)).limit(2)
+            ).all()
+            if not rows:
+                raise not_stored("plan", prefix, connection.execute(select(plan_table.c.id)).scalars().all())
+        if len(rows) > 1:
+            raise NotStoredError(f"several plans begin with {prefix!r}, such as {rows[0].id!r}; give more of the id")
+        return _kept(rows[0])
+
     def load(self, plan_id: str) -> Plan:
-        """Raises NotStoredError, with the nearest id, for an unknown one."""
         return self._load(plan_table, plan_id, Plan)
 
     def snapshot(self, version: str) -> Snapshot:
-        """Raises NotStoredError, with the nearest version, for an unknown one."""
         return self._load(snapshot_table, version, Snapshot)
 
     def _load(self, table: Table, name: str, kind: type[Value]) -> Value:
@@ -60,6 +75,12 @@ class PostgresPlans:
             if body is None:
                 raise not_stored(table.name, name, connection.execute(select(key)).scalars().all())
         return msgspec.json.decode(body, type=kind)
+
+
+def _kept(row: Row[Any]) -> KeptPlan:
+    plan = msgspec.json.decode(row.body, type=Plan)
+    created_at = row.created_at.astimezone(UTC).isoformat(timespec="seconds")
+    return KeptPlan(row.id, created_at, row.name, row.policy, row.usd_per_hour, plan.unmet, row.snapshot_version)
 
 
 def _check_readable(value: Snapshot | Plan, name: str) -> None:

@@ -3,7 +3,6 @@
 from sqlalchemy import (
     JSON,
     BigInteger,
-    Boolean,
     Column,
     DateTime,
     Double,
@@ -102,42 +101,9 @@ plan = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("snapshot_version", ForeignKey("snapshot.version"), nullable=False, index=True),
+    Column("name", Text, nullable=False, server_default="", comment="of the fleet"),
     Column("policy", Text, nullable=False),
     Column("usd_per_hour", Double, nullable=False),
     Column("body", JSON, nullable=False),
     _created_at(),
-)
-
-
-def _offer_observation() -> tuple[Column[object], ...]:
-    return (
-        Column("usd_per_hour", Double, nullable=False),
-        Column("available_count", Integer),
-        Column("interruptions_per_hour", Double, nullable=False),
-    )
-
-
-offer = Table(
-    "offer",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("observed_at", DateTime(timezone=True), nullable=False),
-    Column("cloud", Text, nullable=False),
-    Column("region", Text, nullable=False),
-    Column("zone", Text, nullable=False),
-    Column("instance_type", Text, nullable=False),
-    Column("node_config", Text, nullable=False),
-    Column("market", Text, nullable=False),
-    Column("derived", Boolean, nullable=False),
-    *_offer_observation(),
-)
-
-offer_history = Table(
-    "offer_history",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("observed_at", DateTime(timezone=True), primary_key=True),
-    *_offer_observation(),
 )

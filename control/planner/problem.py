@@ -1,6 +1,5 @@
 """A snapshot and a library read into everything that the solve works on."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from control.planner.frame import Frame, FrameBuilder, RunningColumns
 from control.planner.market import Supply, read_supply, running_counts
 from control.planner.routing import Routing, read_routing
 from templates_lib.library import Library
+from templates_lib.nearest_name import nearest_name
 from templates_lib.settings import Mode
 from templates_lib.snapshot import Snapshot
 
@@ -66,9 +66,9 @@ def _classes_with_a_minimum(snapshot: Snapshot, class_ids: tuple[str, ...]) -> f
     index = {name: i for i, name in enumerate(class_ids)}
     for name in snapshot.settings.guardrails.replicas:
         if name not in index:
-            near = difflib.get_close_matches(name, class_ids, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(class_ids)}"
-            raise ValueError(f"guardrails.replicas names the unknown work class {name!r}{hint}")
+            raise ValueError(
+                f"guardrails.replicas names the unknown work class {name!r}; {nearest_name(name, class_ids)}"
+            )
     return frozenset(index[name] for name, r in snapshot.settings.guardrails.replicas.items() if r.min > 0)
 
 

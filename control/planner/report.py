@@ -151,7 +151,14 @@ def duals(problem: Problem, outcome: Outcome) -> dict[str, float]:
         per[f"class/{name}"] = peak
         per.update({f"class/{name}@{place}": peak for place in routing.places})
     out = {}
-    for name, dual in zip(frame.row_names, vertex.row_dual, strict=True):
+    row_dual = vertex.row_dual.copy()
+    # A way's bound of the whole demand may carry part of the price: what the cheapest way costs is all of it.
+    row_dual[frame.demand_rows] = np.inf
+    for way, variable in zip(routing.ways, frame.way_variables, strict=True):
+        row = frame.demand_rows[way.demand]
+        row_dual[row] = min(row_dual[row], vertex.row_dual[row] + vertex.reduced_cost[variable])
+    row_dual[np.isinf(row_dual)] = 0.0
+    for name, dual in zip(frame.row_names, row_dual, strict=True):
         if abs(dual) > LEAST_DUAL and not name.startswith(("running/", "nodes/", "unmet/")):
             out[name] = float(dual / per.get(name, 1.0))
     for o in np.flatnonzero(frame.offer_variables >= 0):

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from control.planning.recipe import Recipe
+from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
 FORMAT = "medley/snapshot/v1"
@@ -65,6 +66,16 @@ def decode(data: bytes, file: str) -> Recording:
             "Record it again with --save-snapshot, or remove `version` to plan what it says now"
         )
     return recording
+
+
+def decode_plan(data: bytes, file: str) -> Plan:
+    """The plan in what `medley plan -o json` prints. Raises RecordingError for anything else."""
+    try:
+        return msgspec.json.decode(data, type=Plan)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"{file}: is not a plan: {error}; make one with `medley plan -o json`") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{file}: is truncated or damaged ({error}); make it again with `medley plan`") from None
 
 
 def _plain(value: Any) -> Any:

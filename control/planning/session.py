@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from control.checker import check
+from control.explain import Explanation, explain, reasons
 from control.planner import solve
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -15,20 +15,17 @@ from control.planning.world import World
 from policies.cauchy import plan_cauchy
 from policies.homo import plan_homo
 from policies.homo_joint import plan_homo_joint
+from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
 from templates_lib.plan import Plan
+from templates_lib.plan_store import KeptPlan, PlanStore
 from templates_lib.snapshot import Snapshot
 from templates_lib.source import Progress
+from templates_lib.work import Unit
 
 GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survive"})
 """Rules of the check that a fleet's owner sets."""
 BASELINES = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
-
-
-class PlanKeeper(Protocol):
-    """The port to where plans are kept, each with the snapshot that it was solved on."""
-
-    def save(self, plan: Plan, snapshot: Snapshot) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +34,7 @@ class Session:
     clock in seconds."""
 
     store: LibraryStore
-    plans: PlanKeeper
+    plans: PlanStore
     progress: Progress
     clock: Callable[[], float]
 
@@ -78,12 +75,29 @@ class Session:
         snapshot, library = recording.snapshot, templates.library
         timed = partial(solve, clock=self.clock)
         plan = templates.placed(timed(snapshot, library))
-        self.plans.save(plan, snapshot)
+        plan = replace(plan, reasons=reasons(plan, snapshot))
+        self.plans.save(recording.name, plan, snapshot)
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
+
+    def kept_report(self, kept: KeptPlan) -> PlanReport:
+        """A plan that was made before. The database does not know how long an invocation is, so tokens may be left out.
+
+        Raises LookupError when the library of the plan is gone.
+        """
+        plan = self.plans.load(kept.id)
+        snapshot = self.plans.snapshot(plan.snapshot_version)
+        info = self.store.show(plan.library_version)
+        per_unit = {c.id: 1.0 for c in info.classes if c.unit is not Unit.INVOCATION}
+        basis = _basis(plan, snapshot, f"cost model {info.cost_model_fingerprint}", ())
+        return PlanReport(kept.name, snapshot, plan, {}, basis, {}, per_unit)
+
+    def explain(self, plan: Plan, snapshot: Snapshot, library: Library) -> Explanation:
+        """Why `plan`, made on `snapshot` with templates of `library`, is as it is."""
+        return explain(plan, snapshot, library, solve)
 
 
 def _broken_guardrails(plan: Plan, snapshot: Snapshot) -> tuple[str, ...]:

@@ -3,10 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from templates_lib.nearest_name import nearest_name as nearest
-
-__all__ = ["Problem", "SpecError", "nearest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -7,8 +7,9 @@ from pydantic import BaseModel, ValidationError
 
 from control.spec.document import Document, Key
 from control.spec.names import Names
-from control.spec.problem import Problem, SpecError, nearest
+from control.spec.problem import Problem, SpecError
 from control.spec.schema import FleetFile
+from templates_lib.nearest_name import nearest_name
 
 
 def read(document: Document, names: Names) -> FleetFile:
@@ -31,7 +32,7 @@ def _unknown_classes(document: Document, fleet: FleetFile) -> list[Problem]:
     valid = [f"{m.served_name}/{p}" for m in fleet.models for p in m.phases]
     return [
         document.problem(
-            ("policy", "replicas", key), f"policy.replicas: unknown work class {key!r}; {nearest(key, valid)}"
+            ("policy", "replicas", key), f"policy.replicas: unknown work class {key!r}; {nearest_name(key, valid)}"
         )
         for key in fleet.policy.replicas
         if key not in valid
@@ -48,7 +49,9 @@ def _unknown_regions(document: Document, names: Names) -> list[Problem]:
     for place, section in _listed(document, "quotas"):
         named.append((("quotas", place, "region"), section.get("cloud"), section.get("region")))
     return [
-        document.problem(key, f"unknown region {region!r} of {cloud}; {nearest(str(region), names.regions[cloud])}")
+        document.problem(
+            key, f"unknown region {region!r} of {cloud}; {nearest_name(str(region), names.regions[cloud])}"
+        )
         for key, cloud, region in named
         if cloud in names.regions and isinstance(region, str) and region not in names.regions[cloud]
     ]
@@ -64,7 +67,7 @@ def _problem(document: Document, error: Any) -> Problem:
     place = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in key).lstrip(".")
     if error["type"] == "extra_forbidden":
         valid = _fields(key[:-1])
-        return document.problem(key, f"unknown key {place!r}; {nearest(str(key[-1]), valid)}")
+        return document.problem(key, f"unknown key {place!r}; {nearest_name(str(key[-1]), valid)}")
     if error["type"] == "missing":
         return document.problem(key[:-1], f"{place} is missing")
     if error["type"] == "value_error":
@@ -73,7 +76,7 @@ def _problem(document: Document, error: Any) -> Problem:
     if error["type"] in ("literal_error", "enum"):
         expected = error["ctx"]["expected"]
         names = expected.replace(" or ", ", ").replace("'", "").split(", ")
-        hint = nearest(str(error["input"]), names)
+        hint = nearest_name(str(error["input"]), names)
         return document.problem(key, f"{place}: unknown value {error['input']!r}; {hint}")
     message = error["msg"].replace("Input should be", "must be")
     return document.problem(key, f"{place}: {message[0].lower()}{message[1:]}, is {_short(error['input'])}")

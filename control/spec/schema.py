@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from control.spec.names import Names
-from control.spec.problem import nearest
+from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market
 from templates_lib.settings import Mode, Settings, Survive
 from templates_lib.work import Phase
@@ -24,7 +24,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 def _known(kind: str, name: str, valid: frozenset[str]) -> str:
     if name not in valid:
-        raise ValueError(f"unknown {kind} {name!r}; {nearest(name, valid)}")
+        raise ValueError(f"unknown {kind} {name!r}; {nearest_name(name, valid)}")
     return name
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from control.spec.document import MAX_NODES, parse
 from control.spec.names import Names
-from control.spec.problem import SpecError, nearest
+from control.spec.problem import SpecError
 from control.spec.read import read
 from control.spec.schema import FleetFile
+from templates_lib.nearest_name import nearest_name
 
 NAMES = Names(
     models=frozenset({"qwen3-32b", "phi-4-14b"}),
@@ -145,5 +146,5 @@ def test_a_merged_key_keeps_the_line_where_it_was_written() -> None:
 
 
 def test_the_nearest_name_prefers_a_longer_form_of_what_was_typed() -> None:
-    assert nearest("A100", {"V100", "A100-40", "A100-80"}) == "did you mean 'A100-40' or 'A100-80'?"
-    assert nearest("zzz", {"a", "b"}) == "valid: a, b"
+    assert nearest_name("A100", {"V100", "A100-40", "A100-80"}) == "did you mean 'A100-40' or 'A100-80'?"
+    assert nearest_name("zzz", {"a", "b"}) == "valid: a, b"

@@ -1,13 +1,11 @@
-"""Plans with their snapshots, and offers with their history, come back as they were."""
+"""Plans come back as they were, with their snapshots."""
 
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
 from control.db.database import Database
 from control.db.errors import NotStoredError
-from control.db.offers import PostgresOffers
 from control.db.plans import PostgresPlans
 from templates_lib.offer import Market, Offer
 from templates_lib.placement import Placement
@@ -67,8 +65,8 @@ PLAN = Plan(
 
 def test_a_plan_comes_back_with_its_snapshot(database: Database) -> None:
     plans = PostgresPlans(database)
-    plans.save(PLAN, SNAPSHOT)
-    plans.save(replace(PLAN, id="p-2", policy="homo"), SNAPSHOT)
+    plans.save("fleet", PLAN, SNAPSHOT)
+    plans.save("fleet", replace(PLAN, id="p-2", policy="homo"), SNAPSHOT)
     assert plans.load("p-1") == PLAN
     loaded = plans.snapshot("s-1")
     assert loaded == SNAPSHOT
@@ -77,67 +75,43 @@ def test_a_plan_comes_back_with_its_snapshot(database: Database) -> None:
 
 def test_a_plan_that_is_stored_stays_as_it_was(database: Database) -> None:
     plans = PostgresPlans(database)
-    plans.save(PLAN, SNAPSHOT)
-    plans.save(replace(PLAN, solve_s=9.0), SNAPSHOT)
+    plans.save("fleet", PLAN, SNAPSHOT)
+    plans.save("fleet", replace(PLAN, solve_s=9.0), SNAPSHOT)
     assert plans.load("p-1").solve_s == PLAN.solve_s
 
 
 def test_a_plan_that_could_not_be_read_back_is_refused_whole(database: Database) -> None:
     plans = PostgresPlans(database)
     with pytest.raises(ValueError, match=r"'p-1' cannot be stored.*not finite.*gap"):
-        plans.save(replace(PLAN, gap=float("inf")), SNAPSHOT)
+        plans.save("fleet", replace(PLAN, gap=float("inf")), SNAPSHOT)
     with pytest.raises(ValueError, match="'s-1' cannot be stored"):
-        plans.save(PLAN, replace(SNAPSHOT, demand=(Demand("m", "chat", float("nan")),)))
+        plans.save("fleet", PLAN, replace(SNAPSHOT, demand=(Demand("m", "chat", float("nan")),)))
     with pytest.raises(ValueError, match="solved on snapshot 's-1', not on 's-2'"):
-        plans.save(PLAN, replace(SNAPSHOT, version="s-2"))
+        plans.save("fleet", PLAN, replace(SNAPSHOT, version="s-2"))
     with pytest.raises(NotStoredError):
         plans.snapshot("s-1")
 
 
 def test_what_is_not_stored_names_the_nearest(database: Database) -> None:
     plans = PostgresPlans(database)
-    plans.save(PLAN, SNAPSHOT)
+    plans.save("fleet", PLAN, SNAPSHOT)
     with pytest.raises(NotStoredError, match="plan 'p-9' is not stored; the nearest is 'p-1'"):
         plans.load("p-9")
     with pytest.raises(NotStoredError, match="snapshot 's-9' is not stored; the nearest is 's-1'"):
         plans.snapshot("s-9")
 
 
-def history(database: Database) -> list[tuple[str, float]]:
-    with database.transaction() as connection:
-        rows = connection.execute(text("SELECT source, usd_per_hour FROM offer_history ORDER BY observed_at, source"))
-        return [(row.source, row.usd_per_hour) for row in rows]
-
-
-def later(hours: int, **changes: object) -> Offer:
-    return replace(OFFER, observed_at=f"2026-11-01T{10 + hours}:00:00+00:00", **changes)
-
-
-def test_the_latest_quote_counts_and_changes_are_kept(database: Database) -> None:
-    offers = PostgresOffers(database)
-    offers.record([OFFER, replace(OFFER, zone="us-east-1b", market=Market.ON_DEMAND, available_count=0)])
-    offers.record([later(1)])
-    offers.record([later(3, usd_per_hour=0.5), later(2, usd_per_hour=0.4)])
-    offers.record([later(2, usd_per_hour=0.7, source="catalogue")])
-    offers.record([])
-    on_demand, spot = sorted(offers.latest(), key=lambda o: o.market)
-    assert (on_demand.zone, on_demand.available_count) == ("us-east-1b", 0)
-    assert spot == later(3, usd_per_hour=0.5)
-    assert history(database) == [("aws", 0.3), ("aws", 0.3), ("aws", 0.4), ("catalogue", 0.7), ("aws", 0.5)]
-
-
-def test_a_quote_of_an_earlier_time_does_not_replace_a_later_one(database: Database) -> None:
-    offers = PostgresOffers(database)
-    offers.record([later(5, usd_per_hour=0.5)])
-    offers.record([OFFER])
-    assert offers.latest() == (later(5, usd_per_hour=0.5),)
-
-
-def test_an_offer_without_a_time_is_refused(database: Database) -> None:
-    with pytest.raises(ValueError, match=r"aws/us-east-1a/g6.xlarge/spot.*no time of observation"):
-        PostgresOffers(database).record([replace(OFFER, observed_at="")])
-
-
-def test_a_date_is_a_time(database: Database) -> None:
-    PostgresOffers(database).record([replace(OFFER, observed_at="2026-11-01")])
-    assert PostgresOffers(database).latest()[0].observed_at == "2026-11-01T00:00:00+00:00"
+def test_plans_are_listed_newest_first_and_found_by_how_their_id_begins(database: Database) -> None:
+    plans = PostgresPlans(database)
+    assert plans.newest(5) == ()
+    for name in ("abc", "abd", "b"):
+        plans.save(f"fleet-{name}", replace(PLAN, id=name), SNAPSHOT)
+    assert [(p.id, p.name, p.unmet) for p in plans.newest(2)] == [
+        ("b", "fleet-b", {"m/chat": 0.5}), ("abd", "fleet-abd", {"m/chat": 0.5}),
+    ]  # fmt: skip
+    assert plans.find("abd").id == "abd"
+    assert plans.find("b").usd_per_hour == 1.8
+    with pytest.raises(NotStoredError, match="several plans begin with 'ab', such as 'ab"):
+        plans.find("ab")
+    with pytest.raises(NotStoredError, match="plan '%' is not stored; 3 others are"):
+        plans.find("%")

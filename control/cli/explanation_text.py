@@ -1,0 +1,97 @@
+"""An explanation as text for people."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from control.explain import Explanation
+from control.explain.node_saving import NodeSaving
+from control.explain.runner_up import RunnerUp, bag
+from control.explain.shortage import Shortage
+from templates_lib.plan import Plan
+
+MOST_KINDS = 12
+MOST_CHANGES = 4
+"""Lines of a table before it says how many more there are."""
+LIFTED = {"supply": "more nodes", "supply and policy": "more nodes and other policies"}
+
+
+def print_explanation(name: str, plan: Plan, explanation: Explanation, console: Console) -> None:
+    for heading, lines in _sections(name, plan, explanation):
+        console.print(Text(heading, style="bold"))
+        for line in lines:
+            console.print(Text("- " + line), soft_wrap=True)
+        console.print()
+
+
+def _sections(name: str, plan: Plan, explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
+    title = f"Plan {plan.id[:12]}" + (f" for {name}" if name else "")
+    yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {plan.status}, gap {plan.gap:.2%}", []
+    if explanation.shortage is not None:
+        yield "What is missing", list(_shortage(explanation.shortage))
+    bind = [limit.text for limit in explanation.limits]
+    yield "What binds", bind or ["no limit of supply, quota or policy: demand and prices alone decide"]
+    yield "What one more node would save", list(_nodes(explanation))
+    yield "Why not the runner-up", [_runner_up(r, plan) for r in explanation.runners_up] or ["the plan rents nothing"]
+    if explanation.demand_usd_per_hour:
+        prices = explanation.demand_usd_per_hour.items()
+        yield "What one more request/s would cost", [f"{key}: about {usd:,.2f} $/h" for key, usd in prices]
+
+
+def _shortage(missing: Shortage) -> Iterator[str]:
+    for key, rate in missing.unmet.items():
+        yield f"{key}: {rate:.4g} requests/s are not served"
+    if not missing.lifted:
+        yield "no supply and no policy changes that: no template serves it on any node on offer"
+        return
+    what = LIFTED.get(missing.lifted, f"another {missing.lifted}")
+    rest = ", ".join(f"{rate:.4g} requests/s of {key}" for key, rate in missing.left.items())
+    cost = f"the cheapest such fleet costs {missing.usd_per_hour:,.2f} $/h"
+    yield f"with {what} {f'all but {rest}' if rest else 'all demand'} is served; {cost}"
+    for offer, nodes in missing.nodes.items():
+        yield f"it takes {nodes} more of {missing.names[offer]} than there are"
+    for pool, over in missing.quotas.items():
+        yield f"it takes {over:g} more of quota {pool} than there is"
+
+
+def _nodes(explanation: Explanation) -> Iterator[str]:
+    shown = explanation.one_more_node[:MOST_KINDS]
+    width = max((len(s.name) for s in shown), default=0)
+    for saving in shown:
+        used = f"{saving.used} of {saving.most} used"
+        yield f"{saving.name:<{width}}  {used:<{14}}  {_saving(saving)}"
+    if hidden := len(explanation.one_more_node) - len(shown):
+        yield f"{hidden} more kinds: see -o json"
+    if explanation.kinds_with_room:
+        yield f"the other {explanation.kinds_with_room} kinds have nodes left over: one more changes nothing"
+
+
+def _saving(saving: NodeSaving) -> str:
+    if not saving.verified:
+        return (
+            "unknown"
+            if saving.usd_per_hour is None
+            else f"saves about {saving.usd_per_hour:,.2f} $/h (a dual: not re-solved)"
+        )
+    if not saving.helps:
+        return "saves nothing (re-solved)"
+    usd, init = saving.usd_per_hour or 0.0, saving.init_usd
+    cost = f"saves {usd:,.2f} $/h" if usd >= 0 else f"costs {-usd:,.2f} $/h more"
+    start = f" and {init:,.2f} $ of initialisation" if usd >= 0 and init > 0.005 else ""
+    served = f"serves {saving.requests_per_s:.4g} requests/s more, " if saving.requests_per_s > 0 else ""
+    return f"{served}{cost}{start} (re-solved)"
+
+
+def _runner_up(other: RunnerUp, plan: Plan) -> str:
+    share = other.more_usd_per_hour / plan.usd_per_hour if plan.usd_per_hour else 0.0
+    cost = f"{other.usd_per_hour:,.2f} $/h, {other.more_usd_per_hour:+,.2f} ({share:+.1%})"
+    short = other.unmet_requests_per_s
+    unmet = f", and leaves {short:.4g} requests/s more unserved" if short > 0 else ""
+    lines = [f"without {bag(other.nodes)} for {other.model}/{other.phase} the best plan costs {cost}{unmet}"]
+    for what, instances in (("takes", other.takes), ("gives up", other.gives_up)):
+        for place, instance in enumerate(instances[:MOST_CHANGES]):
+            lines.append(f"{what if place == 0 else '':<10}{instance}")
+        if (hidden := len(instances) - MOST_CHANGES) > 0:
+            lines.append(f"{'':<10}and {hidden} more: see -o json")
+    return "\n    ".join(lines)

@@ -1,0 +1,56 @@
+"""`medley plans`: the plans that were made before."""
+
+from typing import Annotated
+
+import typer
+
+from control.cli.guard import guarded
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit
+
+app = typer.Typer(name="plans", help="List and show the plans that the database keeps.", no_args_is_help=True)
+
+
+@app.command("list")
+@guarded
+def list_(
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 20,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """List plans, the newest first."""
+    from control.cli.planning import session
+
+    with session(database_url) as opened:
+        plans = opened.plans.newest(limit)
+    if output is not Output.TABLE:
+        emit(plans, output)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("plan", "made at", "fleet", "policy", "$/h", "unmet requests/s", "snapshot"):
+        table.add_column(name, justify="right" if name in ("$/h", "unmet requests/s") else "left")
+    for plan in plans:
+        unmet = ", ".join(f"{key} {rate:.3g}" for key, rate in plan.unmet.items())
+        table.add_row(
+            plan.id[:12], plan.created_at, plan.name, plan.policy, f"{plan.usd_per_hour:,.2f}", unmet,
+            plan.snapshot_version[:12],
+        )  # fmt: skip
+    console().print(table)
+
+
+@app.command("show")
+@guarded
+def show(
+    plan: Annotated[str, typer.Argument(help="Id of a kept plan, or how it begins.")],
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show a kept plan as `medley plan` did, without the baselines."""
+    from control.cli.plan import print_report
+    from control.cli.planning import session
+
+    with session(database_url) as opened:
+        report = opened.kept_report(opened.plans.find(plan))
+    print_report(report, output, None)

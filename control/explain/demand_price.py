@@ -1,0 +1,10 @@
+"""What one more request per second of each demand would cost."""
+
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+
+
+def demand_prices(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """$/h per request/s by demand key, initialisation included, the dearest first: duals, so about."""
+    prices = {d.key: plan.duals.get(f"demand/{d.key}", 0.0) for d in snapshot.demand if d.key not in plan.unmet}
+    return dict(sorted(((key, usd) for key, usd in prices.items() if usd > 0), key=lambda item: -item[1]))

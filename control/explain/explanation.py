@@ -1,0 +1,48 @@
+"""Everything that can be said of why a plan is as it is."""
+
+from dataclasses import dataclass
+
+from control.explain.demand_price import demand_prices
+from control.explain.limits import Limit, limits
+from control.explain.node_saving import NodeSaving, node_savings
+from control.explain.node_supply import node_supplies
+from control.explain.runner_up import RunnerUp, costliest, runner_up
+from control.explain.shortage import Shortage, shortage
+from templates_lib.library import Library
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+from templates_lib.solve import Solve
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    limits: tuple[Limit, ...]
+    """What binds; empty where demand and prices alone decide."""
+    demand_usd_per_hour: dict[str, float]
+    """About what one more request per second of each demand costs."""
+    shortage: Shortage | None
+    """What is missing; None where all demand is met."""
+    one_more_node: tuple[NodeSaving, ...]
+    """By kind, for those that are used up; the first are verified by a re-solve."""
+    kinds_with_room: int
+    """Offers of which nodes are left over, so that one more changes nothing."""
+    runners_up: tuple[RunnerUp, ...]
+    """The cheapest first."""
+
+
+def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> Explanation:
+    """Re-solves up to seven times where all demand is met, and up to seven times more where it is not.
+
+    `plan` was made on `snapshot` with templates of `library` by `solve`.
+    """
+    missing = shortage(plan, snapshot, library, solve)
+    savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
+    others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
+    return Explanation(
+        limits=limits(plan, snapshot),
+        demand_usd_per_hour=demand_prices(plan, snapshot),
+        shortage=missing,
+        one_more_node=savings,
+        kinds_with_room=len(node_supplies(plan, snapshot)) - len(savings),
+        runners_up=tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective))),
+    )

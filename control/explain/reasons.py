@@ -1,0 +1,26 @@
+"""What can be said of a plan without another solve: the reasons that it carries."""
+
+from collections.abc import Iterator
+
+from control.explain.demand_price import demand_prices
+from control.explain.limits import limits
+from templates_lib.plan import Plan, Reason
+from templates_lib.snapshot import Snapshot
+
+
+def reasons(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
+    """What binds, then what drives the cost. Figures are duals, so about."""
+    return tuple(_reasons(plan, snapshot))
+
+
+def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
+    for key, rate in plan.unmet.items():
+        yield Reason("unmet", f"{key}: {rate:.4g} requests/s find no capacity", key)
+    binding = limits(plan, snapshot)
+    for limit in binding:
+        saving = "" if limit.usd_per_hour is None else f"; one more would save about {limit.usd_per_hour:,.2f} $/h"
+        yield Reason(limit.kind, limit.text + saving, limit.subject, limit.usd_per_hour)
+    if not binding:
+        yield Reason("demand", "no limit of supply, quota or policy binds: demand and prices alone decide")
+    for key, usd in demand_prices(plan, snapshot).items():
+        yield Reason("demand", f"one more request/s of {key} would cost about {usd:,.2f} $/h", key, usd)
