@@ -1,11 +1,9 @@
-"""Cost per model, the plan against its baselines: as bars in the terminal and as a PNG."""
-
-from pathlib import Path
+"""Cost per model, the plan against its baselines, as bars in the terminal."""
 
 from rich.table import Table
 from rich.text import Text
 
-from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
+from control.planning.report import PlanReport, usd_per_hour_by_model
 
 
 def costs(report: PlanReport) -> dict[str, dict[str, float]]:
@@ -28,30 +26,3 @@ def terminal_chart(report: PlanReport, width: int) -> Table:
             bar = Text("█" * round(room * usd / largest) or "▏", style="cyan" if fleet == "medley" else "bright_black")
             table.add_row(model if place == 0 else "", fleet, f"{usd:,.2f}", bar)
     return table
-
-
-def save_png(report: PlanReport, path: Path) -> None:
-    """Raises ValueError with what to install when matplotlib is missing."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ValueError("--plot needs matplotlib: pip install 'medley-serving[plot]'") from None
-    by_fleet = costs(report)
-    models = sorted({m for fleet in by_fleet.values() for m in fleet})
-    plans = {"medley": report.plan, **report.baselines}
-    with mpl.rc_context({"font.size": 9}):
-        figure = Figure(figsize=(max(6.0, 1.6 * len(models) + 2), 4.0), layout="constrained")
-        axes = figure.subplots()
-        width = 0.8 / len(by_fleet)
-        for place, (fleet, cost) in enumerate(by_fleet.items()):
-            short = unmet_share(plans[fleet], report.snapshot)
-            label = f"{fleet} ({sum(cost.values()):,.2f} $/h" + (f", {short:.0%} unmet)" if short > 1e-6 else ")")
-            positions = [i + (place - (len(by_fleet) - 1) / 2) * width for i in range(len(models))]
-            axes.bar(positions, [cost.get(m, 0.0) for m in models], width, label=label)
-        axes.set_xticks(range(len(models)), models)
-        axes.set_ylabel("$/h (rent and traffic)")
-        axes.set_title(f"Cost per model: {report.name}")
-        axes.legend(frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, dpi=150, format="png")

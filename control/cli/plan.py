@@ -26,7 +26,9 @@ def plan(
     output_file: Annotated[
         Path | None, typer.Option("--output", help="Write the plan here (as JSON unless -o says otherwise).")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw cost per model against the baselines into a PNG.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the fleet, and its cost against the baselines, into a PNG.")
+    ] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Compare with homogeneous fleets and Cauchy.")
     ] = True,
@@ -44,9 +46,9 @@ def plan(
 
     report = planned(file, snapshot, templates, database_url, save_snapshot=save_snapshot, baselines=baselines)
     if plot is not None:
-        from control.cli.cost_chart import save_png
+        from control.cli.plan_picture import save_picture
 
-        save_png(report, plot)
+        save_picture(report, plot)
     print_report(report, output, output_file)
     if report.plan.unmet:
         say(f"medley: demand is not met: {', '.join(report.plan.unmet)} (the plan's reasons say what is missing)")

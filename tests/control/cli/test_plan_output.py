@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from control.cli.cost_chart import costs, save_png
+from control.cli.cost_chart import costs
 from control.cli.output import Output, render
 from control.cli.plan_document import plan_document
+from control.cli.plan_picture import save_picture
 from control.cli.plan_table import print_plan
 from control.planning.report import Basis, PlanReport
 from templates_lib.instance import Instance
@@ -125,7 +126,7 @@ def test_costs_of_models_count_their_traffic() -> None:
 
 def test_the_chart_is_drawn_as_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    save_png(report(), tmp_path / "chart.png")
+    save_picture(report(), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
