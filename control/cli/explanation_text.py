@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from control.explain import Explanation
+from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
@@ -30,8 +31,7 @@ def _sections(name: str, plan: Plan, explanation: Explanation) -> Iterator[tuple
     yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {plan.status}, gap {plan.gap:.2%}", []
     if explanation.shortage is not None:
         yield "What is missing", list(_shortage(explanation.shortage))
-    bind = [limit.text for limit in explanation.limits]
-    yield "What binds", bind or ["no limit of supply, quota or policy: demand and prices alone decide"]
+    yield "What binds", list(limit_texts(explanation.limits, plan))
     yield "What one more node would save", list(_nodes(explanation))
     yield "Why not the runner-up", [_runner_up(r, plan) for r in explanation.runners_up] or ["the plan rents nothing"]
     if explanation.demand_usd_per_hour:
@@ -64,7 +64,8 @@ def _nodes(explanation: Explanation) -> Iterator[str]:
     if hidden := len(explanation.one_more_node) - len(shown):
         yield f"{hidden} more kinds: see -o json"
     if explanation.kinds_with_room:
-        yield f"the other {explanation.kinds_with_room} kinds have nodes left over: one more changes nothing"
+        others = "the other" if shown else "all"
+        yield f"{others} {explanation.kinds_with_room} kinds have nodes left over"
 
 
 def _saving(saving: NodeSaving) -> str:

@@ -16,6 +16,10 @@ POLICIES = {
 """First word of a row of the relaxation → kind of the limit, and what it says."""
 
 
+NONE_BINDS = "no limit of supply, quota or policy binds: demand and prices alone decide"
+TOO_LITTLE_LEFT = "nothing is used up, but what is left over is not enough for an instance that would serve more"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     kind: str
@@ -31,6 +35,11 @@ def limits(plan: Plan, snapshot: Snapshot) -> tuple[Limit, ...]:
     """Those that bind, the dearest first."""
     found = (*_supply(plan, snapshot), *_pools(plan, snapshot), *_budget(plan, snapshot), *_replicas(plan, snapshot))
     return tuple(sorted((*found, *_policies(plan)), key=lambda b: -(b.usd_per_hour or 0.0)))
+
+
+def limit_texts(found: tuple[Limit, ...], plan: Plan) -> tuple[str, ...]:
+    """What binds in words, also where nothing does."""
+    return tuple(limit.text for limit in found) or (TOO_LITTLE_LEFT if plan.unmet else NONE_BINDS,)
 
 
 def _supply(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:

@@ -38,9 +38,11 @@ def node_savings(
 ) -> Iterator[NodeSaving]:
     """Of every kind that the plan or the relaxation uses up; the `VERIFIED` most promising ones re-solved.
 
-    `first` are offers to look at before all others.
+    `first` are offers to look at before all others, whether they are used up or not.
     """
-    kinds = [s for s in node_supplies(plan, snapshot) if s.used_up or _about(plan, snapshot, s) > 0]
+    kinds = [
+        s for s in node_supplies(plan, snapshot) if s.used_up or s.offer.key in first or _about(plan, snapshot, s) > 0
+    ]
     kinds.sort(key=lambda s: (s.offer.key not in first, -_about(plan, snapshot, s), s.offer.key))
     for place, supply in enumerate(kinds):
         if place < VERIFIED:

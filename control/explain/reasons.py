@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from control.explain.demand_price import demand_prices
-from control.explain.limits import limits
+from control.explain.limits import limit_texts, limits
 from templates_lib.plan import Plan, Reason
 from templates_lib.snapshot import Snapshot
 
@@ -21,6 +21,6 @@ def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
         saving = "" if limit.usd_per_hour is None else f"; one more would save about {limit.usd_per_hour:,.2f} $/h"
         yield Reason(limit.kind, limit.text + saving, limit.subject, limit.usd_per_hour)
     if not binding:
-        yield Reason("demand", "no limit of supply, quota or policy binds: demand and prices alone decide")
+        yield Reason("limits", *limit_texts(binding, plan))
     for key, usd in demand_prices(plan, snapshot).items():
         yield Reason("demand", f"one more request/s of {key} would cost about {usd:,.2f} $/h", key, usd)
