@@ -66,7 +66,6 @@ class RandomTemplates:
             entry_class=np.full(size, index, dtype=np.int16),
             entry_units_per_s=rng.uniform(1, 1e5, size),
             records=tuple(filler[: 48 + i % 33] for i in range(size)),
-            seconds=0.0,
         )
 
     def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:

@@ -1,6 +1,6 @@
 """Seconds to derive T̂ for the paper's extended set-up: six models, 20 configurations, prefill and decode.
 
-    python bench/throughput_tables.py [--budgets 6] [--aggregated]
+    python -m bench.throughput_tables [--budgets 6] [--aggregated]
 
 One process, one core. Prints a line per work class and the total.
 """

@@ -1,6 +1,6 @@
 """What it brings to choose how a latency objective is split over the stages, instead of giving each the same share.
 
-    python bench/uneven_slo.py [--setup core|extended|real-clouds] [--n-max 4]
+    python -m bench.uneven_slo [--setup core|extended|real-clouds] [--n-max 4]
 
 Every node set of a set-up is placed both ways, nothing pruned: the gain in throughput of the sets that an even split
 serves, how many sets only an uneven one serves, and the seconds that either takes. The even split is on the uneven
@@ -10,11 +10,11 @@ one's grid of sixtieths, so that no set may lose; exits with 1 if one does.
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.setups import EXAMPLES, SETUPS
 from control.planning.world import read_world
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.enumeration import NodeSets, node_sets
@@ -24,8 +24,6 @@ from templates_lib.placement_solver.search import find_placements
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SETUPS = {"extended": "coral-extended.yaml", "core": "coral-core.yaml", "real-clouds": "real-clouds.yaml"}
 TOLERANCE = 1e-9
 
 

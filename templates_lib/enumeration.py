@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
 from templates_lib.node_config import NodeConfig
-from templates_lib.throughput.dtypes import computes
+from templates_lib.throughput.dtypes import computes, runs_as
 
 Floats = NDArray[np.float64]
 
@@ -44,11 +44,6 @@ class NodeSets:
         return counts
 
 
-def _runs_as(gpu: Gpu, dtype: str) -> str:
-    """The type in which `gpu`, which computes the model, keeps `dtype`: a card without bf16 uses fp16."""
-    return dtype if dtype in gpu.dtypes else "fp16"
-
-
 def joinable_groups(
     model: ModelSpec,
     configs: Sequence[NodeConfig],
@@ -61,14 +56,14 @@ def joinable_groups(
     of activations and KV cache. A configuration that cannot be joined is a group of its own; one whose GPU cannot
     compute the model is in none.
     """
-    kinds: dict[tuple[str, str, str], list[int]] = {}
+    kinds: dict[tuple[str, str | None, str | None], list[int]] = {}
     alone: set[frozenset[int]] = set()
     for index, config in enumerate(configs):
         gpu = gpus[config.gpu]
         if not computes(gpu, model):
             continue
         if config.joins_others:
-            kind = (gpu.vendor, _runs_as(gpu, model.activation_dtype), _runs_as(gpu, model.kv_dtype))
+            kind = (gpu.vendor, runs_as(gpu, model.activation_dtype), runs_as(gpu, model.kv_dtype))
             kinds.setdefault(kind, []).append(index)
         else:
             alone.add(frozenset({index}))

@@ -20,6 +20,8 @@ class UnitInfo:
     templates: int
     kept: int
     seconds: float
+    """Of the build, from the unit stored before it: those of all units add up to the time that the build took, however
+    many units were built at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ class LibraryBuild(Protocol):
         """Units that are not stored yet, in the source's order."""
         ...
 
-    def add(self, batch: TemplateBatch) -> None:
+    def add(self, batch: TemplateBatch, seconds: float) -> None:
         """Store a finished unit: all of it or, when this raises or the process dies, nothing.
 
-        Raises ValueError for a batch that is not what its source promised.
+        `seconds` as in `UnitInfo`. Raises ValueError for a batch that is not what its source promised.
         """
         ...
 

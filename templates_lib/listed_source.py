@@ -73,7 +73,6 @@ class ListedSource:
             entry_class=np.array([k for _, k, _ in entries], dtype=np.int16),
             entry_units_per_s=np.array([v for _, _, v in entries], dtype=np.float64),
             records=tuple(msgspec.json.encode(t) for t in self.templates),
-            seconds=0.0,
         )
         progress(UNIT, 1, 1)
 

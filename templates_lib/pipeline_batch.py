@@ -1,6 +1,6 @@
 """From found placements to a batch of templates: ids, records and capacities."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import msgspec
@@ -29,7 +29,6 @@ def pipeline_batch(
     table: ThroughputTable,
     certificate: Certificate,
     class_index: int,
-    elapsed_s: Callable[[], float],
 ) -> TemplateBatch:
     """The batch of one work class: unit `certificate.work_class`, class `class_index` of its source."""
     nodes = sets.counts(found.rows)
@@ -51,7 +50,6 @@ def pipeline_batch(
         entry_class=np.full(len(ids), class_index, dtype=np.int16),
         entry_units_per_s=found.units_per_s,
         records=tuple(records),
-        seconds=elapsed_s(),
     )
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -60,7 +59,6 @@ class PipelineTemplateSource:
         zone_bags: Sequence[frozenset[str]],
         even_split: bool = True,
         unpruned: frozenset[str] = frozenset(),
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._served = tuple(served)
         self._nodes = tuple(configs)
@@ -70,7 +68,6 @@ class PipelineTemplateSource:
         self._zone_bags = tuple(sorted(zone_bags, key=sorted))
         self._even_split = even_split
         self._unpruned = unpruned
-        self._clock = clock
         self._check()
         self.configs = tuple(c.id for c in self._nodes)
         self.classes: tuple[WorkClass, ...] = tuple(w for s in self._served for w in s.work_classes())
@@ -162,7 +159,6 @@ class PipelineTemplateSource:
         from templates_lib.pipeline_batch import pipeline_batch
         from templates_lib.placement_solver.search import find_placements
 
-        started = self._clock()
         served, phase = self._works[unit]
         sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._n_max, self._rho)
         advance(0, sets.size)
@@ -177,9 +173,7 @@ class PipelineTemplateSource:
             advance=lambda done: advance(done, sets.size),
         )
         class_index = list(self._works).index(unit)
-        return pipeline_batch(
-            found, sets, table, self._certificate(served, phase), class_index, lambda: self._clock() - started
-        )
+        return pipeline_batch(found, sets, table, self._certificate(served, phase), class_index)
 
     def _budgets_ms(self, slo_ms: float) -> tuple[float, ...]:
         return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)

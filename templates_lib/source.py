@@ -36,7 +36,6 @@ class TemplateBatch:
     entry_units_per_s: NDArray[np.float64]
     records: tuple[bytes, ...]
     """Per template: compact placement."""
-    seconds: float
 
 
 class TemplateSource(Protocol):

@@ -32,7 +32,7 @@ class LibraryWriter:
         with self.database.transaction() as connection:
             return tuple(connection.execute(query.order_by(library_unit.c.position)).scalars())
 
-    def add(self, batch: TemplateBatch) -> None:
+    def add(self, batch: TemplateBatch, seconds: float) -> None:
         check_batch(batch, self.config_count, self.class_count)
         with self.database.transaction() as connection:
             # Updating the unit's row first locks it: were the build's lock ever lost, a second writer would wait
@@ -46,7 +46,7 @@ class LibraryWriter:
                 "sets": batch.sets,
                 "templates": batch.templates,
                 "kept": len(batch.ids),
-                "seconds": batch.seconds,
+                "seconds": seconds,
             }
             done = done.values(digest=unit_digest(batch), **counts)
             position = connection.execute(done.returning(library_unit.c.position)).scalar_one_or_none()

@@ -10,8 +10,9 @@ COMMANDS = {"plan": " (`medley plans list`)", "library": " (`medley templates li
 
 
 def not_stored(what: str, name: str, known: Collection[str]) -> NotStoredError:
-    """Ids are hashes: where none is near, to list them would help nobody."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    """Ids are hashes: where none begins with `name` or is near, to list them would help nobody."""
+    begun = [k for k in known if name and k.startswith(name)]
+    near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"the nearest is {near[0]!r}" if near else f"{len(known)} others are" if known else "none is"
     command = COMMANDS.get(what, "")
     return NotStoredError(f"{what} {name!r} is not stored; {hint}{command}")

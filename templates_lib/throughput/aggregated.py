@@ -8,7 +8,6 @@ from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.decode import batches
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
-from templates_lib.throughput.search import best_steps
 
 CHUNKS = np.array([64.0, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096])
 """Prompt tokens of one replica in one iteration that are tried."""
@@ -25,12 +24,10 @@ class AggregatedWork:
     """
 
     split: NodeSplit
-    chunks: Floats
-    """(V,) prompt tokens of one replica in one iteration, to choose from."""
 
     def levels(self) -> Work:
         dp = self.split.parallel.dp
-        return Work(dp * batches(LEVELS)[None, None, None, :], dp * self.chunks[None, :, None, None])
+        return Work(dp * batches(LEVELS)[None, None, None, :], dp * CHUNKS[None, :, None, None])
 
     def operate(self, work: Work) -> Operation:
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
@@ -62,9 +59,3 @@ class AggregatedWork:
         prompts = np.ceil(work.prompt_tokens / dp / self.split.request.prompt)
         requests = work.requests / dp
         return self.split.memory.free_bytes(requests + work.prompt_tokens / dp, requests + prompts)
-
-
-def useful_chunks(scout: NodeSplit, budgets_s: Floats) -> Floats:
-    """Those of CHUNKS that are best for some role, some of `budgets_s` and some layer count of `scout`."""
-    best = best_steps(AggregatedWork(scout, CHUNKS), budgets_s, refinements=0)
-    return np.unique(best.prompt_tokens[best.units_per_s > 0] / scout.parallel.dp)

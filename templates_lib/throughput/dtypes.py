@@ -13,8 +13,11 @@ def computes(gpu: Gpu, model: ModelSpec) -> bool:
     kernel (weight-only kernels such as Marlin), which needs a card with bf16 (NVIDIA: compute capability 8.0).
     """
     weights = model.dtype in (*gpu.dtypes, *SIXTEEN_BITS) or "bf16" in gpu.dtypes
-    return weights and all(_runs(gpu, dtype) for dtype in (model.activation_dtype, model.kv_dtype))
+    return weights and all(runs_as(gpu, dtype) is not None for dtype in (model.activation_dtype, model.kv_dtype))
 
 
-def _runs(gpu: Gpu, dtype: str) -> bool:
-    return dtype in gpu.dtypes or (dtype in SIXTEEN_BITS and "fp16" in gpu.dtypes)
+def runs_as(gpu: Gpu, dtype: str) -> str | None:
+    """The type in which `gpu` keeps and computes what is stated as `dtype`; None where it cannot."""
+    if dtype in gpu.dtypes:
+        return dtype
+    return "fp16" if dtype in SIXTEEN_BITS and "fp16" in gpu.dtypes else None

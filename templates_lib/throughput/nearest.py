@@ -63,7 +63,7 @@ def nearest_miss(
 
 
 def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[NearestMiss]:
-    latencies = [least_latency_s(work) for work in phases.works(node, np.array([]))]
+    latencies = [least_latency_s(work) for work in phases.works(node)]
     if not latencies:
         return []
     least_s: Floats = np.min(latencies, axis=0)

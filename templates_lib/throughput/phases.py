@@ -1,17 +1,17 @@
 """What a node could do in a phase: one `PhaseWork` for each way to split it."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Floats, Parallel, StageCostModel
+from templates_lib.cost_model import Parallel, StageCostModel
 from templates_lib.gpu import Gpu
+from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
-from templates_lib.throughput.aggregated import CHUNKS, AggregatedWork, useful_chunks
+from templates_lib.throughput.aggregated import AggregatedWork
 from templates_lib.throughput.decode import DecodeWork
 from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.memory import node_memory
@@ -23,9 +23,6 @@ from templates_lib.throughput.request import Request, request_of
 from templates_lib.throughput.request_cache import RequestCache, request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.work import Phase
-
-SCOUT_STRIDE = 8
-"""Every how many layer counts the scout looks that picks the chunks worth a full search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +36,8 @@ class NodePhases:
     request: Request
     cache: RequestCache
 
-    def works(self, node: NodeConfig, budgets_s: Floats) -> Iterator[PhaseWork]:
-        """One a split, for all layer counts, with the chunks that matter within `budgets_s` (all if it is empty).
+    def works(self, node: NodeConfig) -> Iterator[PhaseWork]:
+        """One a split, for all layer counts.
 
         None where the GPU lacks a data type, or the node a network to hand KV caches over. A node that joins no
         others holds all layers or nothing: its works are for that count only.
@@ -58,17 +55,7 @@ class NodePhases:
             elif self.phase is Phase.DECODE:
                 yield DecodeWork(split)
             else:
-                chunks = self._chunks(node, gpu, parallel, layers, budgets_s)
-                if chunks.size:
-                    yield AggregatedWork(split, chunks)
-
-    def _chunks(
-        self, node: NodeConfig, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64], budgets_s: Floats
-    ) -> Floats:
-        if not budgets_s.size or layers.size <= SCOUT_STRIDE:
-            return CHUNKS
-        some = np.unique(np.append(layers[::SCOUT_STRIDE], layers[-1]))
-        return useful_chunks(self._split(node, gpu, parallel, some), budgets_s)
+                yield AggregatedWork(split)
 
     def _split(self, node: NodeConfig, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeSplit:
         return NodeSplit(
@@ -85,9 +72,8 @@ class NodePhases:
 
     def _gpu(self, node: NodeConfig) -> Gpu:
         if node.gpu not in self.gpus:
-            near = difflib.get_close_matches(node.gpu, self.gpus, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(self.gpus))}"
-            raise ValueError(f"node configuration {node.id!r} names an unknown GPU {node.gpu!r}; {hint}")
+            hint = nearest_name(node.gpu, self.gpus)
+            raise ValueError(f"node configuration {node.id!r} has an unknown GPU {node.gpu!r}; {hint}")
         return self.gpus[node.gpu]
 
 

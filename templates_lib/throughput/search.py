@@ -1,6 +1,6 @@
 """The best step of one phase on one split: a coarse grid, then refinement between its last two levels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -42,11 +42,13 @@ class _Point:
         return _Point(*(np.where(use, a, b) for a, b in zip(self.values, other.values, strict=True)))
 
     def of_variant(self, variant: NDArray[np.int64]) -> "_Point":
-        """(4, B, V, L) → (4, B, L, 1)."""
-        return _Point(*(np.take_along_axis(v, variant[:, :, None], axis=2)[:, :, 0, :, None] for v in self.values))
+        """(4, B · V, L, 1) → (4, B, L, 1): of each budget the variant (4, B, L)."""
+        roles, budgets, layers = variant.shape
+        split = (v.reshape(roles, budgets, -1, layers, 1) for v in self.values)
+        return _Point(*(np.take_along_axis(v, variant[:, :, None, :, None], axis=2)[:, :, 0] for v in split))
 
 
-def best_steps(phase: PhaseWork, budgets_s: Floats, refinements: int = REFINEMENTS) -> Best:
+def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     """The step of most units/s within each of `budgets_s` (B,), among steps that no smaller level forbids."""
     grid = phase.levels()
     operation = phase.operate(grid)
@@ -55,27 +57,26 @@ def best_steps(phase: PhaseWork, budgets_s: Floats, refinements: int = REFINEMEN
     within = np.where(shares <= 1, latency, np.inf)
     last = np.stack([(within <= budget).sum(axis=-1) for budget in budgets_s], axis=1) - 1
     best_units, best_level = _running_best(operation.units_per_s)
+    roles, _, variants, layers = last.shape
 
     def at(level: NDArray[np.int64], units: Floats) -> _Point:
         every = (grid.requests, grid.prompt_tokens, latency, shares, units)
-        return _Point(*(_of_level(v, level, latency.shape) for v in every))
+        return _Point(*(_of_level(v, level, latency.shape).reshape(roles, -1, layers, 1) for v in every))
 
     lower = last.clip(0)
     low, high = at(lower, best_units), at((last + 1).clip(max=latency.shape[-1] - 1), operation.units_per_s)
     best = at(_of_level(best_level, lower, latency.shape), best_units)
-    budgets = budgets_s[:, None, None]
-    hoped = low.units_per_s + _reach(low, high, budgets) * (high.units_per_s - low.units_per_s)
-    variant = np.where(last >= 0, np.maximum(hoped, low.units_per_s), 0.0).argmax(axis=2)
-    feasible = np.take_along_axis(last, variant[:, :, None], axis=2)[:, :, 0, :, None] >= 0
-    low, high, best = (point.of_variant(variant) for point in (low, high, best))
-    for _ in range(refinements):
+    budgets, feasible = np.repeat(budgets_s, variants)[:, None, None], last.reshape(roles, -1, layers, 1) >= 0
+    for _ in range(REFINEMENTS):
         tried = _between(phase, low, high, budgets)
         holds = feasible & (tried.latency_s <= budgets) & (tried.shares <= 1)
         best = tried.where(holds & (tried.units_per_s > best.units_per_s), best)
         low, high = tried.where(holds, low), high.where(holds, tried)
-    blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
     units = np.where(feasible, best.units_per_s, 0.0)
-    return Best(units[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
+    chosen = units.reshape(last.shape).argmax(axis=2)
+    best = replace(best, units_per_s=units).of_variant(chosen)
+    blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
+    return Best(best.units_per_s[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
 
 def least_latency_s(phase: PhaseWork) -> Floats:

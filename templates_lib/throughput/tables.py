@@ -41,7 +41,7 @@ def throughput_table(
     cells: Cells = {name: np.zeros((4, len(order), len(configs), served.model.layers)) for name in FIELDS}
     phases = node_phases(served, phase, gpus, cost_model)
     for c, node in enumerate(configs):
-        for work in phases.works(node, budgets_s):
+        for work in phases.works(node):
             _keep_best(cells, c, work, budgets_s)
     as_given = np.argsort(order)
     values = {name: v[:, as_given] for name, v in make_monotone(cells).items()}

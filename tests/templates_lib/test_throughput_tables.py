@@ -17,8 +17,8 @@ from templates_lib.throughput_table import Role, ThroughputTable
 from templates_lib.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 
-SEARCH_ERROR = {Phase.PREFILL: 0.02, Phase.DECODE: 0.02, Phase.AGGREGATED: 0.08}
-"""How far the search may end from the best step; aggregated chunks come from a grid."""
+SEARCH_ERROR = 0.03
+"""How far the search may end from the best step."""
 PHASES = (Phase.PREFILL, Phase.DECODE, Phase.AGGREGATED)
 
 
@@ -86,6 +86,8 @@ def test_every_cell_keeps_what_it_promises(world: tuple, phase: Phase) -> None:
     table = table_of(served, phase, nodes, cost)
     cells = list(zip(*np.nonzero(table.units_per_s), strict=True))
     for cell in cells[:: max(1, len(cells) // 60)]:
+        if not nodes[cell[2]].joins_others and cell[3] + 1 < served.model.layers:
+            continue  # Repeats what the node does with the whole model.
         assert not worlds.broken_promises(served, phase, table, nodes[cell[2]], cost, cell), cell
 
 
@@ -109,7 +111,7 @@ def test_a_better_gpu_never_hurts(world: tuple, phase: Phase, what: str) -> None
     better = {name: replace(g, **{what: getattr(g, what) * 1.5}) for name, g in cost.gpus.items()}
     before = table_of(served, phase, nodes, cost).units_per_s
     after = table_of(served, phase, nodes, worlds.Roofline(better)).units_per_s
-    assert (after >= before * (1 - SEARCH_ERROR[phase])).all()
+    assert (after >= before * (1 - SEARCH_ERROR)).all()
 
 
 @settings(deadline=None, max_examples=25, derandomize=True)
@@ -119,7 +121,7 @@ def test_a_better_link_never_hurts(world: tuple, phase: Phase, what: str) -> Non
     better = [replace(n, **{what: getattr(n, what) * 2}) for n in nodes]
     before = table_of(served, phase, nodes, cost).units_per_s
     after = table_of(served, phase, better, cost).units_per_s
-    assert (after >= before * (1 - SEARCH_ERROR[phase])).all()
+    assert (after >= before * (1 - SEARCH_ERROR)).all()
 
 
 def test_table_names_its_class_configurations_and_budgets_in_the_order_given() -> None:

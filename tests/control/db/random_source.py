@@ -79,7 +79,6 @@ class RandomSource:
             entry_class=(np.arange(len(entry_point)) - first).astype(np.int16),
             entry_units_per_s=rng.uniform(0.1, 1e4, len(entry_point)),
             records=tuple(msgspec.json.encode([unit, i]) + bytes(i % 7) for i in range(size)),
-            seconds=0.5,
         )
 
     def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:

@@ -18,6 +18,7 @@ from control.db.errors import (
     OldRevisionError,
 )
 from control.db.location import locate, redacted
+from control.db.revision import REVISIONS
 from tests.control.db.processes import ROOT, let_go, line, start
 
 SECRET = "hunter2"  # noqa: S105
@@ -105,9 +106,10 @@ def test_tables_of_a_newer_release_are_left_alone(database_url: str, upgrade: bo
         pass
 
 
-def test_tables_of_an_older_release_ask_for_an_upgrade(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.db.revision.REVISIONS", ("0001", "0002"))
-    complaint = "at revision 0001, this release needs 0002: run `medley db upgrade`"
+def test_tables_of_an_older_release_ask_for_an_upgrade(database_url: str) -> None:
+    with open_database(database_url) as database, database.transaction() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    complaint = f"at revision 0001, this release needs {REVISIONS[-1]}: run `medley db upgrade`"
     with pytest.raises(OldRevisionError, match=complaint), open_database(database_url):
         pass
 

@@ -48,7 +48,7 @@ def test_a_build_that_is_killed_while_it_stores_a_unit_goes_on_with_that_unit(
     store, journal = PostgresLibraries(database), tmp_path / "journal"
     source = RandomSource(SIZES, journal=journal)
     with store.building(source, {}) as build:
-        build.add(source.batch("unit-1"))
+        build.add(source.batch("unit-1"), 0.5)
     # The process blocks where its unit's templates are written and its capacities are not.
     with database.session() as blocker:
         blocker.execute(text("BEGIN; LOCK TABLE capacity IN EXCLUSIVE MODE"))
@@ -75,7 +75,7 @@ def test_two_builders_of_one_library_take_turns(database: Database, database_url
     with store.building(source, {}) as build:
         other = start(BUILD, database_url, str(journal))
         wait_until(lambda: waiting(database, "advisory"))
-        build.add(source.batch("unit-2"))
+        build.add(source.batch("unit-2"), 0.5)
         assert not journal.exists()
     version = line(other)
     let_go(other)
@@ -89,21 +89,23 @@ def test_libraries_of_two_sources_are_built_at_once(database: Database) -> None:
     store, one, two = PostgresLibraries(database), RandomSource(seed=1), RandomSource(seed=2)
     with store.building(one, {}) as first, store.building(two, {}) as second:
         for unit in one.units():
-            first.add(one.batch(unit))
-            second.add(two.batch(unit))
+            first.add(one.batch(unit), 0.5)
+            second.add(two.batch(unit), 0.5)
         assert first.finish() != second.finish()
 
 
 def test_a_library_says_what_it_was_made_of(database: Database) -> None:
     store, source, seen = PostgresLibraries(database), RandomSource(), []
-    version = build_library(source, store, lambda *step: seen.append(step), {"n_max": 6, "rho": 12.5})
+    clock = iter([10.0, 12.0, 12.5, 16.0])
+    version = build_library(source, store, lambda *step: seen.append(step), {"n_max": 6, "rho": 12.5}, clock.__next__)
     assert seen == [("random templates", done, 3) for done in (1, 2, 3)]
     info = store.show(version)
     assert store.libraries() == (info,)
     assert (info.kind, info.fingerprint) == ("random", source.fingerprint)
     assert (info.configs, info.classes) == (source.configs, source.classes)
     assert info.parameters == {"n_max": 6, "rho": 12.5}
-    assert (info.sets, info.templates, info.kept, info.seconds) == (36, 24, 12, 1.5)
+    assert (info.sets, info.templates, info.kept, info.seconds) == (36, 24, 12, 6.0)
+    assert [u.seconds for u in info.units] == [3.5, 0.5, 2.0], "the last unit was built first"
     assert [u.name for u in info.units] == list(source.units())
     assert info.created_at <= info.finished_at
 
@@ -111,21 +113,21 @@ def test_a_library_says_what_it_was_made_of(database: Database) -> None:
 def test_a_library_is_not_finished_before_its_last_unit(database: Database) -> None:
     store, source = PostgresLibraries(database), RandomSource()
     with store.building(source, {}) as build:
-        build.add(source.batch("unit-0"))
+        build.add(source.batch("unit-0"), 0.5)
         with pytest.raises(LibraryConflictError, match="unit-1, unit-2"):
             build.finish()
         with pytest.raises(LibraryConflictError, match="unit-0"):
-            build.add(source.batch("unit-0"))
+            build.add(source.batch("unit-0"), 0.5)
         with pytest.raises(LibraryConflictError, match="elsewhere"):
-            build.add(replace(source.batch("unit-1"), unit="elsewhere"))
+            build.add(replace(source.batch("unit-1"), unit="elsewhere"), 0.5)
 
 
 def test_a_template_in_two_units_is_refused(database: Database) -> None:
     store, source = PostgresLibraries(database), RandomSource(sizes=(5, 5))
     with store.building(source, {}) as build:
-        build.add(source.batch("unit-0"))
+        build.add(source.batch("unit-0"), 0.5)
         with pytest.raises(LibraryConflictError, match="another unit"):
-            build.add(replace(source.batch("unit-1"), ids=source.batch("unit-0").ids))
+            build.add(replace(source.batch("unit-1"), ids=source.batch("unit-0").ids), 0.5)
         assert build.missing == ("unit-1",)
 
 
@@ -162,5 +164,5 @@ def test_a_batch_that_breaks_its_promise_is_refused_whole(database: Database, co
     source = RandomSource()
     with PostgresLibraries(database).building(source, {}) as build:
         with pytest.raises(ValueError, match=f"'unit-2'.*{complaint}"):
-            build.add(damaged(source.batch("unit-2"))[complaint])
-        build.add(source.batch("unit-2"))
+            build.add(damaged(source.batch("unit-2"))[complaint], 0.5)
+        build.add(source.batch("unit-2"), 0.5)
