@@ -10,7 +10,7 @@ from rich.text import Text
 from control.cli.cost_chart import terminal_chart
 from control.cli.plan_document import stages
 from control.planning.report import SERVED, PlanReport, unmet_share
-from templates_lib.plan import PlannedInstance, Reason
+from templates_lib.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
 
@@ -30,7 +30,7 @@ def print_plan(report: PlanReport, console: Console) -> None:
         console.print(terminal_chart(report, console.width))
     if plan.reasons:
         console.print(Text("Why", style="bold"))
-        console.print(reason_lines(plan.reasons[:TOP_REASONS]))
+        console.print(_reasons(plan))
     console.print(_basis(report))
 
 
@@ -87,12 +87,13 @@ def _demand(report: PlanReport) -> RenderableType:
     lines = Text()
     unmet = {k: u for k, u in report.plan.unmet.items() if u > SERVED}
     if not unmet:
-        lines.append("All demand is met: ", style="bold green")
+        lines.append("All demand is met", style="bold green")
     else:
         lines.append("DEMAND IS NOT MET: ", style="bold red")
         short = (f"{key} misses {rate:.3g} requests/s" for key, rate in unmet.items())
         lines.append("; ".join(short) + "\n", style="red")
-    lines.append(", ".join(f"{d.key} {d.requests_per_s:.4g} requests/s" for d in report.snapshot.demand))
+    asked = ", ".join(f"{d.key} {d.requests_per_s:.4g}" for d in report.snapshot.demand)
+    lines.append(f"{'Demand' if unmet else ''}, in requests/s: {asked}")
     return Padding(lines, (0, 0, 1, 0), expand=False)
 
 
@@ -125,21 +126,21 @@ def _baselines(report: PlanReport) -> RenderableType:
     return Padding(Group(table, Text(verdict)), (0, 0, 1, 0), expand=False)
 
 
-def reason_lines(reasons: Iterable[Reason]) -> Text:
+def _reasons(plan: Plan) -> Text:
     text = Text()
-    for reason in reasons:
-        about = "" if reason.verified or reason.usd_per_hour is None else " (about: from a dual, not from a re-solve)"
-        text.append(f"  - {reason.text}{about}\n")
+    for reason in plan.reasons[:TOP_REASONS]:
+        text.append(f"  - {reason.text}\n")
+    if (hidden := len(plan.reasons) - TOP_REASONS) > 0:
+        text.append(f"  - and {hidden} more: see -o json\n")
+    text.append(f"  `medley explain {plan.id[:12]}` says more, and verifies it by planning again\n")
     return text
 
 
 def _basis(report: PlanReport) -> Text:
     basis = report.basis
     dates = " to ".join(dict.fromkeys(d for d in basis.prices_observed if d))
-    lines = [
-        f"Rests on {basis.cost_model} step times; prices of {dates or 'no date'} ({'; '.join(basis.price_sources)})"
-    ]
+    lines = [f"Step times: {basis.cost_model}. Prices: of {dates or 'no date'}, from {'; '.join(basis.price_sources)}"]
     if basis.derived_offers:
-        lines.append(f"Derived prices (sizes nobody sells): {', '.join(basis.derived_offers)}")
+        lines.append(f"Derived (sizes nobody sells, priced per GPU): {', '.join(basis.derived_offers)}")
     lines += [f"Note: {note}" for note in basis.notes]
     return Text("\n".join(lines), style="dim")

@@ -92,7 +92,7 @@ class Session:
         snapshot = self.plans.snapshot(plan.snapshot_version)
         info = self.store.show(plan.library_version)
         per_unit = {c.id: 1.0 for c in info.classes if c.unit is not Unit.INVOCATION}
-        basis = _basis(plan, snapshot, f"cost model {info.cost_model_fingerprint}", ())
+        basis = _basis(plan, snapshot, f"cost model {info.cost_model_fingerprint[:12]}", ())
         return PlanReport(kept.name, snapshot, plan, {}, basis, {}, per_unit)
 
     def explain(self, plan: Plan, snapshot: Snapshot, library: Library) -> Explanation:
