@@ -12,8 +12,6 @@ from templates_lib.placement_solver.search import find_placements
 from tests.properties.placement_cases import random_units
 
 CONFIGS, N_MAX, ZONES = 3, 3, 2
-INIT = 0.1
-"""K: start-up cost of a node as a share of its hourly price."""
 SLACK = 1e-4
 """Requests/s."""
 
@@ -39,6 +37,8 @@ class Market:
     """The same shape; 0: not offered."""
     pool_limit: int
     """Nodes of configuration 0 over all zones and markets."""
+    startup_share: float
+    """K: start-up cost of a node as a share of its hourly price."""
     usd_per_crossing: float
     """$/h for each request/s whose legs are in different zones."""
     demand: tuple[float, float]
@@ -65,13 +65,13 @@ def node_sets_of_all(configs: int, n_max: int) -> NodeSets:
 
 
 def templates(seed: int, *, prune: bool) -> list[Made]:
-    """Of all classes, over random T̂."""
+    """Of all classes, over random T̂; for odd seeds the objective is split unevenly."""
     rng = np.random.default_rng(seed)
     sets = node_sets_of_all(CONFIGS, N_MAX)
-    made = []
-    for work, scale in enumerate((0.05, 0.05, 0.05, 0.05)):
-        units = random_units(rng, CONFIGS, 6, N_MAX) * scale
-        found = find_placements(units, sets, even_split=True, prune=prune, advance=lambda _: None)
+    made, even = [], seed % 2 == 0
+    for work in range(len(CLASSES)):
+        units = random_units(rng, CONFIGS, 6, N_MAX if even else 5, looser_later=not even) * 0.05
+        found = find_placements(units, sets, even_split=even, prune=prune, advance=lambda _: None)
         counts = sets.counts(found.rows)
         made += [Made(work, tuple(n.tolist()), float(t)) for n, t in zip(counts, found.units_per_s, strict=True)]
     return made
@@ -82,7 +82,12 @@ def random_market(seed: int, made: list[Made]) -> Market:
     prices = rng.uniform(0.5, 4.0, CONFIGS) * rng.uniform(0.8, 1.25, (ZONES, 2, CONFIGS)) * [[[1.0], [0.4]]]
     available = rng.integers(0, 6, (ZONES, 2, CONFIGS))
     market = Market(
-        prices, available, int(rng.integers(2, 8)), float(rng.uniform(0, 2)), tuple(rng.uniform(0.5, 6.0, 2).tolist())
+        prices=prices,
+        available=available,
+        pool_limit=int(rng.integers(2, 8)),
+        startup_share=float(rng.choice([0.0, rng.uniform(0.0, 0.5)])),
+        usd_per_crossing=float(rng.uniform(0, 2)),
+        demand=tuple(rng.uniform(0.5, 6.0, 2).tolist()),
     )
     running: dict[tuple[Made, int, int], int] = {}
     left = available.copy()
@@ -93,6 +98,16 @@ def random_market(seed: int, made: list[Made]) -> Market:
             running[made[index], zone, kind] = 1
             left[zone, kind] -= held
     return replace(market, running=running)
+
+
+def served_apart(nodes: tuple[int, ...], others: list[Made]) -> float:
+    """The most units/s that `nodes`, or some of them, serve as any number of `others` of one class."""
+    most = 0.0
+    for part in others:
+        left = tuple(n - used for n, used in zip(nodes, part.nodes, strict=True))
+        if min(left) >= 0:
+            most = max(most, part.units_per_s + served_apart(left, others))
+    return most
 
 
 class _Rows:
@@ -135,7 +150,7 @@ def best_allocation(market: Market, made: list[Made], least_unmet: float | None 
     cost = np.zeros(size)
     for i, (t, z, m) in enumerate(columns):
         rent = float(np.dot(t.nodes, market.prices[z, m]))
-        cost[i], cost[new0 + i] = rent, INIT * rent
+        cost[i], cost[new0 + i] = rent, market.startup_share * rent
         rows.add({i: 1.0, new0 + i: -1.0}, market.running.get((t, z, m), 0))
     for z in range(ZONES):
         for m in range(2):

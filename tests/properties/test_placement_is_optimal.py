@@ -1,6 +1,7 @@
 """The placement solver finds what the paper's ILP and a separate dynamic programme find."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import gurobipy
 import numpy as np
@@ -12,8 +13,11 @@ from templates_lib.reference_ilp.gurobi import fits_free_licence, solve_with_gur
 from templates_lib.reference_ilp.highs import solve_with_highs
 from templates_lib.reference_ilp.placement_ilp import placement_ilp
 from templates_lib.throughput_table import Role
+from templates_lib.work import Phase
 from tests.properties.placement_cases import Case, random_case
 from tests.properties.placement_dp import best_units_per_s
+from tests.properties.placement_uneven import best_uneven_units_per_s
+from tests.properties.real_tables import OBJECTIVES_MS, PHASES, coarse_units, real_units
 
 REAL_DEPTHS = (24, 36, 40, 64, 80, 94)
 ILP_CHUNKS, ILP_CASES = 10, 52
@@ -48,12 +52,32 @@ def _check(case: Case, best: float, *, even_split: bool = True) -> None:
     assert placed == Counter(case.nodes)
 
 
+def _work_class(number: int) -> tuple[str, Phase]:
+    """Each model and phase in turn."""
+    models = list(OBJECTIVES_MS)
+    return models[number % len(models)], PHASES[number // len(models) % len(PHASES)]
+
+
 def _small_case(seed: int) -> Case:
+    """2 to 6 nodes, at most 16 layers; of odd seeds T̂ is a real model's, a few layers taken as one."""
     rng = np.random.default_rng(seed)
     nodes = int(rng.choice([2, 3, 4, 5, 6], p=[0.2, 0.25, 0.25, 0.2, 0.1]))
+    if seed % 2:
+        units = coarse_units(*_work_class(seed // 2), 16)
+        return Case(units, tuple(sorted(rng.integers(0, units.shape[2], nodes).tolist())))
     return random_case(
         seed, nodes=nodes, configs=int(rng.integers(1, 5)), layers=int(rng.integers(nodes, 17)), budgets=nodes
     )
+
+
+def _deep_case(seed: int) -> Case:
+    """2 to 6 nodes at the depth of a real model; of odd seeds with its T̂ too."""
+    nodes = 2 + seed % 4 if seed % 20 else 6
+    if seed % 2:
+        units = real_units(*_work_class(seed // 2))
+        return Case(units, tuple(sorted(np.random.default_rng(seed).integers(0, units.shape[2], nodes).tolist())))
+    layers = REAL_DEPTHS[seed // 2 % len(REAL_DEPTHS)]
+    return random_case(seed, nodes=nodes, configs=1 + seed % 5, layers=layers, budgets=nodes)
 
 
 @pytest.mark.parametrize("chunk", range(ILP_CHUNKS))
@@ -70,10 +94,33 @@ def test_placement_equals_the_ilp(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(DP_CHUNKS))
 def test_placement_equals_the_dynamic_programme_at_real_depths(chunk: int) -> None:
     for seed in range(chunk * DP_CASES, (chunk + 1) * DP_CASES):
-        nodes = 2 + seed % 4 if seed % 20 else 6
-        layers = REAL_DEPTHS[seed % len(REAL_DEPTHS)]
-        case = random_case(seed, nodes=nodes, configs=1 + seed % 5, layers=layers, budgets=nodes)
+        case = _deep_case(seed)
         _check(case, best_units_per_s(case.units, case.nodes))
+
+
+@pytest.mark.parametrize("make", [_small_case, _deep_case])
+def test_the_cases_are_of_many_kinds(make: Callable[[int], Case]) -> None:
+    """Pipelines of each depth, mixed and not, and sets that serve nothing: not one kind over and over."""
+    found = [(case, best_placement(case.units, case.counts)) for case in map(make, range(300))]
+    depths = Counter(len(placement.stages) for _, placement in found if placement)
+    assert all(depths[stages] >= 3 for stages in (1, 2, 3, 4))
+    assert sum(placement is None for _, placement in found) >= 3
+    assert sum(len(case.counts) > 1 for case, _ in found) >= 200
+    assert {len(case.nodes) for case, _ in found} == {2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_an_uneven_split_equals_its_definition(chunk: int) -> None:
+    depths: Counter[int] = Counter()
+    for seed in range(chunk * 40, (chunk + 1) * 40):
+        nodes = 2 + seed % 3
+        case = random_case(seed, nodes=nodes, configs=3, layers=4 + seed % 4, budgets=6, looser_later=True)
+        _check(case, best_uneven_units_per_s(case.units, case.nodes), even_split=False)
+        placement = best_placement(case.units, case.counts, even_split=False)
+        if placement:
+            assert len(placement.stages) == 1 or sum(s.budget + 1 for s in placement.stages) <= 6
+            depths[len(placement.stages)] += 1
+    assert all(depths[stages] >= 2 for stages in (1, 2, 3))
 
 
 def test_highs_and_gurobi_agree_on_the_ilp() -> None:
