@@ -1,14 +1,12 @@
 """Checking the files that `medley plan` wrote."""
 
-from collections.abc import Mapping
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from control.checker.check import check
-from control.checker.claims import Claim
-from control.checker.violation import Violation
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
@@ -19,14 +17,12 @@ class CheckInputError(ValueError):
     """A file that is no plan, or no snapshot; the text names the file and the place in it."""
 
 
-def check_files(
-    plan_path: Path, snapshot_path: Path, claims: Mapping[str, Claim] | None = None
-) -> tuple[Violation, ...]:
-    """Check the plan in one JSON file against the snapshot in another.
+def read_files(plan_path: Path, snapshot_path: Path) -> tuple[Plan, Snapshot]:
+    """The plan in one JSON file and the snapshot in another.
 
     Keys that a plan does not have (such as `baselines`) are ignored; missing or mistyped ones raise CheckInputError,
-    as do truncated files and numbers that JSON does not know. A snapshot file is the snapshot, or an object that
-    holds it under `snapshot`.
+    as do truncated files, numbers that JSON does not know, and a snapshot whose content is not what its version says.
+    A snapshot file is the snapshot, or an object that holds it under `snapshot`.
     """
     plan = _decode(plan_path, _read(plan_path), Plan, "a plan (`medley plan -o json`)")
     raw = _read(snapshot_path)
@@ -36,14 +32,21 @@ def check_files(
     for route in snapshot.routes:
         if any(not 0 <= end < len(route.legs) for edge in route.edges for end in (edge.source, edge.target)):
             raise CheckInputError(f"{snapshot_path}: an edge of route {route.id!r} names a leg that the route lacks")
-    return check(plan, snapshot, claims)
+    # The version is the hash of all else in the snapshot: 128 bits of BLAKE2b over its sorted JSON.
+    content = msgspec.json.encode(replace(snapshot, version=""), order="sorted")
+    expected = hashlib.blake2b(content, digest_size=16).hexdigest()
+    if snapshot.version not in ("", expected):
+        raise CheckInputError(
+            f"{snapshot_path}: was edited: its content hashes to {expected}, but it says it is {snapshot.version}"
+        )
+    return plan, snapshot
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckInputError(f"{path}: cannot be read ({error.strerror})") from error
+        raise CheckInputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _decode(path: Path, content: bytes, kind: type[T], what: str) -> T:

@@ -1,11 +1,16 @@
 """`medley check`: recompute what a plan claims, with none of the planner's code."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, emit
+
+if TYPE_CHECKING:
+    from control.checker import Claim
+    from templates_lib.plan import Plan
 
 
 def check(
@@ -15,21 +20,46 @@ def check(
         typer.Argument(help="The snapshot it was made on (`medley plan --save-snapshot`).", metavar="SNAPSHOT.json"),
     ],
     output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
 ) -> None:
     """Recompute what a plan claims.
 
-    Price, supply, zone flows and covered demand. Exit code 1 when something does not hold.
+    Price, supply, zone flows and covered demand; also what each template can do, where the database has the library
+    that the plan was made from. Exit code 1 when something does not hold.
     """
-    from control.checker import check_files
+    from control.checker import check as violations_of
+    from control.checker import read_files
 
-    violations = check_files(plan, snapshot)
+    made, seen = read_files(plan, snapshot)
+    claims, why_not = _claims(made, database_url)
+    violations = violations_of(made, seen, claims)
     if output is not Output.TABLE:
-        emit({"holds": not violations, "violations": violations}, output)
+        emit({"holds": not violations, "templates_checked": claims is not None, "violations": violations}, output)
     elif violations:
         for violation in violations:
             typer.echo(violation.text)
-        typer.echo(f"{len(violations)} claims of {plan} do not hold")
+        several = len(violations) > 1
+        typer.echo(f"{len(violations)} claim{'s' * several} of {plan} {'do' if several else 'does'} not hold")
     else:
-        typer.echo(f"{plan}: price, supply, flows and covered demand hold")
+        held = "templates, " if claims is not None else ""
+        typer.echo(f"{plan}: {held}price, supply, flows and covered demand hold")
+    if why_not:
+        typer.echo(f"medley: the templates' capacities are taken from the plan: {why_not}", err=True)
     if violations:
         raise typer.Exit(1)
+
+
+def _claims(plan: "Plan", database_url: str | None) -> "tuple[dict[str, Claim] | None, str]":
+    """What the plan's library certified, or why that cannot be known: a check needs no database."""
+    from control.checker import claims_of
+    from control.db.database import open_database
+    from control.db.errors import DatabaseError
+    from control.db.libraries import PostgresLibraries
+
+    ids = {instance.template_id for instance in plan.instances}
+    try:
+        with open_database(database_url) as database:
+            library = PostgresLibraries(database).part(plan.library_version, ids)
+    except DatabaseError as error:
+        return None, str(error)
+    return claims_of(library, ids), ""

@@ -47,7 +47,8 @@ class Database:
         try:
             yield
         except (OperationalError, psycopg.OperationalError) as error:
-            reason = str(error.orig if isinstance(error, OperationalError) else error).strip()
+            # The driver's words, in one line.
+            reason = " ".join(str(error.orig if isinstance(error, OperationalError) else error).split())
             msg = f"the database {self.name} does not answer: {reason}"
             raise DatabaseUnavailableError(msg) from error
 

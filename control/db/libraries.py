@@ -42,14 +42,14 @@ class PostgresLibraries:
 
     def load(self, version: str, protected: Collection[str] = ()) -> Library:
         with self.database.transaction() as connection:
-            loaded = load_library(connection, finished_library(connection, version))
-            if protected:
-                present = {i.decode() for i in loaded.ids.tolist()}
-                for row, ids in _newest_with(
-                    connection, [UUID(i) for i in protected if _is_id(i) and i not in present]
-                ):
-                    loaded = union(loaded, load_library(connection, row, ids))
-            return loaded
+            return _with(connection, load_library(connection, finished_library(connection, version)), protected)
+
+    def part(self, version: str, template_ids: Collection[str]) -> Library:
+        """Only these templates: of this library or, for a protected template, of the newest that has it. Ids that no
+        library has stay out."""
+        ids = [UUID(i).hex for i in template_ids if _is_id(i)]
+        with self.database.transaction() as connection:
+            return _with(connection, load_library(connection, finished_library(connection, version), ids), ids)
 
     def record(self, version: str, template_id: str) -> TemplateRecord:
         query = (
@@ -113,8 +113,18 @@ class PostgresLibraries:
         return stored_id
 
 
+def _with(connection: Connection, loaded: Library, ids: Collection[str]) -> Library:
+    """`loaded` and those of `ids` that it lacks, each from the newest library that has it."""
+    present = {i.decode() for i in loaded.ids.tolist()} if ids else set()
+    for row, missing in _newest_with(connection, [UUID(i) for i in ids if _is_id(i) and i not in present]):
+        loaded = union(loaded, load_library(connection, row, missing))
+    return loaded
+
+
 def _newest_with(connection: Connection, ids: list[UUID]) -> Iterator[tuple[Row[Any], list[str]]]:
     """Rows of `library`, each with those of `ids` that no newer finished library has."""
+    if not ids:
+        return
     newest = (
         select(template.c.id, func.max(library.c.id))
         .join(library, library.c.id == template.c.library_id)

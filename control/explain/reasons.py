@@ -21,6 +21,6 @@ def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
         saving = "" if limit.usd_per_hour is None else f"; one more would save about {limit.usd_per_hour:,.2f} $/h"
         yield Reason(limit.kind, limit.text + saving, limit.subject, limit.usd_per_hour)
     if not binding:
-        yield Reason("limits", *limit_texts(binding, plan))
+        yield Reason("limits", limit_texts(binding, plan)[0])
     for key, usd in demand_prices(plan, snapshot).items():
         yield Reason("demand", f"one more request/s of {key} would cost about {usd:,.2f} $/h", key, usd)

@@ -1,6 +1,7 @@
 """A sound plan passes; every single lie in it is found."""
 
 import ast
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.checker import CheckInputError, Claim, check, check_files, claims_of
+from control.checker import CheckInputError, Claim, check, claims_of, read_files
 from templates_lib.offer import Market
 from templates_lib.placement import Placement
 from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
@@ -24,7 +25,7 @@ L4, H100 = "L4:1/n25", "H100:1/n100"
 L4_A = make.offer(L4, A, 0.8, count=1)
 L4_B = make.offer(L4, B, 0.4, count=None, market=Market.SPOT)
 H100_B = make.offer(H100, B, 2.0, count=3, market=Market.SPOT, interruptions_per_hour=0.01)
-SETTINGS = Settings(utilisation_cap=0.8, startup_minutes=6, adjustment_interval_minutes=60, restart_hours=0.1)
+SETTINGS = Settings(utilisation_cap=0.8, startup_minutes=6.0, adjustment_interval_minutes=60.0, restart_hours=0.1)
 
 PREFILL = PlannedInstance(
     "p", "m", "prefill", A, Market.ON_DEMAND, 2, 1, {L4: 1}, {"m/prefill": 700.0}, 1.6
@@ -274,6 +275,16 @@ def test_mixtures_of_operating_points_are_allowed_and_no_more() -> None:
     assert not claim.allows({"c": 1.0})
 
 
+def hashed() -> Snapshot:
+    """The world under the version that its content has."""
+    content = msgspec.json.encode(replace(world(), version=""), order="sorted")
+    return world(version=hashlib.blake2b(content, digest_size=16).hexdigest())
+
+
+def sound_of_file() -> Plan:
+    return sound(snapshot_version=hashed().version)
+
+
 class TestFiles:
     def write(self, folder: Path, plan: Any, snapshot: Any) -> tuple[Path, Path]:
         paths = folder / "plan.json", folder / "snapshot.json"
@@ -282,24 +293,31 @@ class TestFiles:
         return paths
 
     def test_extra_keys_and_a_wrapped_snapshot_are_read(self, tmp_path: Path) -> None:
-        plan = msgspec.to_builtins(sound()) | {"baselines": {"homo": {}}}
+        plan = msgspec.to_builtins(sound_of_file()) | {"baselines": {"homo": {}}}
         plan["instances"][0]["stages"] = []
-        assert check_files(*self.write(tmp_path, plan, {"name": "x", "snapshot": world()})) == ()
-        assert check_files(*self.write(tmp_path, plan, world())) == ()
+        assert check(*read_files(*self.write(tmp_path, plan, {"name": "x", "snapshot": hashed()}))) == ()
+        assert check(*read_files(*self.write(tmp_path, plan, hashed()))) == ()
 
     def test_a_lie_in_a_file_is_found(self, tmp_path: Path) -> None:
-        plan = msgspec.to_builtins(sound())
+        plan = msgspec.to_builtins(sound_of_file())
         plan["usd_per_hour"] *= 0.9
-        found = check_files(*self.write(tmp_path, plan, world()))
+        found = check(*read_files(*self.write(tmp_path, plan, hashed())))
         assert {v.rule for v in found} == {"total", "objective"}
         assert all(v.where in v.text for v in found)
 
     def test_a_snapshot_without_version_is_named_by_its_content(self, tmp_path: Path) -> None:
         nameless = replace(world(), version="")
         paths = self.write(tmp_path, sound(), nameless)
-        (violation,) = check_files(*paths)
+        (violation,) = check(*read_files(*paths))
         plan = sound(snapshot_version=violation.expected)
-        assert check_files(*self.write(tmp_path, plan, nameless)) == ()
+        assert check(*read_files(*self.write(tmp_path, plan, nameless))) == ()
+
+    def test_a_snapshot_that_was_edited_is_refused(self, tmp_path: Path) -> None:
+        cheaper = replace(hashed(), offers=(replace(L4_A, usd_per_hour=0.1), L4_B, H100_B))
+        with pytest.raises(
+            CheckInputError, match=r"snapshot.json: was edited: its content hashes to \w{32}, but"
+        ):
+            read_files(*self.write(tmp_path, sound_of_file(), cheaper))
 
     @pytest.mark.parametrize(
         ("damage", "problem"),
@@ -316,20 +334,20 @@ class TestFiles:
     def test_a_damaged_plan_is_a_clear_error(
         self, tmp_path: Path, damage: Callable[[bytes], bytes], problem: str
     ) -> None:
-        paths = self.write(tmp_path, damage(msgspec.json.encode(sound())), world())
+        paths = self.write(tmp_path, damage(msgspec.json.encode(sound_of_file())), hashed())
         with pytest.raises(CheckInputError, match=problem):
-            check_files(*paths)
+            check(*read_files(*paths))
 
     def test_a_missing_or_wrong_snapshot_is_a_clear_error(self, tmp_path: Path) -> None:
-        plan, snapshot = self.write(tmp_path, sound(), b"[]")
+        plan, snapshot = self.write(tmp_path, sound_of_file(), b"[]")
         with pytest.raises(CheckInputError, match=r"snapshot.json: is not a snapshot"):
-            check_files(plan, snapshot)
+            check(*read_files(plan, snapshot))
         with pytest.raises(CheckInputError, match=r"none.json: cannot be read"):
-            check_files(plan, tmp_path / "none.json")
-        broken = msgspec.to_builtins(world())
+            check(*read_files(plan, tmp_path / "none.json"))
+        broken = msgspec.to_builtins(hashed())
         broken["routes"][0]["edges"][0]["target"] = 7
         with pytest.raises(CheckInputError, match=r"snapshot.json: an edge of route 'm/route'"):
-            check_files(*self.write(tmp_path, sound(), broken))
+            check(*read_files(*self.write(tmp_path, sound_of_file(), broken)))
 
 
 def test_the_checker_uses_no_code_of_the_planner_or_the_library_build() -> None:

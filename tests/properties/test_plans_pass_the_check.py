@@ -5,18 +5,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from control.checker import check, check_files, claims_of
+from control.checker import check, claims_of, read_files
 from control.planner import solve
+from control.planning.recording import versioned
 from tests.properties.random_fleets import random_fleet
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_plan_of_a_random_fleet_holds(seed: int, tmp_path: Path) -> None:
     fleet = random_fleet(seed)
-    plan = solve(fleet.snapshot, fleet.library)
+    snapshot = versioned(fleet.snapshot)
+    plan = solve(snapshot, fleet.library)
     claims = claims_of(fleet.library, (i.template_id for i in plan.instances))
-    assert [v.text for v in check(plan, fleet.snapshot, claims)] == []
+    assert [v.text for v in check(plan, snapshot, claims)] == []
     paths = tmp_path / "plan.json", tmp_path / "snapshot.json"
-    for path, value in zip(paths, (plan, fleet.snapshot), strict=True):
+    for path, value in zip(paths, (plan, snapshot), strict=True):
         path.write_bytes(msgspec.json.encode(value))
-    assert check_files(*paths, claims) == ()
+    assert read_files(*paths) == (plan, snapshot)
