@@ -29,7 +29,7 @@ def test_the_optimum_is_the_same_with_and_without_pruning(chunk: int) -> None:
         pruned = [t for t in every if t in kept or any(t == running for running, _, _ in market.running)]
         full = best_allocation(market, every)
         short = best_allocation(market, pruned, full.unmet)
-        assert short.unmet == pytest.approx(full.unmet, abs=1e-6), f"seed {seed}"
+        assert short.unmet == pytest.approx(full.unmet, abs=1e-5), f"seed {seed}"
         assert short.usd_per_hour == pytest.approx(full.usd_per_hour, rel=1e-6, abs=1e-6), f"seed {seed}"
         dropped += len(every) - len(pruned)
         served += full.usd_per_hour > 0
