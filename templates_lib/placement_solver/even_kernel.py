@@ -12,9 +12,10 @@ from templates_lib.placement_solver.bag import Bag
 from templates_lib.placement_solver.compiled import Floats, Small, compiled
 from templates_lib.placement_solver.scratch import Scratch
 from templates_lib.placement_solver.stage_kernel import (
-    MIDDLE,
     Blocks,
+    begin_depth,
     layers_above,
+    most_as_middle,
     note_stages,
     place_whole,
     put_in_order,
@@ -70,18 +71,11 @@ def place_evenly(units: Floats, bag: Bag, floor: float, scratch: Scratch, cuts: 
     if whole > best:
         best, best_stages = whole, 1
     for stages in range(2, min(bag.nodes, total_layers) + 1):
-        scratch.reach_at[:, : len(bag.counts)] = -1.0
+        begin_depth(units, bag, stages, stages - 1, best, scratch)
         scratch.budgets[:] = stages - 1
-        for code in range(1, len(bag.counts)):
-            if bag.sizes[code] <= bag.nodes - stages + 1:
-                most = total_layers - stages + 1
-                scratch.widest[code] = layers_above(units, MIDDLE, stages - 1, bag, code, best, most)
         for p in range(bag.partition_start[stages], bag.partition_start[stages + 1]):
             blocks = bag.partitions[p]
-            bound = 0
-            for s in range(stages):
-                bound += scratch.widest[blocks[s]]
-            if bound >= total_layers:
+            if most_as_middle(blocks, stages, scratch) >= total_layers:
                 improved = _order_evenly(units, bag, blocks, stages, best, scratch, cuts)
                 if improved > best:
                     best, best_stages = improved, stages

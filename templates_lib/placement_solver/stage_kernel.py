@@ -108,6 +108,26 @@ def shed_layers(units: Floats, bag: Bag, stages: int, scratch: Scratch) -> float
 
 
 @compiled
+def begin_depth(units: Floats, bag: Bag, stages: int, budget: int, best: float, scratch: Scratch) -> None:
+    """Forget what `scratch` knows of other depths; J(best) of every block as a middle stage with `budget`, the largest
+    that a stage of so many can have."""
+    most = units.shape[3] - stages + 1
+    scratch.reach_at[:, : len(bag.counts)] = -1.0
+    for code in range(1, len(bag.counts)):
+        if bag.sizes[code] <= bag.nodes - stages + 1:
+            scratch.widest[code] = layers_above(units, MIDDLE, budget, bag, code, best, most)
+
+
+@compiled
+def most_as_middle(blocks: Blocks, stages: int, scratch: Scratch) -> int:
+    """An upper bound of the layers that `blocks` carry above the threshold of `begin_depth`."""
+    total = 0
+    for s in range(stages):
+        total += scratch.widest[blocks[s]]
+    return total
+
+
+@compiled
 def note_stages(stages: int, scratch: Scratch, cuts: Small) -> None:
     """Keep the placement in `scratch` as `cuts` (3, 8): code, layers and budget index of each stage."""
     for s in range(stages):

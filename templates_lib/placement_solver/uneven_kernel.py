@@ -13,7 +13,9 @@ from templates_lib.placement_solver.stage_kernel import (
     MIDDLE,
     NEVER,
     Blocks,
+    begin_depth,
     layers_above,
+    most_as_middle,
     note_stages,
     place_whole,
     put_in_order,
@@ -103,17 +105,10 @@ def place_unevenly(units: Floats, bag: Bag, floor: float, scratch: Scratch, cuts
     if whole > best:
         best, best_stages = whole, 1
     for stages in range(2, min(bag.nodes, total_layers, ticks) + 1):
-        scratch.reach_at[:, : len(bag.counts)] = -1.0
-        for code in range(1, len(bag.counts)):
-            if bag.sizes[code] <= bag.nodes - stages + 1:
-                most = total_layers - stages + 1
-                scratch.widest[code] = layers_above(units, MIDDLE, ticks - stages, bag, code, best, most)
+        begin_depth(units, bag, stages, ticks - stages, best, scratch)
         for p in range(bag.partition_start[stages], bag.partition_start[stages + 1]):
             blocks = bag.partitions[p]
-            bound = 0
-            for s in range(stages):
-                bound += scratch.widest[blocks[s]]
-            if bound >= total_layers:
+            if most_as_middle(blocks, stages, scratch) >= total_layers:
                 improved = _order_unevenly(units, bag, blocks, stages, best, scratch, cuts)
                 if improved > best:
                     best, best_stages = improved, stages
