@@ -58,6 +58,11 @@ def describe(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"
 
 
+OURS = ("control", "policies", "templates_lib", "migrations", "builtins")
+
+
 def _is_foreign(error: Exception) -> bool:
-    """Whether a bare KeyError, IndexError or the like came from indexing, not from a message of ours."""
-    return type(error) in (KeyError, IndexError, UnicodeDecodeError)
+    """Whether its message is not one of ours: a library's own error, or a KeyError and the like from indexing."""
+    return type(error).__module__.partition(".")[0] not in OURS or type(error) in (
+        KeyError, IndexError, UnicodeDecodeError,
+    )  # fmt: skip

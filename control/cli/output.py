@@ -53,6 +53,20 @@ def console() -> "Console":
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=PIPE_WIDTH)
 
 
+def refuse_unwritable(*paths: Path | None) -> None:
+    """Raise ValueError for a file that cannot be written, before any work is done for it."""
+    for path in paths:
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise ValueError(f"{path}: cannot be written: there is no folder {folder}")
+        if path.is_dir():
+            raise ValueError(f"{path}: cannot be written: it is a folder")
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"{path}: cannot be written: the folder {folder} is not ours to write")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all, so that an interrupted run leaves no half of it."""
     part = path.with_name(f"{path.name}.part")

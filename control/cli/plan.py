@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption, SnapshotOption, SpecOption, TemplatesOption
-from control.cli.output import Output, OutputOption, console, render, say, write_text
+from control.cli.output import Output, OutputOption, console, refuse_unwritable, render, say, write_text
 
 if TYPE_CHECKING:
     from control.planning.report import PlanReport
@@ -44,6 +44,7 @@ def plan(
     """
     from control.cli.planning import planned
 
+    refuse_unwritable(save_snapshot, output_file, plot)
     report = planned(file, snapshot, templates, database_url, save_snapshot=save_snapshot, baselines=baselines)
     if plot is not None:
         from control.cli.plan_picture import save_picture

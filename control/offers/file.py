@@ -22,27 +22,17 @@ availability:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from control.offers.availability import with_availability
-from control.offers.file_schema import AvailabilitySection, OffersDocument, OfferSection, PoolSection, TrafficSection
+from control.offers.file_schema import OffersDocument
 from control.offers.quotes import Quotes
 from control.spec.document import Document, parse, read_text
 from control.spec.problem import Problem, SpecError
+from control.spec.validation import validated
 from templates_lib.hardware import weaker
-from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 from templates_lib.supply import SupplyPool
 from templates_lib.traffic import TrafficPrice
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "offers": OfferSection,
-    "pools": PoolSection,
-    "traffic": TrafficSection,
-    "availability": AvailabilitySection,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +61,7 @@ class FileOffers:
 
 
 def _validated(document: Document) -> OffersDocument:
-    if not isinstance(document.value, dict):
-        raise SpecError([document.problem((), "must be a mapping that starts with apiVersion: medley/v1")])
-    try:
-        content = OffersDocument.model_validate(document.value)
-    except ValidationError as error:
-        raise SpecError(_problem(document, e) for e in error.errors(include_url=False)) from None
+    content = validated(document, OffersDocument)
     repeats = [*_repeats(document, content)]
     if repeats:
         raise SpecError(repeats)
@@ -94,22 +79,3 @@ def _repeats(document: Document, content: OffersDocument) -> Iterator[Problem]:
         for i, name in enumerate(names):
             if name in names[:i]:
                 yield document.problem((section, i), f"{name} occurs twice in {section}; keep one")
-
-
-def _problem(document: Document, error: Any) -> Problem:
-    key = tuple(error["loc"])
-    place = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in key).lstrip(".")
-    if error["type"] == "extra_forbidden":
-        schema = SECTIONS.get(str(key[0]), OffersDocument) if len(key) > 1 else OffersDocument
-        return document.problem(key, f"unknown key {place!r}; {nearest_name(str(key[-1]), schema.model_fields)}")
-    if error["type"] == "missing":
-        return document.problem(key[:-1], f"{place} is missing")
-    if error["type"] == "value_error":
-        return document.problem(key, f"{place}: {error['ctx']['error']}")
-    if error["type"] == "enum":
-        names = error["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-        return document.problem(
-            key, f"{place}: unknown value {error['input']!r}; {nearest_name(str(error['input']), names)}"
-        )
-    message = error["msg"].replace("Input should be", "must be")
-    return document.problem(key, f"{place}: {message[0].lower()}{message[1:]}, is {str(error['input'])[:60]!r}")

@@ -6,12 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from control.offers.availability import Availability
 from control.offers.availability import availability as availability_of
+from control.spec.numbers import NonNegative, NonNegativeCount, Positive
 from templates_lib.hardware import node_config_from_id
 from templates_lib.node_config import NodeConfig, network_class
 from templates_lib.offer import Market, Offer
-
-Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -25,11 +23,11 @@ class OfferSection(Section):
     instance_type: Annotated[str, Field(min_length=1)]
     node_config: str
     market: Market
-    usd_per_hour: Finite
-    available: Annotated[int, Field(ge=0)] | None = None
-    interruptions_per_hour: Finite = 0.0
+    usd_per_hour: NonNegative
+    available: NonNegativeCount | None = None
+    interruptions_per_hour: NonNegative = 0.0
     intra_node_gbps: Positive | None = None
-    network_gbps: Finite | None = None
+    network_gbps: NonNegative | None = None
     host_memory_gib: Positive | None = None
 
     @field_validator("node_config")
@@ -78,7 +76,7 @@ class OfferSection(Section):
 
 class PoolSection(Section):
     id: Annotated[str, Field(min_length=1)]
-    limit: Finite
+    limit: NonNegative
     unit: str = "nodes"
     members: Annotated[dict[str, Positive], Field(min_length=1)]
     """Offer key (`cloud/zone/instance_type/market`) → what one node of it takes."""
@@ -87,14 +85,14 @@ class PoolSection(Section):
 class TrafficSection(Section):
     source: str
     target: str
-    usd_per_gb: Finite
+    usd_per_gb: NonNegative
 
 
 class AvailabilitySection(Section):
     zone: str
     config: str
     market: str
-    available: Annotated[int, Field(ge=0)]
+    available: NonNegativeCount
 
     @model_validator(mode="after")
     def _readable(self) -> Self:

@@ -1,6 +1,6 @@
 """What a spec file may say: `apiVersion: medley/v1`, `kind: Fleet`.
 
-Every field's default is what the file means when it leaves the field out. Numbers are finite throughout.
+Every field's default is what the file means when it leaves the field out.
 """
 
 from typing import Annotated, Literal, Self
@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from control.spec.names import Names
+from control.spec.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market
 from templates_lib.settings import Mode, Settings, Survive
@@ -15,10 +16,6 @@ from templates_lib.work import Phase
 
 DEFAULT = Settings()
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 
@@ -55,20 +52,20 @@ class SloSection(Section):
     ttft_ms: Positive
     tpot_ms: Positive
     ttft_ms_per_1k_prompt_tokens: NonNegative = 0.0
-    percentile: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)] = 99.0
-    max_prompt_tokens: Annotated[int, Field(ge=0)] = 0
+    percentile: Annotated[Number, Field(gt=0, lt=100)] = 99.0
+    max_prompt_tokens: NonNegativeCount = 0
 
 
 class DemandSection(Section):
     """A fixed rate, or the rate of a trace times `scale`."""
 
-    requests_per_s: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    requests_per_s: Number | None = None
     trace: str | None = None
     """A shipped rate series, or path of a trace file with arrival times."""
     at: Literal["mean", "peak"] = "mean"
     """Which rate of a series: the mean, or its busiest window (a trace file has windows of a minute)."""
     scale: Positive = 1.0
-    priority: int = 0
+    priority: Whole = 0
 
     @field_validator("requests_per_s")
     @classmethod
@@ -175,8 +172,8 @@ class QuotaSection(Section):
 
 
 class ReplicasSection(Section):
-    min: Annotated[int, Field(ge=0)] = 0
-    max: Annotated[int, Field(ge=0)] | None = None
+    min: NonNegativeCount = 0
+    max: NonNegativeCount | None = None
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -187,11 +184,11 @@ class ReplicasSection(Section):
 
 class PolicySection(Section):
     mode: Mode = DEFAULT.mode
-    utilisation_cap: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = DEFAULT.utilisation_cap
+    utilisation_cap: Annotated[Number, Field(gt=0, le=1)] = DEFAULT.utilisation_cap
     max_usd_per_hour: NonNegative | None = None
     max_spot_share: Share = DEFAULT.guardrails.max_spot_share
     max_zone_share: Share = DEFAULT.guardrails.max_zone_share
-    max_unproven_nodes: Annotated[int, Field(ge=0)] = DEFAULT.guardrails.max_unproven_nodes
+    max_unproven_nodes: NonNegativeCount = DEFAULT.guardrails.max_unproven_nodes
     replicas: dict[str, ReplicasSection] = {}
     """By work class: `<model>/<phase>`."""
     survive: Survive = DEFAULT.survive
@@ -202,13 +199,13 @@ class PolicySection(Section):
 
 
 class SolverSection(Section):
-    n_max: Annotated[int, Field(ge=1, le=8)] = 6
+    n_max: Annotated[Whole, Field(ge=1, le=8)] = 6
     """Nodes of a template at most."""
     rho: Positive = 12.0
     """GPU memory of a template at most, in multiples of the model's weights as served."""
     slo_split: Literal["even", "uneven"] = "even"
     """How a pipeline's latency budget is split over its stages."""
-    seed: Annotated[int, Field(ge=0)] = DEFAULT.seed
+    seed: NonNegativeCount = DEFAULT.seed
     gap: Share = DEFAULT.limits.gap
     incumbent_columns: Count = DEFAULT.limits.incumbent_columns
     proof_columns: Count = DEFAULT.limits.proof_columns

@@ -107,7 +107,7 @@ def test_two_machines_of_a_configuration_share_the_least_shape(tmp_path: Path) -
         ("H100:8/n200", "H10:8/n200", "offers.yaml:7: offers[0].node_config: unknown GPU 'H10'; did you mean 'H100'?"),
         ("H100:8/n200", "H100:8", "offers.yaml:7: offers[0].node_config: 'H100:8' is no node configuration"),
         ("usd_per_hour: 0\n", "usd_per_hour: 0\n    network_gbps: 40\n", "network_gbps 40 is class n25"),
-        ("kind: Offers", "kind: Offer", "offers.yaml:2: kind: must be 'Offers', is 'Offer'"),
+        ("kind: Offers", "kind: Offer", "offers.yaml:2: kind: unknown value 'Offer'; did you mean 'Offers'?"),
         ("offers:", "ofers:", "offers.yaml:3: unknown key 'ofers'; did you mean 'offers'?"),
     ],
 )
