@@ -93,28 +93,40 @@ def capacities(sets: NDArray[np.uint8], memory: NDArray[np.float64], rate: NDArr
     return np.where(fits, together * whole * room, 0.0)
 
 
-def useful(sets: NDArray[np.uint8], units: NDArray[np.float64]) -> NDArray[np.bool_]:
+class Parts:
+    """Which sets hold a single node or a pair, and what remains of them without it: the same for every class."""
+
+    def __init__(self, sets: NDArray[np.uint8]) -> None:
+        weights = np.random.default_rng(0).integers(1, 2**63, sets.shape[1], dtype=np.uint64)
+        code = sets.astype(np.uint64) @ weights  # a hash that wraps around: sums of parts are sums of codes
+        order = np.argsort(code)
+        count = sets.sum(axis=1)
+        self.of: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
+        """(part, sets that hold it and more, what remains of each or -1)"""
+        for part in np.flatnonzero(count <= 2).tolist():
+            held = np.flatnonzero(sets[part])
+            inside = np.flatnonzero((sets[:, held] >= sets[part, held]).all(axis=1) & (count > count[part]))
+            rest = code[inside] - code[part]
+            at = order[np.minimum(np.searchsorted(code, rest, sorter=order), len(code) - 1)]
+            self.of.append((part, inside, np.where(code[at] == rest, at, -1)))
+
+
+def useful(parts: Parts, units: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Sets with capacity that a single node or a pair, taken out and added to the rest, does not reach."""
-    weights = 7 ** np.arange(sets.shape[1], dtype=object)
-    code = np.array([int(np.dot(row.astype(object), weights)) % (2**61 - 1) for row in sets], dtype=np.int64)
-    order = np.argsort(code)
     keep = units > 0
-    small = np.flatnonzero((sets.sum(axis=1) <= 2) & keep)
-    for part in small:
-        inside = np.flatnonzero(keep & (sets >= sets[part]).all(axis=1) & (sets.sum(axis=1) > sets[part].sum()))
-        rest = (code[inside] - code[part]) % (2**61 - 1)
-        at = np.minimum(np.searchsorted(code[order], rest), len(code) - 1)
-        found = code[order][at] == rest
-        sum_of_parts = units[part] + np.where(found, units[order[at]], 0.0)
-        keep[inside[sum_of_parts >= units[inside]]] = False
+    for part, inside, rest in parts.of:
+        if units[part] > 0:
+            together = units[part] + np.where(rest >= 0, units[rest], 0.0)
+            keep[inside[together >= units[inside]]] = False
     return keep
 
 
-def library(seed: int, *, copies: int = 1, prune: bool = True) -> Library:
+def library(seed: int, *, copies: int = 1) -> Library:
     """Six models in two phases; `copies` > 1 serves every model again under slightly other capacities."""
     rng = np.random.default_rng(seed)
     names = configs()
     sets = multisets(len(names), MAX_NODES)
+    parts = Parts(sets)
     nodes, classes, entry_class, units = [], [], [], []
     for copy in range(copies):
         for model in MODELS:
@@ -122,7 +134,7 @@ def library(seed: int, *, copies: int = 1, prune: bool = True) -> Library:
             for phase in ("prefill", "decode"):
                 memory, rate = node_rates(model, phase)
                 capacity = capacities(sets, memory, rate, layers, total * width, rng)
-                keep = useful(sets, capacity) if prune else capacity > 0
+                keep = useful(parts, capacity)
                 unit = Unit.PROMPT_TOKEN if phase == "prefill" else Unit.OUTPUT_TOKEN
                 served = f"{name}-{copy}"
                 classes.append(WorkClass(f"{served}/{phase}", served, phase, unit, "bench", 1000.0))
