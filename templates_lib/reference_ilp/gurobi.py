@@ -44,4 +44,18 @@ def solve_with_gurobi(ilp: PlacementIlp, units: NDArray[np.float64], time_limit_
         return Outcome(served, model.ObjBound * ilp.scale, model.Status == gurobipy.GRB.OPTIMAL, status)
 
 
+def solve_where_licensed(ilp: PlacementIlp, units: NDArray[np.float64], time_limit_s: float) -> Outcome | None:
+    """As `solve_with_gurobi`; None without gurobipy, and where the licence is too small for `ilp`."""
+    try:
+        import gurobipy
+    except ImportError:
+        return None
+    try:
+        return solve_with_gurobi(ilp, units, time_limit_s)
+    except gurobipy.GurobiError as error:
+        if error.errno != gurobipy.GRB.Error.SIZE_LIMIT_EXCEEDED:
+            raise
+        return None
+
+
 _STATUS = {2: "Optimal", 3: "Infeasible", 4: "Infeasible", 9: "Time limit reached"}

@@ -52,10 +52,10 @@ def nearest_miss(
 ) -> NearestMiss | None:
     """For a class whose objective no configuration meets: the one that needs the least time.
 
-    Every configuration is tried alone and as an even pipeline of up to `max_stages` equal nodes; a mix of
-    configurations is no faster than its fastest. None where even those cannot run the phase at any latency: no GPU
-    has the data types, the model does not fit, nodes cannot hand KV caches over in time, or (aggregated) no chunk
-    brings the percentile prompt's first token in time.
+    Every configuration is tried alone and as a pipeline of up to `max_stages` equal nodes, layers cut as they need the
+    least; mixes, which are nearer only where the two ends of a model suit different nodes, are not. None where even
+    those cannot run the phase at any latency: no GPU has the data types, the model does not fit, nodes cannot hand KV
+    caches over in time, or (aggregated) no chunk brings the percentile prompt's first token in time.
     """
     phases = node_phases(served, phase, gpus, cost_model)
     misses = [miss for node in configs for miss in _pipelines(phases, node, max_stages)]
@@ -70,11 +70,26 @@ def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[Ne
     served, total = phases.served, phases.served.model.layers
     misses = []
     for stages in range(1, (min(max_stages, total) if node.joins_others else 1) + 1):
-        roles = (Role.ONLY,) if stages == 1 else (Role.FIRST, Role.LAST, Role.MIDDLE)[: min(stages, 3)]
-        held = -(-total // stages) - 1 if node.joins_others else 0  # alone, the whole model is the only layer count
-        slowest = max(roles, key=lambda role: float(least_s[role, held]))
-        needs_ms = float(least_s[slowest, held]) * stages * 1000
-        if np.isfinite(needs_ms):
-            has_ms = served.slo_ms(phases.phase)
+        slowest, budget_s = _least_budget(least_s, stages, total)
+        if np.isfinite(budget_s):
+            needs_ms, has_ms = budget_s * stages * 1000, served.slo_ms(phases.phase)
             misses.append(NearestMiss(served.class_id(phases.phase), node.id, stages, slowest, needs_ms, has_ms))
     return misses
+
+
+def _least_budget(least_s: Floats, stages: int, layers: int) -> tuple[Role, float]:
+    """The least seconds within which each of `stages` equal stages can do its part, and the role that needs them.
+
+    `least_s` (4, L) as `least_latency_s` has it: for every layer count, or of a node that stays alone for all layers.
+    """
+    if stages == 1:
+        return Role.ONLY, float(least_s[Role.ONLY, -1])
+    copies = {Role.FIRST: 1, Role.LAST: 1} | ({Role.MIDDLE: stages - 2} if stages > 2 else {})
+    slowest, budget_s = Role.FIRST, np.inf
+    for role in copies:
+        for seconds in np.unique(least_s[role][np.isfinite(least_s[role])]).tolist():
+            within = {r: int((least_s[r] <= seconds).sum()) for r in copies}
+            carried = sum(count * within[r] for r, count in copies.items())
+            if seconds < budget_s and all(within.values()) and carried >= layers:
+                slowest, budget_s = role, seconds
+    return slowest, budget_s

@@ -9,7 +9,7 @@ import pytest
 
 from templates_lib.placement_solver.solver import BagPlacement, best_placement
 from templates_lib.reference_ilp.every_depth import reference_optimum
-from templates_lib.reference_ilp.gurobi import fits_free_licence, solve_with_gurobi
+from templates_lib.reference_ilp.gurobi import fits_free_licence, solve_where_licensed, solve_with_gurobi
 from templates_lib.reference_ilp.highs import solve_with_highs
 from templates_lib.reference_ilp.placement_ilp import placement_ilp
 from templates_lib.throughput_table import Role
@@ -143,6 +143,7 @@ def test_the_free_gurobi_licence_ends_where_we_say() -> None:
     assert not fits_free_licence(large)
     with pytest.raises(gurobipy.GurobiError):
         solve_with_gurobi(large, case.units, 1.0)
+    assert solve_where_licensed(large, case.units, 1.0) is None
 
 
 def test_eight_nodes_equal_the_dynamic_programme() -> None:
