@@ -11,7 +11,7 @@ def nearest_name(name: str, valid: Iterable[str]) -> str:
     longer = sorted(n for folded, n in names.items() if name and folded.startswith(name.casefold()))
     if longer:
         return f"did you mean {' or '.join(repr(n) for n in longer[:4])}?"
-    close = difflib.get_close_matches(name.casefold(), list(names), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), list(names), n=3, cutoff=0.6)
     if close:
         # Equally near names, such as us-east-1 and us-west-1 to us-est-1, are all said.
         far = [difflib.SequenceMatcher(None, folded, name.casefold()).ratio() for folded in close]

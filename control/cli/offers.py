@@ -25,7 +25,10 @@ def list_(
     gpu: Annotated[str | None, typer.Option(help="Only this GPU.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List offers: of a spec file, or of the prices that ship with Medley (cheapest per GPU first)."""
+    """List offers by GPU, the cheapest first.
+
+    Of a spec file, with its own offers and its availability, or of the dated prices that ship with Medley.
+    """
     quotes = _quotes(file, cloud, region, gpu)
     per_gpu = {o.key: o.usd_per_hour / quotes.configs[o.node_config].gpu_count for o in quotes.offers}
     offers = sorted(quotes.offers, key=lambda o: (quotes.configs[o.node_config].gpu, per_gpu[o.key], o.key))

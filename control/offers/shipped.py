@@ -70,9 +70,7 @@ class ShippedOffers:
             notes.append(f"prices are a snapshot: oldest {min(dates)}, newest {max(dates)}")
         spread = {r.region for r in rows if not r.zone and (r.cloud, r.region) in zones_by_region()}
         if spread and not self.by_region:
-            notes.append(
-                f"some machines are priced per region; they are offered in every known zone of {len(spread)} regions"
-            )
+            notes.append("some machines are priced per region; they are offered in every known zone of their region")
         if any(r.market is Market.SPOT and r.cloud != "aws" for r in rows):
             notes.append("only AWS publishes interruption classes; spot of other clouds counts as its worst class")
         return tuple(notes)

@@ -53,6 +53,8 @@ def decode(data: bytes, file: str) -> Recording:
     except msgspec.ValidationError as error:
         raise RecordingError(f"{file}: is not a recorded snapshot: {error}; make one with --save-snapshot") from None
     except msgspec.DecodeError as error:
+        if file.endswith((".yaml", ".yml")):
+            raise RecordingError(f"{file}: is no recorded snapshot; a spec file is given with -f") from None
         message = f"{file}: is truncated or damaged ({error}); record it again with --save-snapshot"
         raise RecordingError(message) from None
     except ValueError as error:

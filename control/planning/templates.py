@@ -114,8 +114,9 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
     miss = nearest_miss(served, phase, recipe.nodes, gpus, estimated_cost_model(gpus), recipe.n_max)
     if miss is None:
         return (
-            f"{served.name} cannot run {phase.value} on any node on offer: its data types ({served.model.dtype}, "
-            f"KV cache {served.model.kv_dtype}), its size or the nodes' network rule them out; offer other GPUs"
+            f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
+            f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
+            "time rule them out; offer other nodes or relax its SLO"
         )
     return (
         f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "

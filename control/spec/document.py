@@ -1,5 +1,6 @@
 """A YAML file as plain values that remember their lines."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,17 @@ class Document:
         return Problem(self.file, self.line(key), message)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 takes `1e5` for a word; people and YAML 1.2 take it for a number."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 class _Reader:
-    def __init__(self, file: str, loader: yaml.SafeLoader) -> None:
+    def __init__(self, file: str, loader: _Loader) -> None:
         self.file = file
         self.loader = loader
         self.lines: dict[Key, int] = {}
@@ -79,7 +89,7 @@ class _Reader:
 
 def parse(text: str, file: str) -> Document:
     """Raises SpecError with the line for text that is not one YAML document of mappings, lists and scalars."""
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:

@@ -12,6 +12,8 @@ from templates_lib.nearest_name import nearest_name
 
 def read(document: Document, names: Names) -> FleetFile:
     """Raises SpecError with every problem of the file at once."""
+    if isinstance(document.value, dict) and str(document.value.get("format", "")).startswith("medley/snapshot"):
+        raise SpecError([document.problem((), "is a recorded snapshot: give it with --snapshot instead of -f")])
     problems = _unknown_regions(document, names)
     try:
         fleet = validated(document, FleetFile, names)
