@@ -7,15 +7,14 @@ numbers; factors for number formats without a table (4-bit weights, weights wide
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from fit_engines import Features, features, fit_engine, unstated_queue, unstated_workers
-from fit_kernels import Fit, attention_fits, expert_fits, gemm_fits, link_fits
+from fit_kernels import attention_fits, expert_fits, gemm_fits, link_fits
+from fit_setups import backend_rows
 from layer_rows import helix_errors, helix_fit, helix_links, vidur_fit
-from numpy.typing import NDArray
 from perf_tables import rows_of
 
 from templates_lib.cost.coefficients import (
@@ -23,14 +22,11 @@ from templates_lib.cost.coefficients import (
     Engine,
     GpuCoefficients,
     Kernel,
-    LayerOverhead,
     Link,
     Links,
-    Serving,
+    Origin,
 )
 from templates_lib.cost.deployment import Deployment, deployment_of
-from templates_lib.cost.estimated import EstimatedCostModel
-from templates_lib.cost.split import is_held_out
 from templates_lib.gpu import Gpu
 from templates_lib.hardware import load_gpus
 
@@ -47,21 +43,23 @@ FORMAT_FACTORS = {
     "fp8_pad_columns": 0.36,  # engines fuse the quantisation of activations that the table times with the product
     "dequantised_compute": 0.8,
     "dequantised_memory": 0.85,
-    "dequantised_expert_rows": 31.0,
+    "dequantised_expert_compute": 0.7,
+    "dequantised_expert_rows": 16.0,
     "fp4_compute": 1.1,
     "fp4_memory": 0.9,
     "fp4_expert_compute": 1.3,
     "fp4_expert_memory": 1.15,
 }
 """Over the bf16 (dequantised) or fp8 (fp4) kernel of the same card; no table has 4-bit products. Found by coordinate
-descent on the end-to-end rows that are not held out, all models together, in steps of a quarter."""
-START = Serving(0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0)
-ROUGH = Engine("", 1e-3, 5e-3, 1e-5, 1e-7, 0.9, 1.0, LayerOverhead(1e-5, 1e-5, 1e-5), LayerOverhead(1e-4, 0.0, 5e-4))
+descent on the end-to-end rows that are not held out, all models together, in steps of a quarter. Experts that are
+widened run in kernels of their own (Marlin, tiles of 16 rows), not in the Triton kernel that the bf16 table timed,
+which on A100 had no tuned tiles: their computing is as efficient as the card's products, times a factor."""
+KERNELS, LENT = "kernels of vLLM (aiconfigurator)", "lent by its kin"
 
 
 def tidy(kernel: Kernel) -> Kernel:
     """Efficiencies above the data sheet are cache hits of small shapes: capped. Four digits are plenty."""
-    capped = replace(kernel, compute=min(kernel.compute, 1.0), memory=min(kernel.memory, 1.1))
+    capped = replace(kernel, compute=min(kernel.compute, 1.0), memory=min(kernel.memory, 1.0))
     names = ("compute", "memory", "launch_s", "pad_rows", "pad_columns", "row_s")
     return replace(capped, **{n: float(f"{getattr(capped, n):.4g}") for n in names})
 
@@ -74,7 +72,7 @@ def with_formats(gemm: dict[str, Kernel], experts: dict[str, Kernel]) -> tuple[d
                                    memory=plain.memory * f["dequantised_memory"])}  # fmt: skip
     sparse = experts.get("bf16", replace(plain, launch_s=4e-5, pad_columns=0.0, pad_rows=150.0))
     more_experts = {"bf16": sparse, "dequantised": replace(
-        sparse, compute=sparse.compute * f["dequantised_compute"], memory=min(sparse.memory, 1.0) *
+        sparse, compute=plain.compute * f["dequantised_expert_compute"], memory=sparse.memory *
         f["dequantised_memory"], pad_rows=f["dequantised_expert_rows"])}  # fmt: skip
     if "fp8" in gemm:
         fp8 = replace(gemm["fp8"], pad_columns=gemm["fp8"].pad_columns * f["fp8_pad_columns"])
@@ -95,18 +93,24 @@ def measured_cards(gpus: dict[str, Gpu]) -> tuple[dict[str, GpuCoefficients], di
     gemm, experts, (prefill, decode) = gemm_fits(gpus), expert_fits(gpus), attention_fits(gpus)
     cards, errors = {}, {}
     for name in prefill:
-        own = {c: f.kernel for (n, c), f in gemm.items() if n == name}
-        sparse = {c: f.kernel for (n, c), f in experts.items() if n == name}
-        products, blocks = with_formats(own, sparse)
+        own = {c: f for (n, c), f in gemm.items() if n == name}
+        sparse = {c: f for (n, c), f in experts.items() if n == name}
+        products, blocks = with_formats(*({c: f.kernel for c, f in fits.items()} for fits in (own, sparse)))
         evidence = f"measured: products, attention and expert blocks of vLLM on {name} ({', '.join(sorted(own))})"
-        cards[name] = GpuCoefficients(evidence, products, blocks, tidy(prefill[name].kernel), tidy(decode[name].kernel))
-        found: list[Fit] = [f for (n, _), f in (*gemm.items(), *experts.items()) if n == name]
-        errors[name] = [round(f.held_out_error, 3) for f in (*found, prefill[name], decode[name])]
+        parts = {"gemm": [*own.values()], "experts": [*sparse.values()],
+                 "prefill_attention": [prefill[name]], "decode_attention": [decode[name]]}  # fmt: skip
+        origins = {part: Origin(name, sum(f.rows for f in fits), KERNELS) for part, fits in parts.items()}
+        cards[name] = GpuCoefficients(
+            evidence, origins, products, blocks, tidy(prefill[name].kernel), tidy(decode[name].kernel)
+        )
+        errors[name] = [round(f.held_out_error, 3) for fits in parts.values() for f in fits]
     return cards, errors
 
 
-def like(card: GpuCoefficients, evidence: str) -> GpuCoefficients:
-    return replace(card, evidence=evidence)
+def lent(card: GpuCoefficients, evidence: str, measured: dict[str, Origin] | None = None) -> GpuCoefficients:
+    """`card`'s numbers for its kin, of which only `measured` parts are its own."""
+    origins = {part: replace(o, what=LENT) for part, o in card.origins.items()}
+    return replace(card, evidence=evidence, origins=origins | (measured or {}))
 
 
 def all_cards(gpus: dict[str, Gpu], base: Coefficients) -> Coefficients:
@@ -115,27 +119,53 @@ def all_cards(gpus: dict[str, Gpu], base: Coefficients) -> Coefficients:
     a100 = cards["A100-80"]
     a40 = vidur_fit("a40", gpus["A40"])
     products, blocks = with_formats({"bf16": a40.kernel}, {"bf16": a100.experts["bf16"]})
-    cards["A40"] = replace(a100, gemm=products, experts=blocks, evidence=(
-        "measured: linear layers (Vidur); attention and expert blocks as A100-80"))  # fmt: skip
-    cards["A10G"] = like(cards["A40"], "not measured: efficiencies of A40, the nearest kin, on A10G's data sheet")
-    cards["A100-40"] = like(a100, "efficiencies of A100-80; layers of A100-40 (Helix) agree within 7 %, not fitted")
-    cards["L40"] = like(cards["L40S"], "not measured: efficiencies of L40S on L40's data sheet")
-    links = dict(base.links)
+    own = {"gemm": Origin("A40", a40.rows, "linear layers (Vidur)")}
+    evidence = "measured: linear layers (Vidur); attention and expert blocks as A100-80"
+    cards["A40"] = replace(lent(a100, evidence, own), gemm=products, experts=blocks)
+    cards["A10G"] = lent(cards["A40"], "not measured: efficiencies of A40, the nearest kin, on A10G's data sheet")
+    cards["A100-40"] = lent(a100, "efficiencies of A100-80; layers of A100-40 (Helix) agree within 7 %, not fitted")
+    cards["L40"] = lent(cards["L40S"], "not measured: efficiencies of L40S on L40's data sheet")
     for name in ("L4", "T4", "V100"):
-        fitted = helix_fit(name, gpus, replace(base, gpus=cards))
-        products, blocks = with_formats(fitted.gemm, {"bf16": replace(
-            fitted.gemm["bf16"], launch_s=4e-5, pad_rows=a100.experts["bf16"].pad_rows)})  # fmt: skip
-        if gpus[name].peak_fp8_tflops:
-            products, blocks = products | {"fp8": products["bf16"]}, blocks | {"fp8": blocks["bf16"]}
-        cards[name] = replace(fitted, gemm=products, experts=blocks, decode_attention=tidy(fitted.decode_attention),
-            prefill_attention=tidy(fitted.prefill_attention), evidence=(
-            "measured: layers of LLaMA-30B and Llama-2-70B (Helix, vLLM, fp16); expert blocks and 8-bit products as "
-            "efficient as 16-bit ones: assumed"))  # fmt: skip
-    cards["V100-32"] = like(cards["V100"], "efficiencies of V100-16 (Helix layers)")
+        cards[name] = by_layers(name, gpus, replace(base, gpus=cards))
+    cards["V100-32"] = lent(cards["V100"], "efficiencies of V100-16 (Helix layers)")
     partial = replace(base, gpus=cards)
-    links |= {name: tidy_links(helix_links(name, gpus, partial)) for name in ("L4", "T4")}
-    links |= {"A100-40": links["A100-80"]}
-    return replace(base, gpus=dict(sorted(cards.items())), links=dict(sorted(links.items())))
+    links = base.links | {name: tidy_links(helix_links(name, gpus, partial)) for name in ("L4", "T4")}
+    return with_links(replace(base, gpus=dict(sorted(cards.items()))), links)
+
+
+def by_layers(name: str, gpus: dict[str, Gpu], base: Coefficients) -> GpuCoefficients:
+    """A card from its whole layers (Helix); what they do not show is set by analogy."""
+    a100, (fitted, rows) = base.gpus["A100-80"], helix_fit(name, gpus, base)
+    products, blocks = with_formats(fitted.gemm, {"bf16": replace(
+        fitted.gemm["bf16"], launch_s=4e-5, pad_rows=a100.experts["bf16"].pad_rows)})  # fmt: skip
+    if gpus[name].peak_fp8_tflops:
+        products, blocks = products | {"fp8": products["bf16"]}, blocks | {"fp8": blocks["bf16"]}
+    layers = Origin(name, rows, "layers of LLaMA-30B and Llama-2-70B (Helix, vLLM, fp16)")
+    origins = {
+        "gemm": layers,
+        "experts": Origin(name, 0, "as efficient as its products: assumed"),
+        "prefill_attention": Origin(name, 0, "0.6 of its products' efficiency: assumed"),
+        "decode_attention": layers,
+    }
+    return replace(fitted, gemm=products, experts=blocks, decode_attention=tidy(fitted.decode_attention),
+        prefill_attention=tidy(fitted.prefill_attention), origins=origins, evidence=(
+        "measured: layers of LLaMA-30B and Llama-2-70B (Helix, vLLM, fp16); expert blocks and 8-bit products as "
+        "efficient as 16-bit ones: assumed"))  # fmt: skip
+
+
+def with_links(base: Coefficients, links: dict[str, Links]) -> Coefficients:
+    """Adds `links` by card, and to every card whose they are."""
+    links = links | {"A100-40": links["A100-80"]}
+    origins = {name: Origin(name, 0, "all-reduce of vLLM in a CUDA graph") for name in links}
+    origins |= {name: Origin(name, 0, "layers over 2 and 4 GPUs (Helix)") for name in ("L4", "T4")}
+    origins["A100-40"] = Origin("A100-80", 0, LENT)
+    likely = Origin("H100 or L40S", 0, "NVLink as H100, PCIe as L40S, by the node's bandwidth")
+    cards = {
+        name: replace(card, origins=card.origins | {"links": origins.get(name, likely)})
+        for name, card in base.gpus.items()
+    }
+    fallback = replace(base.fallback, origins=base.fallback.origins | {"links": likely})
+    return replace(base, gpus=cards, fallback=fallback, links=dict(sorted(links.items())))
 
 
 def tidy_links(links: Links) -> Links:
@@ -154,6 +184,7 @@ def median_card(cards: dict[str, GpuCoefficients]) -> GpuCoefficients:
     formats = ("bf16", "dequantised", "fp8", "fp4")
     return GpuCoefficients(
         "not measured: data-sheet peaks with the median efficiency of six measured cards",
+        {part: Origin(", ".join(sorted(cards)), 0, "their median") for part in found[0].origins},
         {f: median_kernel([c.gemm[f] for c in found if f in c.gemm]) for f in formats},
         {f: median_kernel([c.experts[f] for c in found if f in c.experts]) for f in formats},
         median_kernel([c.prefill_attention for c in found]),
@@ -178,6 +209,7 @@ def kernels() -> tuple[Coefficients, dict[str, list[float]]]:
         network=Link(2, 5e-5, 0.8),
         engines={},
         serving={},
+        setups={},
     )
     return all_cards(gpus, base), errors
 
@@ -186,34 +218,6 @@ def training_rows() -> list[tuple[dict[str, str], Deployment]]:
     """End-to-end rows without queueing artefacts, held-out ones included."""
     rows = ((row, deployment_of(row)) for row in rows_of(END_TO_END))
     return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
-
-
-@dataclass(frozen=True)
-class Backend:
-    """Rows of one backend, ready to be fitted. Arrays (n,)."""
-
-    name: str
-    rows: Features
-    training: NDArray[np.bool_]
-    """Not held out by the rows' hash."""
-    stated: NDArray[np.bool_]
-    unstated: Serving
-
-    def fit(self, keep: NDArray[np.bool_]) -> tuple[Engine, Serving]:
-        """Fits to `keep` (n,). Rows that hide how many workers share the clients do not bend the engine's numbers:
-        they only say how many they usually are."""
-        evidence = f"fitted to {int((keep & self.stated).sum())} end-to-end rows of {self.name}"
-        engine, serving = fit_engine(self.rows.take(keep & self.stated), evidence, self.unstated)
-        return engine, unstated_queue(self.rows.take(keep), engine, serving)
-
-
-def backend_rows(rows: list[tuple[dict[str, str], Deployment]], coefficients: Coefficients, name: str) -> Backend:
-    own = [(row, d) for row, d in rows if d.backend == name]
-    training = np.array([not is_held_out(row) for row, _ in own])
-    cost_model = EstimatedCostModel({}, name, replace(coefficients, engines={name: ROUGH}))
-    unstated = unstated_workers([d for (_, d), t in zip(own, training, strict=True) if t], cost_model, START)
-    stated = np.array([d.decode is None or d.decode.count > 0 for _, d in own])
-    return Backend(name, features([d for _, d in own], coefficients, unstated), training, stated, unstated)
 
 
 def torch_engine(vllm: Engine) -> Engine:
@@ -227,13 +231,15 @@ def main() -> None:
     print("held-out median error of kernel tables:", errors)
     print("held-out median error of layers:", helix_errors(load_gpus(), coefficients))
     rows = training_rows()
-    engines, serving = {}, {}
+    engines, serving, setups = {}, {}, {}
     for name in BACKENDS:
         backend = backend_rows(rows, coefficients, name)
-        engines[name], serving[name] = backend.fit(backend.training)
-        print(engines[name], serving[name])
+        whole, found = backend.fit(backend.training)
+        engines[name], serving[name] = whole.engine, whole.serving
+        setups |= found
+        print(whole, f"{len(found)} setups")
     engines["torch"] = torch_engine(engines["vllm"])
-    done = replace(coefficients, engines=engines, serving=serving)
+    done = replace(coefficients, engines=engines, serving=serving, setups=dict(sorted(setups.items())))
     OUT.write_text(json.dumps(msgspec.to_builtins(done), indent=1) + "\n", encoding="utf-8")
 
 

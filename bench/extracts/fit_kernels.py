@@ -21,7 +21,7 @@ from templates_lib.gpu import Gpu
 
 Floats = NDArray[np.float64]
 LOW = {"compute": 0.02, "memory": 0.05, "launch_s": 1e-7, "pad_rows": 0.01, "pad_columns": 0.01, "row_s": 1e-13}
-HIGH = {"compute": 1.0, "memory": 1.1, "launch_s": 2e-4, "pad_rows": 1500.0, "pad_columns": 6000.0, "row_s": 1e-6}
+HIGH = {"compute": 1.0, "memory": 1.0, "launch_s": 2e-4, "pad_rows": 1500.0, "pad_columns": 6000.0, "row_s": 1e-6}
 START = {"compute": 0.5, "memory": 0.7, "launch_s": 5e-6, "pad_rows": 30.0, "pad_columns": 100.0, "row_s": 1e-9}
 FORMAT_OF = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8"}
 
@@ -32,6 +32,8 @@ class Fit:
     fitted_error: float
     held_out_error: float
     """Median relative error of each half of the split."""
+    rows: int
+    """Fitted."""
 
 
 def fit_kernel(seconds: Callable[[Kernel, Floats], Floats], rows: Floats, free: tuple[str, ...]) -> Fit:
@@ -49,7 +51,7 @@ def fit_kernel(seconds: Callable[[Kernel, Floats], Floats], rows: Floats, free: 
     best = least_squares(residual, np.log([START[f] for f in free]), loss="soft_l1", f_scale=0.2, bounds=bounds)
     found = kernel(best.x)
     error = np.abs(seconds(found, rows) / measured - 1)
-    return Fit(found, float(np.median(error[~held_out])), float(np.median(error[held_out])))
+    return Fit(found, float(np.median(error[~held_out])), float(np.median(error[held_out])), int((~held_out).sum()))
 
 
 def gemm_fits(gpus: dict[str, Gpu]) -> dict[tuple[str, str], Fit]:

@@ -87,8 +87,9 @@ def predicted(rows: LayerRows, gpus: dict[str, Gpu], coefficients: Coefficients)
     return cost_model.stage_seconds(rows.model, node, Parallel(tp=rows.tp), step, head=False)
 
 
-def helix_fit(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> GpuCoefficients:
-    """Efficiencies of a card from its single-GPU layers: products by phase, decode attention by its memory traffic."""
+def helix_fit(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tuple[GpuCoefficients, int]:
+    """Efficiencies of a card from its single-GPU layers: products by phase, decode attention by its memory traffic;
+    and how many rows were fitted."""
     rows = [r for r in helix_rows() if r.gpu == gpu and r.tp == 1]
     donor = coefficients.gpus["A100-80"]
 
@@ -108,7 +109,7 @@ def helix_fit(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> Gpu
 
     bounds = (np.log([0.05, 0.2, 0.01, 0.1]), np.log([1.0, 1.0, 300.0, 1.0]))
     best = least_squares(residual, np.log([0.5, 0.7, 30.0, 0.6]), bounds=bounds, loss="soft_l1", f_scale=0.2)
-    return card(best.x)
+    return card(best.x), sum(int((~r.held_out).sum()) for r in rows)
 
 
 def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> Links:

@@ -30,11 +30,24 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose measurements a part of a card's numbers rests on."""
+
+    gpu: str
+    """The card itself, the card that lends its numbers, or several for a median."""
+    rows: int
+    """Measured rows that were fitted; 0 where a number was set by analogy."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class GpuCoefficients:
     """Efficiencies of one GPU type."""
 
     evidence: str
     """What was measured on this card, or which card lends its numbers."""
+    origins: dict[str, Origin]
+    """By part: gemm, experts, prefill_attention, decode_attention, links."""
     gemm: dict[str, Kernel]
     """By compute format: bf16, fp8, fp4, and `dequantised` (weights widened to bf16 on the way in)."""
     experts: dict[str, Kernel]
@@ -101,6 +114,8 @@ class Serving:
 
     first_token_s: float
     """Network, tokeniser and HTTP of the first token."""
+    hand_off_s: float
+    """More before the first token where prefill and decode are apart: routing, hand-off of the KV cache."""
     wait_steps: float
     """Decode iterations that a new prompt waits for."""
     queued: float
@@ -115,6 +130,16 @@ class Serving:
     unstated_queue_scale: float
     unstated_queue_power: float
     """The same per prefill worker."""
+    unstated_hand_off_s: float
+    """`hand_off_s` of such rows; connections among workers that nobody counted are made in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """An engine as one release ran on one machine type, and how its clients saw it (validation only)."""
+
+    engine: Engine
+    serving: Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +159,10 @@ class Coefficients:
     pcie: Links
     network: Link
     engines: dict[str, Engine]
+    """By engine, over all its releases and machines: what plans are made with."""
     serving: dict[str, Serving]
+    setups: dict[str, Setup]
+    """By `setup_names`: releases, and releases on a machine type, with enough measured deployments of their own."""
 
     @property
     def fingerprint(self) -> str:
@@ -148,6 +176,19 @@ class Coefficients:
         if name not in self.engines:
             raise ValueError(f"no cost coefficients for engine {name!r}; {nearest_name(name, self.engines)}")
         return self.engines[name]
+
+    def setup(self, engine: str, release: str, system: str) -> Setup:
+        """The most particular setup that was measured. Raises KeyError for an engine that was not."""
+        for name in reversed(setup_names(engine, release, system)):
+            if name in self.setups:
+                return self.setups[name]
+        return Setup(self.engines[engine], self.serving[engine])
+
+
+def setup_names(engine: str, release: str, system: str) -> tuple[str, str]:
+    """A release, and the release on one machine type; an unstated release is one of its own."""
+    of_release = f"{engine} {release or 'release not stated'}"
+    return of_release, f"{of_release} on {system}"
 
 
 @cache

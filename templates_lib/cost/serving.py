@@ -6,8 +6,9 @@ request sees every other client's prefill once per own output, so
     TPOT = t(decode) + stall · (c - 1) / output · (t(decode + prompt) - t(decode))
     TTFT = first + wait · t(decode) + t(prompt) + queued · (c - 1) · t(prompt of a full chunk)
 
-Clients beyond what the KV cache holds wait for half a generation. Disaggregated: no stall, the queue is the prefill
-worker's, and a prefill stage that cannot follow holds the clients back: TTFT ≥ c_prefill · t(prompt) - output · TPOT.
+Of c clients the KV cache holds n; the others wait (c - n) / n generations (Little's law). Disaggregated: no stall, a
+hand-off before the first token, the queue is the prefill worker's, and a prefill stage that cannot follow holds the
+clients back: TTFT ≥ c_prefill · t(prompt) - output · TPOT.
 """
 
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ class Loads:
     output_tokens: Floats
     apart: NDArray[np.bool_]
     """Disaggregated."""
+    stated: NDArray[np.bool_]
+    """Whether the row says how many workers there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,16 +75,21 @@ def _per_worker(deployment: Deployment, worker: Worker, usual: tuple[float, floa
     """Clients of one worker; as usual (scale, power) where the number of workers is not stated."""
     if worker.count:
         return deployment.concurrency / worker.count
-    scale, power = usual
-    return float(min(deployment.concurrency, max(1.0, scale * deployment.concurrency**power)))
+    return float(usual_clients(np.array(deployment.concurrency), *usual))
+
+
+def usual_clients(concurrency: Floats, scale: float, power: float) -> Floats:
+    """Clients of one worker among an unstated number of them: from 1 to all."""
+    return np.clip(scale * concurrency**power, 1.0, concurrency)
 
 
 def kv_requests(deployment: Deployment, worker: Worker) -> float:
-    """Requests whose KV cache fits beside the weights on one worker."""
+    """Requests whose KV cache fits beside the weights on one worker: pages are taken as a generation grows, so that a
+    request holds half of its output in the mean."""
     model, parallel = deployment.model, worker.parallel
     gpus = parallel.tp * parallel.dp * parallel.pp
     copies = float(parallel.tp) if model.latent_attention else max(1.0, parallel.tp / model.kv_heads)
-    request = copies * sum(_kept(model, deployment.prompt_tokens + deployment.output_tokens))
+    request = copies * sum(_kept(model, deployment.prompt_tokens + deployment.output_tokens / 2))
     weights = model.weight_bytes * (parallel.dp if parallel.ep == 1 else 1)
     return max(0.0, MEMORY_SHARE * deployment.system.gpu.memory_bytes * gpus - weights) / request
 
@@ -98,39 +106,46 @@ def step_times(deployment: Deployment, cost_model: StageCostModel, running: floa
     ours, theirs = prefill.parallel, decode.parallel
     requests = running * theirs.dp
     together = deployment.decode is None
-    decoding = _seconds(
-        deployment, cost_model, decode, (0.0, prompt * theirs.dp * together), (requests, requests), total
-    )
-    alone = (prompt * ours.dp, prompt * ours.dp * in_chunk)
-    prefilling = _seconds(deployment, cost_model, prefill, alone, (0.0, 0.0), total)
-    return decoding[0], decoding[1], prefilling[0], prefilling[1] / in_chunk
+    mixed = np.array([0.0, prompt * theirs.dp * together])
+    decoding = _seconds(deployment, cost_model, decode, mixed, np.array([requests, requests]), total)
+    alone = np.array([prompt * ours.dp, prompt * ours.dp * in_chunk])
+    prefilling = _seconds(deployment, cost_model, prefill, alone, np.zeros(2), total)
+    return float(decoding[0]), float(decoding[1]), float(prefilling[0]), float(prefilling[1] / in_chunk)
+
+
+def decode_seconds(deployment: Deployment, cost_model: StageCostModel, requests: Floats) -> Floats:
+    """Seconds of an iteration of the decode worker with `requests` requests, (n,)."""
+    total = deployment.prompt_tokens + deployment.output_tokens / 2
+    worker = deployment.decode or deployment.prefill
+    return _seconds(deployment, cost_model, worker, np.zeros_like(requests), requests, total)
 
 
 def _seconds(
     deployment: Deployment,
     cost_model: StageCostModel,
     worker: Worker,
-    prompts: tuple[float, float],
-    requests: tuple[float, float],
+    prompts: Floats,
+    requests: Floats,
     decode_context: float,
-) -> tuple[float, float]:
+) -> Floats:
     model, parallel = deployment.model, worker.parallel
     step = Step(
         layers=np.array([float(model.layers)]),
-        prompt_tokens=np.array(prompts),
+        prompt_tokens=prompts,
         prompt_context=np.array([deployment.prompt_tokens / 2]),
-        decode_requests=np.array(requests),
+        decode_requests=requests,
         decode_context=np.array([decode_context]),
     )
     node = deployment.system.node(parallel.tp * parallel.dp * parallel.pp)
-    first, second = cost_model.stage_seconds(model, node, parallel, step, head=True)
-    return float(first), float(second)
+    return cost_model.stage_seconds(model, node, parallel, step, head=True)
 
 
 def loads(deployments: Sequence[Deployment], serving: Serving) -> Loads:
     running, waiting, queueing = np.array([load_of(d, serving) for d in deployments]).reshape(-1, 3).T
     output = np.array([d.output_tokens for d in deployments])
-    return Loads(running, waiting, queueing, output, np.array([d.decode is not None for d in deployments]))
+    apart = np.array([d.decode is not None for d in deployments])
+    stated = np.array([d.decode is None or d.decode.count > 0 for d in deployments])
+    return Loads(running, waiting, queueing, output, apart, stated)
 
 
 def latencies(times: StepTimes, load: Loads, serving: Serving) -> tuple[Floats, Floats]:
@@ -138,9 +153,10 @@ def latencies(times: StepTimes, load: Loads, serving: Serving) -> tuple[Floats, 
     stall = serving.stall * np.maximum(load.running - 1, 0) / load.output_tokens * (times.mixed - times.decode)
     tpot = times.decode + np.where(load.apart, 0.0, stall)
     generation = tpot * load.output_tokens
-    no_room = load.waiting / np.maximum(load.running, 1.0) * generation / 2
+    no_room = load.waiting / np.maximum(load.running, 1.0) * generation
     share = np.where(load.apart, serving.queued_apart, serving.queued)
     queue = share * np.maximum(load.queueing - 1, 0) * times.chunk_prompt
     held_back = np.where(load.apart, np.maximum(load.queueing * times.chunk_prompt - generation, 0.0), 0.0)
-    own = serving.first_token_s + serving.wait_steps * times.decode + times.prompt
+    hand_off = np.where(load.stated, serving.hand_off_s, serving.unstated_hand_off_s)
+    own = serving.first_token_s + hand_off * load.apart + serving.wait_steps * times.decode + times.prompt
     return np.asarray(own + np.maximum(queue, held_back) + no_room), np.asarray(tpot)

@@ -7,6 +7,9 @@ from templates_lib.cost_model import Parallel
 from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
 
+WIDENED_LATENT_BYTES = 2.0
+"""All heads share the latents, so their kernels compute: an 8-bit cache of them takes less room, not less time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
@@ -60,13 +63,12 @@ def shard_of(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> Shard:
     router = 2.0 * hidden * model.experts.count if model.experts else 0.0
     weights = (model.attention_weight_bytes - router) / WEIGHT_BYTES[attention_dtype]
     output = float(model.attention_heads * value_dim * hidden)
-    kv_element = model.kv_element_bytes
     if latent:
         decode_width = 2.0 * latent.kv_rank + latent.rope_head_dim
-        kv_bytes = (latent.kv_rank + latent.rope_head_dim) * kv_element
+        kv_bytes = (latent.kv_rank + latent.rope_head_dim) * WIDENED_LATENT_BYTES
     else:
         decode_width = 2.0 * model.head_dim
-        kv_bytes = 2.0 * max(1.0, model.kv_heads / tp) * model.head_dim * kv_element
+        kv_bytes = 2.0 * max(1.0, model.kv_heads / tp) * model.head_dim * model.kv_element_bytes
     return Shard(
         attention_format=compute_format(gpu, attention_dtype, attention_activation),
         attention_bytes=WEIGHT_BYTES[attention_dtype],

@@ -4,14 +4,14 @@ import csv
 import gzip
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Coefficients, load_coefficients
+from templates_lib.cost.coefficients import Coefficients, Setup, load_coefficients
 from templates_lib.cost.deployment import Deployment, InexpressibleRowError, UnreadableRowError, deployment_of
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.serving import StepTimes, latencies, load_of, loads, step_times
@@ -24,6 +24,7 @@ QUEUEING = f"queueing artefact: TTFT above {MOST_TTFT_MS / 1000:.0f} s (the data
 BROKEN = "broken row: "
 STAND_IN = "vllm"
 """Whose engine numbers a backend without its own is predicted with."""
+SETUP = "setup"
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -44,7 +45,8 @@ class Errors:
 class ValidationReport:
     """`overall` is over all used rows. `held_out`: those whose hash keeps them out of the fit; `held_out_deployments`:
     all rows of the deployments whose name's hash does (rows of one deployment differ only in batch and lengths; the
-    shipped coefficients have seen some of them, bench/validate_cost_model.py refits without)."""
+    shipped coefficients have seen some of them, bench/validate_cost_model.py refits without). `as_planned`: all rows
+    with the numbers of their engine over all releases and machines, which is what plans are made with."""
 
     rows: int
     used: int
@@ -53,6 +55,7 @@ class ValidationReport:
     overall: Errors
     held_out: Errors
     held_out_deployments: Errors
+    as_planned: Errors
     per_gpu: dict[str, Errors]
     per_model: dict[str, Errors]
     per_backend: dict[str, Errors]
@@ -118,21 +121,25 @@ def validate_rows(rows: Iterable[Mapping[str, str]], coefficients: Coefficients 
 def predict(deployments: Sequence[Deployment], coefficients: Coefficients) -> tuple[Floats, Floats]:
     """(TTFT, TPOT) in seconds of each deployment, (n,)."""
     ttft, tpot = np.empty(len(deployments)), np.empty(len(deployments))
-    backends = np.array([d.backend if d.backend in coefficients.serving else STAND_IN for d in deployments])
-    for backend in np.unique(backends):
-        at = np.flatnonzero(backends == backend)
-        own = [deployments[int(i)] for i in at]
-        serving = coefficients.serving[backend]
-        times = [_times(d, coefficients, backend, load_of(d, serving)[0]) for d in own]
-        ttft[at], tpot[at] = latencies(StepTimes(*np.array(times).T), loads(own, serving), serving)
+    members: dict[Setup, list[int]] = {}
+    for i, deployment in enumerate(deployments):
+        members.setdefault(_setup(deployment, coefficients), []).append(i)
+    for setup, at in members.items():
+        own = [deployments[i] for i in at]
+        under = replace(coefficients, engines={SETUP: setup.engine})
+        times = [_times(d, under, load_of(d, setup.serving)[0]) for d in own]
+        ttft[at], tpot[at] = latencies(StepTimes(*np.array(times).T), loads(own, setup.serving), setup.serving)
     return ttft, tpot
 
 
-def _times(
-    deployment: Deployment, coefficients: Coefficients, engine: str, running: float
-) -> tuple[float, float, float, float]:
+def _setup(deployment: Deployment, coefficients: Coefficients) -> Setup:
+    backend = deployment.backend if deployment.backend in coefficients.serving else STAND_IN
+    return coefficients.setup(backend, deployment.release, deployment.system.name)
+
+
+def _times(deployment: Deployment, coefficients: Coefficients, running: float) -> tuple[float, float, float, float]:
     gpu = deployment.system.gpu
-    return step_times(deployment, EstimatedCostModel({gpu.name: gpu}, engine, coefficients), running)
+    return step_times(deployment, EstimatedCostModel({gpu.name: gpu}, SETUP, coefficients), running)
 
 
 def _report(
@@ -143,11 +150,7 @@ def _report(
     coefficients: Coefficients,
 ) -> ValidationReport:
     deployments = [d for _, d in kept]
-    ttft, tpot = predict(deployments, coefficients)
-    ratios = np.column_stack((
-        ttft / np.array([d.ttft_ms / 1e3 for d in deployments]),
-        tpot / np.array([d.tpot_ms / 1e3 for d in deployments]),
-    ))  # fmt: skip
+    ratios = _ratios(deployments, coefficients)
 
     def groups(name_of: Callable[[Deployment], str]) -> dict[str, Errors]:
         names = np.array([name_of(d) for d in deployments])
@@ -161,12 +164,19 @@ def _report(
         overall=errors(ratios),
         held_out=errors(ratios[[is_held_out(row) for row, _ in kept]]),
         held_out_deployments=errors(ratios[[group_is_held_out(d.group) for d in deployments]]),
+        as_planned=errors(_ratios(deployments, replace(coefficients, setups={}))),
         per_gpu=groups(lambda d: d.system.name),
         per_model=groups(lambda d: d.model_path),
         per_backend=groups(lambda d: d.backend),
         per_mode=groups(mode_of),
         coefficients=coefficients.fingerprint,
     )
+
+
+def _ratios(deployments: Sequence[Deployment], coefficients: Coefficients) -> Floats:
+    """(n, 2) predicted over measured TTFT and TPOT."""
+    measured = np.array([(d.ttft_ms / 1e3, d.tpot_ms / 1e3) for d in deployments])
+    return np.asarray(np.column_stack(predict(deployments, coefficients)) / measured)
 
 
 def mode_of(deployment: Deployment) -> str:
