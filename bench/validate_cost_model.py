@@ -1,18 +1,20 @@
 """How far the estimated cost model is off measured deployments, under every split.
 
-    PYTHONPATH=. python bench/validate_cost_model.py [-o json]
+    python -m bench.validate_cost_model [-o json]
 
 Reads shared/data/perf (a sibling of the repository). By row and by deployment: a fixed hash holds out three in ten.
 Leave one GPU or one model out: engines are refitted without its rows; kernel efficiencies stay, as they were fitted to
 kernel tables that know no model (DeepSeek-R1 and V3 are one architecture: each knows the other). Per-layer rows of T4,
-L4, V100 and A100-40 are judged apart. About two minutes.
+L4, V100 and A100-40 are judged apart. `as planned`: held-out rows by the engine over all releases and machines, whose
+release a plan cannot know. `repeated`: how far measurements of one configuration lie apart, release and GPU included;
+no model can do better. About two minutes.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +22,13 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "extracts"))
 
-from fit_cost_model import BACKENDS, Backend, backend_rows, training_rows
+from fit_cost_model import BACKENDS, training_rows
 from fit_engines import engine_values, predict
+from fit_setups import Backend, backend_rows
 from layer_rows import helix_errors
 
 from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.deployment import Deployment
-from templates_lib.cost.serving import loads
 from templates_lib.cost.split import group_is_held_out
 from templates_lib.cost.validation import Errors, errors, mode_of
 from templates_lib.hardware import load_gpus
@@ -36,23 +38,47 @@ FEWEST_ROWS = 20
 """A GPU or model with fewer rows than this says too little to be left out on its own."""
 
 
-def ratios(backend: Backend, keep: NDArray[np.bool_]) -> Floats:
-    """(n, 2) predicted over measured after a fit to `keep`."""
-    engine, serving = backend.fit(keep)
-    rows = replace(backend.rows, load=loads(backend.rows.deployments, serving))
-    ttft, tpot = predict(rows, engine_values(engine), serving)
-    return np.column_stack((ttft / backend.rows.ttft_s, tpot / backend.rows.tpot_s))
+def ratios(backend: Backend, keep: NDArray[np.bool_], planned: bool = False) -> Floats:
+    """(n, 2) predicted over measured after a fit to `keep`; `planned`: by the engine over all setups."""
+    whole, setups = backend.fit(keep)
+    found = np.empty((len(keep), 2))
+    names = zip(backend.machines, backend.releases, strict=True)
+    chosen = np.array([next((n for n in pair if n in setups and not planned), "") for pair in names])
+    for name in np.unique(chosen):
+        at, setup = chosen == name, setups.get(str(name), whole)
+        rows = backend.rows.take(at).under(setup.serving)
+        ttft, tpot = predict(rows, engine_values(setup.engine), setup.serving)
+        found[at] = np.column_stack((ttft / rows.ttft_s, tpot / rows.tpot_s))
+    return found
 
 
-def held_out_by(backends: list[Backend], training: Callable[[Backend], NDArray[np.bool_]]) -> dict[str, Errors]:
-    """Errors of what `training` leaves out, in all and by mode."""
-    left, modes = [], []
+def repeated(rows: list[tuple[dict[str, str], Deployment]]) -> dict[str, Errors]:
+    """Each measurement against the median of the others of its deployment, lengths, clients and release."""
+    cells: dict[tuple[object, ...], set[tuple[float, float]]] = {}
+    for _, d in rows:
+        key = (d.group, d.release, d.prompt_tokens, d.output_tokens, d.concurrency)
+        cells.setdefault(key, set()).add((d.ttft_ms, d.tpot_ms))
+    found = [
+        np.median(np.delete(values, i, axis=0), axis=0) / values[i]
+        for values in (np.array(sorted(cell)) for cell in cells.values() if len(cell) > 1)
+        for i in range(len(values))
+    ]
+    return {"all": errors(np.array(found))}
+
+
+def held_out_by(
+    backends: list[Backend], training: Callable[[Backend], NDArray[np.bool_]], planned: bool = False
+) -> dict[str, Errors]:
+    """Errors of what `training` leaves out, in all, by mode and by engine."""
+    left: list[Floats] = []
+    names: list[tuple[str, str]] = []
     for backend in backends:
         keep = training(backend)
-        left.append(ratios(backend, keep)[~keep])
-        modes += [mode_of(d) for d, k in zip(backend.rows.deployments, keep, strict=True) if not k]
-    together, mode = np.concatenate(left), np.array(modes)
-    return {"all": errors(together), **{m: errors(together[mode == m]) for m in sorted(set(modes))}}
+        left.append(ratios(backend, keep, planned)[~keep])
+        names += [(mode_of(d), backend.name) for d, k in zip(backend.rows.deployments, keep, strict=True) if not k]
+    together, labels = np.concatenate(left), np.array(names)
+    parts = {str(n): errors(together[column == n]) for column in labels.T for n in np.unique(column)}
+    return {"all": errors(together)} | parts
 
 
 def leave_one_out(backends: list[Backend], name_of: Callable[[Deployment], str]) -> dict[str, Errors]:
@@ -62,7 +88,7 @@ def leave_one_out(backends: list[Backend], name_of: Callable[[Deployment], str])
         names = np.array([name_of(d) for d in backend.rows.deployments])
         for name in np.unique(names):
             other = names != name
-            if (other & backend.stated).sum() >= FEWEST_ROWS:
+            if (other & backend.rows.load.stated).sum() >= FEWEST_ROWS:
                 found.setdefault(str(name), []).append(ratios(backend, other)[~other])
     each = {name: np.concatenate(parts) for name, parts in found.items()}
     large = {name: errors(part) for name, part in sorted(each.items()) if len(part) >= FEWEST_ROWS}
@@ -80,9 +106,11 @@ def main() -> None:
     chosen = {b.name: keep for b, keep in zip(backends, by_group, strict=True)}
     report = {
         "held out by row": held_out_by(backends, lambda b: b.training),
+        "held out by row, as planned": held_out_by(backends, lambda b: b.training, planned=True),
         "held out by deployment": held_out_by(backends, lambda b: chosen[b.name]),
         "leave one GPU out": leave_one_out(backends, lambda d: d.system.name),
         "leave one model out": leave_one_out(backends, lambda d: d.model_path),
+        "repeated": repeated(rows),
     }
     layers = helix_errors(load_gpus(), coefficients)
     if as_json:
