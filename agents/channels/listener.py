@@ -1,0 +1,216 @@
+"""The listening end of a channel: many authenticated peers over one ROUTER socket."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import zmq
+
+from agents.channels.errors import MessageTooBigError, PeerLostError, QueueFullError
+from agents.channels.gatekeeper import Gatekeeper
+from agents.channels.keys import KeyPair
+from agents.channels.peer import Peer
+from agents.channels.pump import Pump
+from agents.channels.settings import ChannelSettings
+from agents.channels.sockets import limit
+from agents.messages.session import (
+    NEWEST_PROTOCOL,
+    OLDEST_PROTOCOL,
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+    Refused,
+    Welcome,
+    common_protocol,
+)
+from agents.messages.wire import Decoder, MalformedMessageError, encode
+
+_log = logging.getLogger(__name__)
+
+Incoming = TypeVar("Incoming")
+Received_contra = TypeVar("Received_contra", contravariant=True)
+
+
+class ListenerEvents(Protocol[Received_contra]):
+    """Called on the loop; an exception is logged and costs no other peer anything."""
+
+    def joined(self, peer: Peer) -> None: ...
+
+    def received(self, peer: Peer, message: Received_contra) -> None: ...
+
+    def left(self, peer: Peer, reason: str) -> None:
+        """Gone, silent, revoked or dropped: free what is held for it."""
+
+
+class Listener(Generic[Incoming]):
+    """Make it on a running loop; it listens until closed."""
+
+    def __init__(
+        self,
+        bind: str,
+        keys: KeyPair,
+        allowed: Mapping[str, str],
+        receives: Any,
+        events: ListenerEvents[Incoming],
+        settings: ChannelSettings | None = None,
+    ) -> None:
+        """`bind`: tcp://interface:port, port 0 for any. `allowed`: public key → name. `receives`: a union of messages.
+
+        Raises OSError when the address is taken."""
+        self._settings = settings or ChannelSettings()
+        self._events = events
+        self._decoder: Decoder[Incoming] = Decoder(receives)
+        self._peers: dict[bytes, Peer] = {}
+        self._heard_s: dict[bytes, float] = {}
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._gatekeeper = Gatekeeper(self._context, allowed)
+        self._socket = self._context.socket(zmq.ROUTER)
+        limit(self._socket, self._settings)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+        self._socket.setsockopt(zmq.ZAP_DOMAIN, b"medley")
+        self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
+        self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
+        try:
+            self._socket.bind(bind)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise OSError(error.errno, f"cannot listen on {bind}: {error}") from error
+        self.endpoint = bytes(self._socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        self._pump = Pump(self._socket, self._receive)
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._settings.heartbeat_s, self._drop_the_silent)
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        return tuple(self._peers.values())
+
+    def allow(self, allowed: Mapping[str, str]) -> None:
+        """Replace the list of keys; peers whose key is no longer on it are dropped."""
+        self._gatekeeper.allow(allowed)
+        names = set(allowed.values())
+        for peer in self.peers:
+            if peer.name not in names:
+                self.drop(peer, "its key was revoked")
+
+    def send(self, peer: Peer, message: msgspec.Struct) -> None:
+        """Raises PeerLostError, QueueFullError or MessageTooBigError; never waits."""
+        if peer.connection not in self._peers:
+            raise PeerLostError(f"{peer.name} is not connected")
+        self._send(peer.connection, message)
+
+    def drop(self, peer: Peer, reason: str) -> None:
+        """Forget a peer; should it speak again, it has to say hello first."""
+        if self._peers.pop(peer.connection, None) is not None:
+            self._heard_s.pop(peer.connection, None)
+            _log.warning("lost %s %s: %s", peer.role, peer.name, reason)
+            self._call(self._events.left, peer, reason)
+
+    def close(self) -> None:
+        """Stop; what is queued has `linger_s` to leave."""
+        self._timer.cancel()
+        self._pump.close()
+        self._gatekeeper.close()
+        self._peers.clear()
+        self._context.destroy(linger=int(self._settings.linger_s * 1000))
+
+    def _send(self, connection: bytes, message: msgspec.Struct) -> None:
+        payload = encode(message)
+        if len(payload) > self._settings.max_message_bytes:
+            raise MessageTooBigError(f"{type(message).__name__} of {len(payload)} bytes")
+        try:
+            self._socket.send_multipart((connection, payload), zmq.NOBLOCK)
+        except zmq.Again:
+            raise QueueFullError(
+                f"{self._settings.queue_messages} messages wait for a peer that does not read"
+            ) from None
+        except zmq.ZMQError as error:
+            raise PeerLostError(str(error)) from error
+        finally:
+            self._pump.poke()
+
+    def _receive(self) -> None:
+        connection = self._socket.recv(zmq.NOBLOCK)
+        frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+        is_whole = not frame.more
+        while self._socket.getsockopt(zmq.RCVMORE):
+            self._socket.recv(zmq.NOBLOCK)
+        try:
+            if not is_whole:
+                raise MalformedMessageError("more than one frame")
+            message = self._decoder.decode(frame.bytes)
+        except MalformedMessageError as error:
+            self._refuse(connection, frame, Refusal.MALFORMED, f"malformed message: {error}")
+            return
+        peer = self._peers.get(connection)
+        if isinstance(message, Hello):
+            self._greet(connection, frame, message)
+        elif peer is None:
+            self._refuse(connection, frame, Refusal.NO_SESSION, "say hello first")
+        else:
+            self._heard_s[connection] = self._loop.time()
+            self._handle(peer, message)
+
+    def _handle(self, peer: Peer, message: Any) -> None:
+        if isinstance(message, Ping):
+            self._answer(peer.connection, Pong())
+        elif isinstance(message, Pong | Welcome):
+            pass
+        elif isinstance(message, Refused):
+            self.drop(peer, f"it refused us: {message.reason}")
+        else:
+            self._call(self._events.received, peer, message)
+
+    def _greet(self, connection: bytes, frame: zmq.Frame, hello: Hello) -> None:
+        protocol = common_protocol(hello)
+        if protocol is None:
+            self._refuse(
+                connection,
+                frame,
+                Refusal.PROTOCOL,
+                f"protocol {hello.oldest} to {hello.newest} offered, we speak {OLDEST_PROTOCOL} to {NEWEST_PROTOCOL}",
+            )
+            return
+        name = str(frame.get("User-Id"))
+        if name not in self._gatekeeper.allowed.values():
+            self._refuse(connection, frame, Refusal.NO_SESSION, "its key was revoked")
+            return
+        known = self._peers.get(connection)
+        if known is not None:
+            self.drop(known, "it started over")
+        peer = Peer(connection, name, hello.role, protocol)
+        self._peers[connection] = peer
+        self._heard_s[connection] = self._loop.time()
+        self._answer(connection, Welcome(protocol))
+        _log.info("%s %s joined with protocol %d", peer.role, peer.name, protocol)
+        self._call(self._events.joined, peer)
+
+    def _refuse(self, connection: bytes, frame: zmq.Frame, code: Refusal, reason: str) -> None:
+        _log.warning("refused a message of %s: %s", frame.get("User-Id"), reason)
+        self._answer(connection, Refused(code, reason[:1000]))
+        peer = self._peers.get(connection)
+        if peer is not None:
+            self.drop(peer, reason)
+
+    def _answer(self, connection: bytes, message: msgspec.Struct) -> None:
+        """Best effort: whoever does not read its answers is lost by time-out."""
+        try:
+            self._send(connection, message)
+        except (PeerLostError, QueueFullError) as error:
+            _log.debug("no answer sent: %s", error)
+
+    def _drop_the_silent(self) -> None:
+        self._timer = self._loop.call_later(self._settings.heartbeat_s, self._drop_the_silent)
+        dead_s = self._loop.time() - self._settings.lost_after_s
+        for peer in self.peers:
+            if self._heard_s[peer.connection] < dead_s:
+                self.drop(peer, f"silent for {self._settings.lost_after_s:g} s")
+
+    def _call(self, event: Any, *arguments: Any) -> None:
+        try:
+            event(*arguments)
+        except Exception:
+            _log.exception("handler of a channel event failed")

@@ -1,0 +1,33 @@
+"""Bounds of wire fields: a peer is authenticated, but it may be broken. What exceeds them is refused on decoding."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+MAX_TOKENS = 1 << 20
+"""Of one prompt or output: longer than any context served today."""
+
+MAX_TOP_LOGPROBS = 20
+"""The OpenAI API's own limit."""
+
+MAX_RUNS = 4096
+"""Sequences in one decode step."""
+
+Attempt = Annotated[int, Meta(ge=0, lt=1 << 53)]
+"""One try at a request on one set of instances; unique within a gateway's session. A resumed request has a new one."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+"""Of a request, model, instance or zone."""
+
+MaybeName = Annotated[str, Meta(max_length=256)]
+"""Empty where there is none."""
+
+Text = Annotated[str, Meta(max_length=4096)]
+"""For people."""
+
+TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
+TokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_TOKENS)]
+FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=64)]
+Count = Annotated[int, Meta(ge=0, lt=1 << 48)]
+Position = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
+Seconds = Annotated[float, Meta(ge=0, le=86400 * 7)]

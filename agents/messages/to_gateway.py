@@ -1,0 +1,101 @@
+"""What a gateway receives from an instance's scheduler."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import MAX_RUNS, MAX_TOP_LOGPROBS, Attempt, Count, Position, Text, TokenId, TokenIds
+
+Alternatives = Annotated[tuple[tuple[TokenId, float], ...], Meta(max_length=MAX_TOP_LOGPROBS)]
+
+
+class TokenLogprobs(Struct, frozen=True, array_like=True):
+    """Natural log-probabilities at one position."""
+
+    chosen: float
+    top: Alternatives
+    """(token, log-probability), likeliest first."""
+
+
+class TokenRun(Struct, frozen=True, array_like=True):
+    """Consecutive output tokens of one attempt."""
+
+    attempt: Attempt
+    seq: Position
+    """Index in the whole output (resumed tokens counted) of `ids[0]`: whoever receives sees repeats and gaps."""
+    ids: TokenIds
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    """One for each of `ids` where they were asked for."""
+
+
+class Tokens(Struct, frozen=True, array_like=True, tag="tokens"):
+    """What one step of the engine made, of all requests of this gateway: one message a step, not one a token."""
+
+    runs: Annotated[tuple[TokenRun, ...], Meta(max_length=MAX_RUNS)]
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    """A stop token came."""
+    LENGTH = "length"
+    """`max_tokens`, or the end of the context."""
+    HANDED_OFF = "handed_off"
+    """The prefill leg is done; the decode leg has the KV cache."""
+
+
+class Finished(Struct, frozen=True, array_like=True, tag="finished"):
+    attempt: Attempt
+    reason: FinishReason
+    output_tokens: Position
+    """Length of the whole output so far: whoever received fewer has lost some."""
+    cached_prompt_tokens: Position = 0
+    """Of the prompt, found in a prefix cache."""
+
+
+class Failure(StrEnum):
+    """Why an attempt ended without a result. `is_retryable` is the next step."""
+
+    OVERLOADED = "overloaded"
+    DRAINING = "draining"
+    ENGINE = "engine"
+    """A stage died, hung or ran out of memory: the instance may be on its way out."""
+    HAND_OFF = "hand_off"
+    """The KV cache did not arrive."""
+    UNKNOWN_MODEL = "unknown_model"
+    """The instance does not hold it: the routing table is ahead or behind."""
+    DEADLINE = "deadline"
+    TOO_LONG = "too_long"
+    """The prompt does not fit this instance at all."""
+    UNSUPPORTED = "unsupported"
+    """A sampling parameter that the engine does not have."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Another instance may well succeed."""
+        return self not in {Failure.DEADLINE, Failure.TOO_LONG, Failure.UNSUPPORTED}
+
+
+class Failed(Struct, frozen=True, array_like=True, tag="failed"):
+    attempt: Attempt
+    failure: Failure
+    reason: Text
+
+
+class SchedulerState(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    DRAINING = "draining"
+
+
+class Status(Struct, frozen=True, array_like=True, tag="status"):
+    """Sent after a welcome, on request, on every change of state and at each heartbeat."""
+
+    state: SchedulerState
+    running: Count
+    waiting: Count
+    kv_blocks: Count
+    kv_blocks_free: Count
+
+
+ToGateway = Tokens | Finished | Failed | Status

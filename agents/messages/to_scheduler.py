@@ -1,0 +1,86 @@
+"""What an instance's scheduler receives from a gateway."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import (
+    MAX_TOP_LOGPROBS,
+    Attempt,
+    FewTokenIds,
+    MaybeName,
+    Name,
+    Position,
+    Seconds,
+    TokenIds,
+)
+
+
+class Leg(StrEnum):
+    """Which part of a request an instance does."""
+
+    WHOLE = "whole"
+    PREFILL = "prefill"
+    """Computes the prompt, samples one token, hands the KV cache and that token to the decode leg."""
+    DECODE = "decode"
+    """Waits for the KV cache of the prefill leg, then goes on behind its token."""
+
+
+class Sampling(Struct, frozen=True, array_like=True):
+    """How a token is chosen: a function of the logits, `seed` and the token's position alone.
+
+    So any other instance goes on with the same tokens.
+    """
+
+    temperature: Annotated[float, Meta(ge=0, le=100)]
+    """0 is greedy."""
+    top_p: Annotated[float, Meta(gt=0, le=1)]
+    top_k: Annotated[int, Meta(ge=0, lt=1 << 24)]
+    """0 is all."""
+    seed: Annotated[int, Meta(ge=0, lt=1 << 62)]
+    top_logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
+    """Alternatives reported with each token; None reports no log-probabilities at all."""
+
+
+class Generate(Struct, frozen=True, array_like=True, tag="generate"):
+    """Start, or resume, one request.
+
+    The gateway has tokenised the prompt: only so can a request go on elsewhere behind exactly the tokens that its
+    client has. Text, and so stop strings, are the gateway's matter; it cancels when one is found.
+    """
+
+    attempt: Attempt
+    request: Name
+    """The id that the client sees, for logs."""
+    model: Name
+    prompt: TokenIds
+    generated: TokenIds
+    """Output tokens the client has already: to be prefilled behind the prompt, never sent again."""
+    max_tokens: Position
+    """Length limit of the whole output, `generated` included."""
+    stop_ids: FewTokenIds
+    """Tokens that end the output; the one that does is not sent."""
+    sampling: Sampling
+    deadline_s: Seconds
+    """From receipt: clocks of two machines differ, spans do not."""
+    leg: Leg = Leg.WHOLE
+    peer: MaybeName = ""
+    """Instance id of the other leg."""
+
+
+class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):
+    """Free what the attempt holds. Not answered; a cancel of something unknown is nothing."""
+
+    attempt: Attempt
+
+
+class Drain(Struct, frozen=True, array_like=True, tag="drain"):
+    """Take no new request, finish those held; answered by a `Status` now and another when empty."""
+
+
+class AskStatus(Struct, frozen=True, array_like=True, tag="ask_status"):
+    """Answered by a `Status`."""
+
+
+ToScheduler = Generate | Cancel | Drain | AskStatus

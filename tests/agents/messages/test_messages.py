@@ -1,0 +1,148 @@
+"""Messages survive the wire as they are; what breaks a bound does not get through."""
+
+import pickle
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.messages.bounds import MAX_TOKENS
+from agents.messages.session import NEWEST_PROTOCOL, OLDEST_PROTOCOL, Hello, Ping, Refused, Welcome, common_protocol
+from agents.messages.to_gateway import (
+    Failed,
+    Failure,
+    Finished,
+    FinishReason,
+    SchedulerState,
+    Status,
+    ToGateway,
+    TokenLogprobs,
+    TokenRun,
+    Tokens,
+)
+from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, Sampling, ToScheduler
+from agents.messages.wire import Decoder, MalformedMessageError, encode
+
+ids = st.lists(st.integers(0, (1 << 24) - 1), max_size=20).map(tuple)
+attempts = st.integers(0, (1 << 53) - 1)
+names = st.text(min_size=1, max_size=64)
+logprobs = st.floats(-1e6, 0)
+samplings = st.builds(
+    Sampling,
+    st.floats(0, 100),
+    st.floats(0.01, 1),
+    st.integers(0, 1000),
+    st.integers(0, (1 << 62) - 1),
+    st.none() | st.integers(0, 20),
+)
+to_scheduler = st.one_of(
+    st.builds(
+        Generate,
+        attempts,
+        names,
+        names,
+        ids,
+        ids,
+        st.integers(0, MAX_TOKENS),
+        ids,
+        samplings,
+        st.floats(0, 1000),
+        st.sampled_from(Leg),
+        st.text(max_size=64),
+    ),
+    st.builds(Cancel, attempts),
+    st.just(Drain()),
+    st.just(AskStatus()),
+)
+alternatives = st.lists(st.tuples(st.integers(0, 1000), logprobs), max_size=20).map(tuple)
+runs = st.builds(
+    TokenRun,
+    attempts,
+    st.integers(0, MAX_TOKENS),
+    ids,
+    st.lists(st.builds(TokenLogprobs, logprobs, alternatives), max_size=5).map(tuple),
+)
+counts = st.integers(0, (1 << 48) - 1)
+to_gateway = st.one_of(
+    st.builds(Tokens, st.lists(runs, max_size=5).map(tuple)),
+    st.builds(Finished, attempts, st.sampled_from(FinishReason), st.integers(0, MAX_TOKENS)),
+    st.builds(Failed, attempts, st.sampled_from(Failure), st.text(max_size=100)),
+    st.builds(Status, st.sampled_from(SchedulerState), counts, counts, counts, counts),
+)
+
+
+@given(to_scheduler)
+def test_what_a_scheduler_is_sent_arrives_as_it_is(message: msgspec.Struct):
+    assert Decoder(ToScheduler).decode(encode(message)) == message
+
+
+@given(to_gateway)
+def test_what_a_gateway_is_sent_arrives_as_it_is(message: msgspec.Struct):
+    assert Decoder(ToGateway).decode(encode(message)) == message
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_malformed_and_nothing_else(payload: bytes):
+    for receives in (ToScheduler, ToGateway):
+        try:
+            message = Decoder(receives).decode(payload)
+        except MalformedMessageError:
+            continue
+        assert isinstance(message, msgspec.Struct)
+
+
+SAMPLING = Sampling(1.0, 1.0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Generate(1, "r" * 300, "m", (1,), (), 1, (), SAMPLING, 1.0),
+        Generate(1, "r", "m", (1 << 24,), (), 1, (), SAMPLING, 1.0),
+        Generate(1, "r", "m", (-1,), (), 1, (), SAMPLING, 1.0),
+        Generate(1, "r", "m", (1,), (), MAX_TOKENS + 1, (), SAMPLING, 1.0),
+        Generate(1, "r", "m", (1,), (), 1, tuple(range(65)), SAMPLING, 1.0),
+        Generate(1, "r", "m", (1,), (), 1, (), Sampling(-1.0, 1.0, 0, 1), 1.0),
+        Generate(1, "r", "m", (1,), (), 1, (), SAMPLING, -1.0),
+        Generate(1, "r", "m", ("a",), (), 1, (), SAMPLING, 1.0),
+        Cancel(-1),
+        Cancel(1 << 53),
+        Refused("protocol", "x" * 5000),
+    ],
+)
+def test_a_bound_that_is_broken_is_malformed(message: msgspec.Struct):
+    with pytest.raises(MalformedMessageError):
+        Decoder(ToScheduler).decode(encode(message))
+
+
+def test_a_receiver_takes_only_what_is_meant_for_it():
+    with pytest.raises(MalformedMessageError):
+        Decoder(ToGateway).decode(encode(Cancel(1)))
+    with pytest.raises(MalformedMessageError):
+        Decoder(ToScheduler).decode(encode(Finished(1, FinishReason.STOP, 1)))
+
+
+def test_session_messages_reach_every_receiver_and_pickles_none():
+    for receives in (ToScheduler, ToGateway):
+        for message in (Hello(1, 1, "gateway"), Welcome(1), Ping()):
+            assert Decoder(receives).decode(encode(message)) == message
+        with pytest.raises(MalformedMessageError):
+            Decoder(receives).decode(pickle.dumps(["ping"]))
+
+
+def test_a_field_added_at_the_end_by_a_newer_peer_is_ignored():
+    newer = msgspec.msgpack.encode(["finished", 3, "stop", 17, 0, "new field"])
+    assert Decoder(ToGateway).decode(newer) == Finished(3, FinishReason.STOP, 17)
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_the_protocol_is_the_newest_that_both_speak(a: int, b: int):
+    hello = Hello(max(a, b), min(a, b), "agent")
+    common = common_protocol(hello)
+    shared = set(range(hello.oldest, hello.newest + 1)) & set(range(OLDEST_PROTOCOL, NEWEST_PROTOCOL + 1))
+    assert common == (max(shared) if shared else None)
+
+
+def test_the_next_step_after_a_failure_is_part_of_its_type():
+    assert {f for f in Failure if not f.is_retryable} == {Failure.DEADLINE, Failure.TOO_LONG, Failure.UNSUPPORTED}
