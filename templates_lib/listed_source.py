@@ -12,7 +12,10 @@ from templates_lib.source import Progress, TemplateBatch
 from templates_lib.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.work import WorkClass
 
+KIND = "listed"
 UNIT = "listed"
+COST_MODEL = "listed"
+"""Stands for the fingerprint of a cost model: capacities are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,22 @@ class ListedTemplate:
         )
 
 
+def read_listed(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:  # noqa: ARG001
+    """The template in `record`, which holds its `nodes` too. Raises msgspec.DecodeError for other bytes."""
+    listed = msgspec.json.decode(record, type=ListedTemplate)
+    template = listed.template()
+    capacity = Capacity(template.id, listed.points, listed.shape_id, listed.slo_ms, listed.percentile, COST_MODEL)
+    return template, capacity
+
+
 class ListedSource:
     """A `TemplateSource` of kind `listed`: one unit of work, nothing pruned or computed.
 
     Raises ValueError for a template without nodes or capacity, with an unknown work class, or given twice.
     """
 
-    kind = "listed"
-    cost_model_fingerprint = "listed"
+    kind = KIND
+    cost_model_fingerprint = COST_MODEL
 
     def __init__(self, classes: tuple[WorkClass, ...], templates: tuple[ListedTemplate, ...]) -> None:
         self.classes = classes
@@ -76,18 +87,8 @@ class ListedSource:
         )
         progress(UNIT, 1, 1)
 
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:  # noqa: ARG002
-        listed = msgspec.json.decode(record, type=ListedTemplate)
-        template = listed.template()
-        capacity = Capacity(
-            template.id,
-            listed.points,
-            listed.shape_id,
-            listed.slo_ms,
-            listed.percentile,
-            self.cost_model_fingerprint,
-        )
-        return template, capacity
+    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
+        return read_listed(record, nodes)
 
     def _check(self) -> None:
         known = {c.id for c in self.classes}

@@ -65,15 +65,32 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 @app.command("show")
 @guarded
 def show(
-    version: Annotated[str, typer.Argument(help="Version of a library, as `medley templates list` prints it.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Version of a library (`medley templates list`), or id of a template (in any plan)."),
+    ],
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show what a library was made from, unit by unit."""
+    """Show what a library was made from, unit by unit, or what a template runs on each of its nodes."""
     from control.cli.planning import session
+    from control.planning.templates import stored_template
 
     with session(database_url) as opened:
-        info = opened.store.show(version)
+        try:
+            info = opened.store.show(name)
+        except LookupError as no_library:
+            try:
+                stored = stored_template(opened.store, name)
+            except LookupError:
+                raise no_library from None
+            if output is not Output.TABLE:
+                emit(stored, output)
+                return
+            from control.cli.template_table import print_template
+
+            print_template(stored, console())
+            return
     _print(info, output)
 
 

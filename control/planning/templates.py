@@ -11,13 +11,20 @@ from templates_lib.gpu import GIB
 from templates_lib.hardware import load_gpus
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
-from templates_lib.listed_source import ListedSource
+from templates_lib.listed_source import KIND as LISTED
+from templates_lib.listed_source import ListedSource, read_listed
+from templates_lib.pipeline_record import KIND as PIPELINE
+from templates_lib.pipeline_record import read_record
 from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateSource
+from templates_lib.template import Capacity, ServingTemplate
 from templates_lib.throughput.nearest import nearest_miss
 from templates_lib.work import Phase
+
+READERS = {PIPELINE: read_record, LISTED: read_listed}
+"""Kind of a source → what reads its records, whatever it was built from."""
 
 
 class UnservableError(ValueError):
@@ -42,6 +49,23 @@ class Templates:
             template, _ = self.source.materialise(found.record, found.nodes)
             instances.append(instance.with_template(template))
         return replace(plan, instances=tuple(instances))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTemplate:
+    """A template as people ask for it, by id."""
+
+    library_version: str
+    """The newest library that has it."""
+    template: ServingTemplate
+    capacity: Capacity
+
+
+def stored_template(store: LibraryStore, template_id: str) -> StoredTemplate:
+    """Raises LookupError for an id that is in no finished library."""
+    found = store.record("", template_id)
+    template, capacity = READERS[found.kind](found.record, found.nodes)
+    return StoredTemplate(found.library_version, template, capacity)
 
 
 def build_templates(recipe: Recipe, store: LibraryStore, progress: Progress) -> str:

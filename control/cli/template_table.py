@@ -1,0 +1,43 @@
+"""A template as a table for people."""
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from control.planning.templates import StoredTemplate
+from templates_lib.pipeline_record import KIND as PIPELINE
+from templates_lib.placement import PipelinePlacement
+
+PLACE = "stage", "layers", "nodes"
+RUNS = "share of each", "tp", "dp", "pp", "ep", "requests a step", "prompt tokens a step", "KV blocks"
+
+
+def print_template(stored: StoredTemplate, console: Console) -> None:
+    template, capacity = stored.template, stored.capacity
+    nodes = " + ".join(f"{n} x {config}" for config, n in template.nodes.items())
+    console.print(f"Template {template.id} of library {stored.library_version}", style="bold")
+    console.print(f"{template.model} ({template.dtype}) by {template.engine}, dispatch {template.dispatch}, on {nodes}")
+    if template.placement.kind == PIPELINE:
+        console.print(_stages(msgspec.convert(template.placement.payload, PipelinePlacement)))
+    else:
+        console.print(f"{template.placement.kind}: {msgspec.json.encode(template.placement.payload).decode()}")
+    for point in capacity.points:
+        rates = (f"{units:,.4g} units/s of {name}" for name, units in point.units_per_s.items())
+        console.print(f"sustains {' and '.join(rates)}")
+    if capacity.slo_ms:
+        console.print(f"within {capacity.slo_ms:g} ms, percentile {capacity.percentile:g}, shape {capacity.shape_id}")
+
+
+def _stages(placement: PipelinePlacement) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in PLACE:
+        table.add_column(name)
+    for name in RUNS:
+        table.add_column(name, justify="right")
+    for number, stage in enumerate(placement.stages, start=1):
+        layers = f"{stage.first_layer}-{stage.first_layer + stage.layers - 1}"
+        for n in stage.nodes:
+            split = (str(each) for each in (n.tp, n.dp, n.pp, n.ep))
+            steps = (f"{each:,}" for each in (n.batch_cap, n.chunk_tokens, n.kv_blocks))
+            table.add_row(str(number), layers, f"{n.count} x {n.config}", f"{n.weight:.1%}", *split, *steps)
+    return table
