@@ -1,0 +1,60 @@
+"""Admission: a class of work takes no more than its instances can do within the wait that its objective allows.
+
+The generic cell rate algorithm (ITU-T I.371) in units of work: for each class the time by which all admitted work is
+done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a request asks of one class of work."""
+
+    work: str
+    """The class, such as `model/prompt`."""
+    units: float
+    units_per_s: float
+    """Capacity of the class now; 0 when nothing serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    work: str
+    retry_after_s: float
+    """Until when the class has room again, if nobody else comes; `inf` while it has no capacity at all."""
+
+
+class Admission:
+    """Time is an argument and never goes back; the same object serves in the simulator."""
+
+    def __init__(self, max_wait_s: float) -> None:
+        """`max_wait_s`: how much admitted work may be waiting, seconds of a class's capacity."""
+        self._max_wait_s = max_wait_s
+        self._done_at_s: dict[str, float] = {}
+
+    def admit(self, charges: tuple[Charge, ...], now_s: float) -> Refusal | None:
+        """All charges are booked, or (the worst refusal is returned and) none."""
+        refusals = [refusal for charge in charges if (refusal := self._refusal(charge, now_s)) is not None]
+        if refusals:
+            return max(refusals, key=lambda refusal: refusal.retry_after_s)
+        for charge in charges:
+            start_s = max(self._done_at_s.get(charge.work, now_s), now_s)
+            self._done_at_s[charge.work] = start_s + charge.units / charge.units_per_s
+        return None
+
+    def give_back(self, charge: Charge) -> None:
+        """Work that was booked and will not be done, at the rate it was booked at."""
+        if charge.work in self._done_at_s:
+            self._done_at_s[charge.work] -= charge.units / charge.units_per_s
+
+    def wait_s(self, work: str, now_s: float) -> float:
+        """Seconds of admitted work ahead."""
+        return max(self._done_at_s.get(work, now_s) - now_s, 0.0)
+
+    def _refusal(self, charge: Charge, now_s: float) -> Refusal | None:
+        if charge.units_per_s <= 0:
+            return Refusal(charge.work, inf)
+        over_s = self.wait_s(charge.work, now_s) - self._max_wait_s
+        return Refusal(charge.work, over_s) if over_s > 0 else None

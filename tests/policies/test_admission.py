@@ -1,0 +1,76 @@
+"""Admission: never more than capacity and the wait allow; whoever comes back when told gets in."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.admission import Admission, Charge
+
+requests = st.lists(st.tuples(st.floats(0, 2), st.floats(0.1, 300)), min_size=1, max_size=60)
+
+
+@given(requests, st.floats(1, 100), st.floats(0, 5))
+def test_admitted_work_never_exceeds_capacity_plus_the_allowed_wait(steps, rate, max_wait_s):
+    admission, now_s, admitted = Admission(max_wait_s), 0.0, []
+    for gap_s, units in steps:
+        now_s += gap_s
+        if admission.admit((Charge("m/prompt", units, rate),), now_s) is None:
+            admitted.append((now_s, units))
+    for n, (start_s, _) in enumerate(admitted):
+        for end in range(n, len(admitted)):
+            span_s = admitted[end][0] - start_s
+            before_last = sum(units for _, units in admitted[n:end])
+            assert before_last <= rate * (span_s + max_wait_s) + 1e-6 * rate
+
+
+@given(requests, st.floats(1, 100))
+def test_whoever_comes_back_when_told_is_admitted(steps, rate):
+    admission, now_s = Admission(0.5), 0.0
+    for gap_s, units in steps:
+        now_s += gap_s
+        charge = Charge("m/output", units, rate)
+        refusal = admission.admit((charge,), now_s)
+        if refusal is not None:
+            assert 0 < refusal.retry_after_s < inf
+            now_s += refusal.retry_after_s + 1e-9 * (1 + now_s)
+            assert admission.admit((charge,), now_s) is None
+
+
+def test_classes_are_apart_and_a_refusal_books_nothing():
+    admission = Admission(1.0)
+    assert admission.admit((Charge("a", 30, 10),), 0.0) is None
+    refusal = admission.admit((Charge("a", 1, 10), Charge("b", 50, 10)), 0.0)
+    assert refusal is not None
+    assert (refusal.work, refusal.retry_after_s) == ("a", 2.0)
+    assert admission.wait_s("b", 0.0) == 0
+    assert admission.admit((Charge("b", 1, 10),), 0.0) is None
+
+
+def test_work_that_is_not_done_makes_room():
+    admission = Admission(1.0)
+    charge = Charge("a", 100, 10)
+    assert admission.admit((charge,), 0.0) is None
+    assert admission.admit((charge,), 0.0) is not None
+    admission.give_back(Charge("a", 95, 10))
+    assert admission.wait_s("a", 0.0) == 0.5
+    assert admission.admit((charge,), 0.0) is None
+
+
+def test_no_capacity_is_a_refusal_without_a_time():
+    refusal = Admission(1.0).admit((Charge("a", 1, 0),), 5.0)
+    assert refusal is not None
+    assert refusal.retry_after_s == inf
+
+
+def test_an_idle_class_takes_one_request_of_any_size():
+    assert Admission(0.0).admit((Charge("a", 1e9, 1),), 0.0) is None
+
+
+@pytest.mark.parametrize("now_s", [0.0, 1e9])
+def test_waits_end(now_s: float):
+    admission = Admission(0.0)
+    admission.admit((Charge("a", 10, 1),), now_s)
+    assert admission.wait_s("a", now_s + 4) == 6
+    assert admission.wait_s("a", now_s + 40) == 0
