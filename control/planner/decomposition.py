@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from control.planner.columns import Floats, Ints, Picked, Prices
 from control.planner.cover import Cover, cover
 from control.planner.problem import Problem
+from control.planner.routing import Way
 from control.planner.rows import transpose_dot
-from control.planner.splitting import Key, Option, Split, best_split, index, split_from_below
+from control.planner.splitting import Option, Split, best_split, index, split_from_below
 
 PARTS = 10_000
 """Parts of a load in a cover: rounding costs the bound about one part in ten thousand per instance."""
 SPLITS = 1_000
 """Parts of a demand when it is split over places."""
+ANYWHERE = -1
+"""The place of a cover that takes instances from everywhere."""
 
+NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 Block = tuple[int, int]
 """(demand, class), class -1 for all."""
@@ -46,20 +50,34 @@ class Priced:
     bound: float
     cost: Floats
     """(columns,) of one instance at these prices."""
-    way_cost: Floats
-    splits: tuple[Split, ...]
-    """By demand."""
-    covers: dict[Key, Cover]
+    splits: tuple[tuple[Split, ...], ...]
+    """By demand: serving it place by place, and (where it may be in several) from everywhere together. Both are bounds
+    from below: the first knows that what belongs together meets, the second loses nothing to splits."""
+
+
+def _is_local(way: Way) -> bool:
+    return len(set(way.places)) == 1
+
+
+def _class_load(way: Way) -> dict[int, float]:
+    """Share of every class's peak that the whole demand asks for, wherever; the first leg's first."""
+    load: dict[int, float] = {}
+    for k, _, share in way.load:
+        load[k] = load.get(k, 0.0) + share
+    return load
 
 
 def decomposes(problem: Problem) -> bool:
-    """Whether every column serves one class and every class one route of one demand: demands only share supply."""
+    """Whether every column serves one class and every class one leg of one route of one demand.
+
+    Demands then share nothing but supply.
+    """
     if not problem.columns.plain or not problem.routing.ways:
         return False
     owner: dict[int, tuple[int, str]] = {}
     for way in problem.routing.ways:
         names = [leg.work_class for leg in way.route.legs]
-        if len(set(names)) != len(names):
+        if len(set(names)) != len(names) or len(way.load) != len(names):
             return False
         for k, _, _ in way.load:
             if owner.setdefault(k, (way.demand, way.route.id)) != (way.demand, way.route.id):
@@ -93,12 +111,17 @@ class Decomposition:
             self._saved[i] = saved
         demand_of = np.array([way.demand for way in problem.routing.ways], dtype=np.int64)
         self._of_demand = [np.flatnonzero(demand_of == d) for d in range(len(problem.routing.demands))]
+        local = [way.demand for way in problem.routing.ways if _is_local(way)]
+        self._has_one_way = [local.count(d) == 1 for d in range(len(problem.routing.demands))]
         self._members = {
             (k, z): np.flatnonzero((self._class == k) & (self._place == z))
             for k in range(columns.classes)
             for z in range(len(problem.routing.places))
             if frame.class_rows[k, z] >= 0
         }
+        for k in sorted({k for k, _ in self._members}):
+            if sum(of == k for of, _ in self._members) > 1:
+                self._members[k, ANYWHERE] = np.flatnonzero(self._class == k)
         own = np.concatenate([frame.class_rows.ravel(), frame.demand_rows, frame.running_row])
         self._own_rows = own[own >= 0].astype(np.int64)
         own_variables = [frame.way_variables, frame.unmet_variables, frame.kept_variables]
@@ -109,9 +132,8 @@ class Decomposition:
     def blocks(self) -> tuple[Block, ...]:
         """What has to be served: demands with a choice of ways, otherwise every class of them."""
         blocks: set[Block] = set()
-        for ways in self._of_demand:
-            local = [self._problem.routing.ways[w] for w in ways if len(set(self._problem.routing.ways[w].places)) == 1]
-            blocks |= {(way.demand, k if len(local) == 1 else -1) for way in local for k, _, _ in way.load}
+        for way in filter(_is_local, self._problem.routing.ways):
+            blocks |= {(way.demand, k if self._has_one_way[way.demand] else -1) for k, _, _ in way.load}
         return tuple(sorted(blocks))
 
     def is_shared(self, row: Ints) -> NDArray[np.bool_]:
@@ -164,11 +186,12 @@ class Decomposition:
         bound = float(dual @ limits)
         bound += float((np.minimum(reduced, 0.0) * frame.variables.upper)[self._shared].sum())
         covers = {at: self._cover(members, self._up, cost) for at, members in self._members.items()}
-        splits = tuple(
-            split_from_below(options, covers, SPLITS)
-            for options in (self._options(d, way_cost) for d in range(len(self._problem.routing.demands)))
-        )
-        return Priced(bound + sum(split.least for split in splits), cost, way_cost, splits, covers)
+        splits = []
+        for demand in range(len(self._of_demand)):
+            choices = [self._options(demand, way_cost), self._pooled_options(demand, way_cost)]
+            splits.append(tuple(split_from_below(options, covers, SPLITS) for options in choices if options))
+        least = sum(max((split.least for split in of), default=np.inf) for of in splits)
+        return Priced(bound + least, cost, tuple(splits))
 
     def _cost(self, prices: Prices) -> Floats:
         """(columns,) of one instance."""
@@ -180,28 +203,43 @@ class Decomposition:
         return cost
 
     def _options(self, demand: int, way_cost: Floats) -> tuple[Option, ...]:
+        """One for each route and place where requests enter, whether they can stay there or have to go on elsewhere."""
         ways = self._problem.routing.ways
-        local = [w for w in self._of_demand[demand] if len(set(ways[w].places)) == 1]
-        crossing: dict[tuple[str, int], float] = {}
-        for w in self._of_demand[demand]:
-            if len(set(ways[w].places)) > 1:
-                start = ways[w].route.id, ways[w].places[0]
-                crossing[start] = min(crossing.get(start, np.inf), float(way_cost[w]))
-        return tuple(
-            Option(
-                int(w),
-                float(way_cost[w]),
-                tuple(((k, place), share) for k, place, share in ways[w].load),
-                crossing.get((ways[w].route.id, ways[w].places[0]), np.inf),
-            )
-            for w in local
-        )
+        entering: dict[tuple[str, int], list[int]] = {}
+        for w in self._of_demand[demand].tolist():
+            entering.setdefault((ways[w].route.id, ways[w].places[0]), []).append(w)
+        options = []
+        for (_, place), here in entering.items():
+            stay = next((w for w in here if _is_local(ways[w])), -1)
+            usd = min(float(way_cost[w]) for w in here)
+            crossing = min((float(way_cost[w]) for w in here if w != stay), default=np.inf)
+            load = tuple(((k, place), share) for k, share in _class_load(ways[here[0]]).items())
+            options.append(Option(stay, usd, load, crossing - usd))
+        return tuple(options)
+
+    def _pooled_options(self, demand: int, way_cost: Floats) -> tuple[Option, ...]:
+        """One for each route: whatever the places, its classes' capacities together cover the whole load."""
+        ways = self._problem.routing.ways
+        cheapest: dict[str, int] = {}
+        for w in self._of_demand[demand].tolist():
+            best = cheapest.setdefault(ways[w].route.id, w)
+            if way_cost[w] < way_cost[best]:
+                cheapest[ways[w].route.id] = w
+        options = []
+        for w in cheapest.values():
+            load = tuple(((k, ANYWHERE), share) for k, share in _class_load(ways[w]).items())
+            options.append(Option(w, float(way_cost[w]), load, np.inf))
+        return tuple(options) if all(key in self._members for o in options for key, _ in o.load) else ()
 
     def choices(self, priced: Priced) -> list[Choice]:
         """Whole instances for every demand, cheapest at the prices: these use capacities rounded down."""
-        covers = {at: self._cover(members, self._down, priced.cost) for at, members in self._members.items()}
+        covers = {
+            at: self._cover(members, self._down, priced.cost)
+            for at, members in self._members.items()
+            if at[1] != ANYWHERE
+        }
         found: list[Choice] = []
-        for demand, split in enumerate(priced.splits):
+        for demand, (split, *_) in enumerate(priced.splits):
             used: dict[Block, Counter[int]] = {}
             ways: dict[Block, list[tuple[int, float]]] = {}
             for number, share in best_split(split.options, covers, SPLITS):
@@ -209,7 +247,7 @@ class Decomposition:
                 for leg, (key, load) in enumerate(option.load):
                     members = self._members[key]
                     items = covers[key].items(int(index(share * load, PARTS, up=True)))
-                    block = (demand, key[0] if len(split.options) == 1 else -1)
+                    block = (demand, key[0] if self._has_one_way[demand] else -1)
                     used.setdefault(block, Counter()).update({int(members[i]): n for i, n in items.items()})
                     ways.setdefault(block, []).extend([(option.way, share)] if leg == 0 else [])
             found.extend(Choice(block, instances, tuple(ways[block])) for block, instances in used.items())
@@ -218,27 +256,36 @@ class Decomposition:
     def rises(self, priced: Priced) -> Floats:
         """(columns,) how much the bound rises, at least, when a column is used."""
         rise = np.full(len(priced.cost), np.inf)
-        for split in priced.splits:
-            for number in range(len(split.options)):
-                self._rise(split, number, priced.cost, rise)
+        for splits in priced.splits:
+            least = max(split.least for split in splits)
+            used = np.zeros(len(rise))
+            for split in splits:
+                used = np.maximum(used, self._with_one(split, priced.cost))
+            rise = np.minimum(rise, np.maximum(used - least, 0.0))
         return rise
 
-    def _rise(self, split: Split, number: int, cost: Floats, rise: Floats) -> None:
-        """For the columns of an option: the least cost of the demand with the column in use, less the least of all."""
+    def _with_one(self, split: Split, cost: Floats) -> Floats:
+        """(columns,) the least cost of the demand with a column of its classes in use; +∞ for the others."""
+        least = np.full(len(cost), np.inf)
         splits = len(split.rest) - 1
         parts = np.arange(splits + 1) if len(split.options) > 1 else np.array([splits])
-        base = split.parts[number][parts] + split.rest[splits - parts]
-        share = np.maximum(parts - 1, 0) / splits
-        base[-1], share[-1] = split.whole[number], 1.0
-        for table, (key, load) in zip(split.tables[number], split.options[number].load, strict=True):
-            members = self._members[key]
-            at = index(share * load, PARTS, up=False)
-            sizes, of = np.unique(self._up[members], return_inverse=True)
-            with np.errstate(invalid="ignore"):
-                without = np.where(np.isfinite(table[at]), base - table[at], np.inf)
-            with_one = np.array([np.min(without + table[np.maximum(at - size, 0)]) for size in sizes])
-            more = cost[members] - self._saved[members] + with_one[of] - split.least
-            rise[members] = np.minimum(rise[members], np.maximum(more, 0.0))
+        for number, option in enumerate(split.options):
+            base = split.parts[number][parts] + split.rest[splits - parts]
+            share = np.maximum(parts - 1, 0) / splits
+            base[-1], share[-1] = split.whole[number], 1.0
+            for table, (key, load) in zip(split.tables[number], option.load, strict=True):
+                members = self._members.get(key, NOBODY)
+                at = index(share * load, PARTS, up=False)
+                sizes, of = np.unique(self._up[members], return_inverse=True)
+                with np.errstate(invalid="ignore"):
+                    without = np.where(np.isfinite(table[at]), base - table[at], np.inf)
+                with_one = np.array([np.min(without + table[np.maximum(at - size, 0)]) for size in sizes])
+                least[members] = np.minimum(least[members], cost[members] - self._saved[members] + with_one[of])
+        # Where nothing enters, a column serves what crosses: the price of crossing is in the bound, its own is not.
+        mine = np.isin(self._class, [k for option in split.options for (k, _), _ in option.load])
+        other = np.flatnonzero(mine & np.isinf(least))
+        least[other] = split.least + cost[other] - self._saved[other]
+        return least
 
     def _cover(self, members: Ints, size: Ints, cost: Floats) -> Cover:
         position = {int(m): i for i, m in enumerate(members.tolist())} if self._copies else {}

@@ -12,10 +12,8 @@ from control.planner.problem import Problem
 from control.planner.relaxation import Relaxed
 from templates_lib.settings import Survive
 
-ROOM = 0.15
-"""Columns are examined whose reduced cost is at most this share of the relaxation's bound…"""
 NARROWER = 0.6
-"""… or this much less, as often as they are more than…"""
+"""The room is narrowed to this share of it, as often as it holds more columns than…"""
 MOST_EXAMINED = 200_000
 MOST_ROUNDS = 30
 WORK = 12_000_000
@@ -37,6 +35,8 @@ class Refined:
     """Below every plan made of the examined columns."""
     limit: float
     """Below every plan that uses another column."""
+    narrowed: bool
+    """Whether some columns within the room asked for were too many to examine."""
     rounds: int
 
     @property
@@ -50,13 +50,15 @@ def can_refine(problem: Problem) -> bool:
     return not counted and decomposes(problem)
 
 
-def refine(problem: Problem, relaxed: Relaxed, row_upper: Floats, seed: int, heard: Callable[[float], None]) -> Refined:
+def refine(
+    problem: Problem, relaxed: Relaxed, row_upper: Floats, room: float, seed: int, heard: Callable[[float], None]
+) -> Refined:
     """Alternate between prices (a linear program over bundles) and the demands' best answers to them.
 
-    `heard` is called with every better bound. At the least unmet demand of zero only.
+    Columns are examined whose reduced cost is at most `room`: all that a plan may use which costs at most that much
+    more than the relaxation. `heard` is called with every better bound. At the least unmet demand of zero only.
     """
-    room = ROOM * max(relaxed.bound, 1e-6)
-    examined = _examined(problem, relaxed, room)
+    examined, asked = _examined(problem, relaxed, room), room
     while len(examined) > MOST_EXAMINED:
         room *= NARROWER
         examined = _examined(problem, relaxed, room)
@@ -93,7 +95,7 @@ def refine(problem: Problem, relaxed: Relaxed, row_upper: Floats, seed: int, hea
             break
     rise = decomposition.rises(best_priced) if best_priced is not None else examined.reduced_cost
     below = best_priced.bound if best_priced is not None else relaxed.bound
-    return Refined(examined, rise, bundles.columns(), below, relaxed.bound + room, done)
+    return Refined(examined, rise, bundles.columns(), below, relaxed.bound + room, room < asked, done)
 
 
 def _examined(problem: Problem, relaxed: Relaxed, room: float) -> Picked:

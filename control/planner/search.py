@@ -23,6 +23,10 @@ SLACK = 1e-6
 """Room above the least unmet demand, as a share of it, so that rounding does not make the next stage infeasible."""
 
 
+ROOM = 0.15
+"""Of the relaxation's bound: what a plan is first expected to cost more than it."""
+FEW_IMPROVING = 3_000
+"""So few columns that may improve a plan are searched at once, without polishing it first."""
 POOL = 400
 """Columns in the first program for whole plans."""
 POOL_NODES = 200
@@ -76,7 +80,7 @@ class Search:
         if not any(values) and self._is_large() and can_refine(self._problem):
             self._refine(relaxed)
         if self._best is None and (any(values) or not self._find(relaxed)):
-            relaxed, values = self._least_unmet()
+            relaxed, values = self._least_unmet(values)
             if not self._find(relaxed):
                 raise RuntimeError("no whole plan reaches the least unmet demand just found; please report this")
         if not self._complete:
@@ -126,28 +130,43 @@ class Search:
         levels = self._problem.frame.levels
         return {v: self._relaxation.dear * (len(levels) - i) for i, level in enumerate(levels) for v in level.variables}
 
-    def _least_unmet(self) -> tuple[Relaxed, tuple[float, ...]]:
-        """Fix the least unmet demand that whole instances reach, level by level, and relax again at that."""
-        levels = self._problem.frame.levels
-        for level in levels:
-            self._relaxation.limit(level.row, np.inf)
-        picked = self._pick(self._relaxation.minimise(self._dear(), cost=True), self._limits.incumbent_columns)
-        values: list[float] = []
-        start: Start | None = None
-        for level in levels:
-            weights = np.zeros(len(self._problem.frame.variables))
-            weights[list(level.variables)] = level.weights
-            program = restrict_to(self._problem, picked, self._relaxation.row_upper, weights, cost=False)
-            answer = self._solve(program.program, start, UNMET_GAP, "unmet demand")
-            if answer.x is None:
-                raise RuntimeError("no plan was found although demand may stay unmet; please report this")
-            start = np.arange(len(answer.x)), answer.x
-            values.append(_value(level, answer.x))
-            self._relaxation.limit(level.row, _roomy(values[-1]))
-            self._wanted = program.counts(answer.x)
+    def _least_unmet(self, least: tuple[float, ...]) -> tuple[Relaxed, tuple[float, ...]]:
+        """Fix the least unmet demand that whole instances reach, level by level, and relax again at that.
+
+        Among few columns first; among more where these stay above `least`, which the relaxation reaches.
+        """
+        self._release_levels()
+        relaxed = self._relaxation.minimise(self._dear(), cost=True)
+        for limit in (self._limits.incumbent_columns, self._limits.proof_columns):
+            self._release_levels()
+            picked = self._pick(relaxed, limit)
+            values = self._fix_unmet(picked)
+            reached = all(value <= _roomy(low) + SLACK for value, low in zip(values, least, strict=True))
+            if reached or len(picked) == self._relaxation.total:
+                break
         relaxed = self._relaxation.minimise({}, cost=True)
         self._bound = relaxed.bound
         return relaxed, tuple(0.0 if v <= SLACK else v for v in values)
+
+    def _release_levels(self) -> None:
+        for level in self._problem.frame.levels:
+            self._relaxation.limit(level.row, np.inf)
+
+    def _fix_unmet(self, picked: Picked) -> list[float]:
+        """The least unmet demand of each level that whole instances of these columns reach, which limits it."""
+        values: list[float] = []
+        for level in self._problem.frame.levels:
+            weights = np.zeros(len(self._problem.frame.variables))
+            weights[list(level.variables)] = level.weights
+            program = restrict_to(self._problem, picked, self._relaxation.row_upper, weights, cost=False)
+            start = program.start(self._wanted) if self._wanted else None
+            answer = self._solve(program.program, start, UNMET_GAP, "unmet demand")
+            if answer.x is None:
+                raise RuntimeError("no plan was found although demand may stay unmet; please report this")
+            values.append(_value(level, answer.x))
+            self._relaxation.limit(level.row, _roomy(values[-1]))
+            self._wanted = program.counts(answer.x)
+        return values
 
     def _find(self, relaxed: Relaxed) -> bool:
         """A first plan from few columns; whether there is one."""
@@ -164,22 +183,33 @@ class Search:
 
     def _refine(self, relaxed: Relaxed) -> None:
         """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""
-        found = refine(self._problem, relaxed, self._relaxation.row_upper, self._seed, self._raise_bound)
-        self._raise_bound(found.bound)
-        self._rounds = found.rounds
+        room = ROOM * max(relaxed.bound, 1e-6)
+        found = self._first_plan(relaxed, room)
+        if self._best is not None and self._best.objective > relaxed.bound + room and not found.narrowed:
+            found = self._first_plan(relaxed, self._best.objective - relaxed.bound)
+        if self._best is None or self._gap() <= self._limits.gap:
+            self._complete = self._best is not None
+            return
         order = np.argsort(found.rise, kind="stable")
-        near = np.union1d(found.in_bundles, order[:POOL])
+        improving = self._improving(found, order[: self._limits.proof_columns])
+        if len(improving) > FEW_IMPROVING:
+            some = self._improving(found, order[: self._limits.incumbent_columns])
+            self._polish(found, np.unique(np.concatenate([found.in_bundles, order[:POOL], some])))
+        if self._gap() > self._limits.gap:
+            self._prove_refined(found, order)
+        self._complete = True
+
+    def _first_plan(self, relaxed: Relaxed, room: float) -> Refined:
+        """Prices for what demands share, and plans from the columns that answer them best."""
+        found = refine(self._problem, relaxed, self._relaxation.row_upper, room, self._seed, self._raise_bound)
+        self._raise_bound(found.bound)
+        self._rounds += found.rounds
+        near = np.union1d(found.in_bundles, np.argsort(found.rise, kind="stable")[:POOL])
         for pool in (found.in_bundles, near):
             self._cost_program(self._whole_templates(found.examined.take(pool)), "plan", POOL_NODES)
             if self._best is not None:
                 break
-        if self._best is None or self._gap() <= self._limits.gap:
-            self._complete = self._best is not None
-            return
-        self._polish(found, np.union1d(near, self._improving(found, order[: self._limits.incumbent_columns])))
-        if self._gap() > self._limits.gap:
-            self._prove_refined(found, order)
-        self._complete = True
+        return found
 
     def _improving(self, found: Refined, at: Ints) -> Ints:
         """Those of the columns that a plan better than the best so far may use."""

@@ -1,4 +1,4 @@
-"""A demand over its options (ways that stay in one place each): one option, or a split over several.
+"""A demand over its options (a route and a place where requests enter): one option, or a split over several.
 
 Tables are over i = 0 … S: the cost of giving an option the i-th part of the demand.
 """
@@ -18,12 +18,13 @@ Key = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Option:
     way: int
+    """The one that stays in the place; -1 where there is none."""
     usd: float
-    """For the whole demand, prices on shared rows included."""
+    """Least cost of any way that enters here, for the whole demand, prices on shared rows included."""
     load: tuple[tuple[Key, float], ...]
     """Share of the class's peak that the whole demand asks for in the place; the first leg first."""
     crossing_usd: float
-    """Least cost of the whole demand entering here and going on elsewhere; +∞ where it cannot."""
+    """What it costs more when the whole demand goes on elsewhere; +∞ where it cannot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +51,7 @@ def tables_of(option: Option, covers: dict[Key, Cover], *, crossing: bool) -> li
 
     What enters here and goes on elsewhere costs `crossing_usd` once, however many legs it spares: each gets its share.
     """
-    tables = [covers[key].least for key, _ in option.load]
+    tables = [covers[key].least if key in covers else _nothing(covers) for key, _ in option.load]
     if not crossing or not np.isfinite(option.crossing_usd):
         return tables
     for leg, (_, load) in enumerate(option.load[1:], start=1):
@@ -61,6 +62,13 @@ def tables_of(option: Option, covers: dict[Key, Cover], *, crossing: bool) -> li
         spared = np.minimum.accumulate(least - ramp) + ramp - step
         tables[leg] = np.minimum(least, np.maximum(spared, 0.0))
     return tables
+
+
+def _nothing(covers: dict[Key, Cover]) -> Floats:
+    """The table of a class that cannot be had in a place."""
+    table = np.full_like(next(iter(covers.values())).least, np.inf)
+    table[0] = 0.0
+    return table
 
 
 def option_cost(option: Option, tables: list[Floats], share: Floats, *, up: bool) -> Floats:
