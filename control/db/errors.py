@@ -31,3 +31,19 @@ class NotStoredError(DatabaseError, LookupError):
 
 class LibraryConflictError(DatabaseError):
     """A library is not what its build left: it changed under the build, or rows are missing."""
+
+
+class StaleVersionError(DatabaseError):
+    """An instance has moved on since it was read: read it again and judge anew."""
+
+
+class NotWantedError(DatabaseError):
+    """An instance is not being provisioned (any more): rent nothing for it."""
+
+
+class PlaceTakenError(DatabaseError):
+    """A place of an instance has a node, or one on its way from another offer: settle or release that one first."""
+
+
+class RegistrationRefusedError(DatabaseError):
+    """A node may not register: its token is unknown, spent or too old, or its key is not one. Let it go, and log it."""

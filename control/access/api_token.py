@@ -1,0 +1,37 @@
+"""An API token: `medley_<id>_<secret>`. The id finds its row, the secret proves it; a scanner knows the prefix."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.access.role import Role
+from control.access.secret import Secret
+
+_FORM = re.compile(r"medley_(?P<id>[0-9a-f]{12})_(?P<secret>[0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """What is known of a token once it has been handed out: all but its secret."""
+
+    id: str
+    name: str
+    """Who or what uses it, for people."""
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    def works(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def written(token_id: str, secret: Secret) -> Secret:
+    """The token as its holder sends it."""
+    return Secret(f"medley_{token_id}_{secret.reveal()}")
+
+
+def read(token: Secret) -> tuple[str, Secret] | None:
+    """Id and secret; None for what is no token."""
+    match = _FORM.fullmatch(token.reveal())
+    return None if match is None else (match["id"], Secret(match["secret"]))

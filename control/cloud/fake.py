@@ -1,0 +1,123 @@
+"""A cloud in memory: it does as a vendor's would, forgets nothing it was asked, and fails on demand."""
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+
+from control.cloud.errors import GiveUpError, StockOutError
+from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
+from templates_lib.nearest_name import nearest_name
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`subject` is the node's name, of `list` the tags as text."""
+
+    method: str
+    subject: str
+    at: datetime
+
+
+class Effect(Enum):
+    """What a call that fails has done nevertheless."""
+
+    NONE = auto()
+    DONE = auto()
+    """The reply is lost."""
+    LATER = auto()
+    """It is on its way: `FakeCloud.settle` lets it arrive."""
+
+
+class FakeCloud:
+    """`stock` is how many nodes of each instance type can exist at once. Thread-safe."""
+
+    def __init__(self, name: str, stock: Mapping[str, int]) -> None:
+        self.name = name
+        self.calls: list[Call] = []
+        self._stock = dict(stock)
+        self._nodes: dict[str, tuple[NodeRequest, CloudNode]] = {}
+        self._faults: dict[str, deque[tuple[Exception, Effect]]] = {
+            "create": deque(),
+            "list": deque(),
+            "terminate": deque(),
+        }
+        self._on_the_way: list[NodeRequest] = []
+        self._numbers = itertools.count(1)
+        self._turn = threading.RLock()
+
+    def create(self, request: NodeRequest, now: datetime) -> CloudNode:
+        with self._turn:
+            fault = self._called("create", request.name, now)
+            if fault is not None:
+                error, effect = fault
+                if effect is Effect.DONE:
+                    self._rent(request)
+                elif effect is Effect.LATER:
+                    self._on_the_way.append(request)
+                raise error
+            return self._rent(request)
+
+    def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:
+        with self._turn:
+            fault = self._called("list", ",".join(f"{key}={value}" for key, value in sorted(tags.items())), now)
+            if fault is not None:
+                raise fault[0]
+            return tuple(node for _, (_, node) in sorted(self._nodes.items()) if tags.items() <= node.tags.items())
+
+    def terminate(self, name: str, now: datetime) -> None:
+        with self._turn:
+            fault = self._called("terminate", name, now)
+            if fault is None or fault[1] is Effect.DONE:
+                self._nodes.pop(name, None)
+            if fault is not None:
+                raise fault[0]
+
+    def fail_next(self, method: str, error: Exception, effect: Effect = Effect.NONE) -> None:
+        """The next call of `method` raises `error`; several are taken in turn."""
+        self._faults[method].append((error, effect))
+
+    def settle(self) -> None:
+        """Let what is on its way arrive."""
+        with self._turn:
+            while self._on_the_way:
+                self._rent(self._on_the_way.pop(0))
+
+    def preempt(self, name: str) -> None:
+        """Take a node back, as a spot market does. KeyError when there is none."""
+        with self._turn:
+            del self._nodes[name]
+
+    def crash(self, name: str) -> None:
+        """End what runs on a node; it goes on costing money. KeyError when there is none."""
+        with self._turn:
+            request, node = self._nodes[name]
+            self._nodes[name] = request, replace(node, state=CloudNodeState.BROKEN)
+
+    def request(self, name: str) -> NodeRequest:
+        """What a node was created with. KeyError when there is none."""
+        return self._nodes[name][0]
+
+    def _called(self, method: str, subject: str, now: datetime) -> tuple[Exception, Effect] | None:
+        self.calls.append(Call(method, subject, now))
+        return self._faults[method].popleft() if self._faults[method] else None
+
+    def _rent(self, request: NodeRequest) -> CloudNode:
+        if request.name in self._nodes:
+            asked, node = self._nodes[request.name]
+            if (asked.zone, asked.instance_type, asked.market) != (request.zone, request.instance_type, request.market):
+                raise GiveUpError(f"{self.name}: {request.name} exists and is a {asked.instance_type} in {asked.zone}")
+            return node
+        if request.instance_type not in self._stock:
+            hint = nearest_name(request.instance_type, self._stock)
+            raise GiveUpError(f"{self.name}: unknown instance type {request.instance_type!r}; {hint}")
+        held = sum(asked.instance_type == request.instance_type for asked, _ in self._nodes.values())
+        if held >= self._stock[request.instance_type]:
+            raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
+        provider_id = f"{self.name}-{next(self._numbers)}"
+        node = CloudNode(request.name, provider_id, CloudNodeState.RUNNING, dict(request.tags))
+        self._nodes[request.name] = request, node
+        return node

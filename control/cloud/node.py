@@ -1,0 +1,60 @@
+"""Nodes as a cloud sees them: what is asked of it, and what it says exists."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from control.access.secret import Secret
+from templates_lib.offer import Market
+
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_TAG_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_TAG_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """A machine to rent and what it shall run. The name is its identity: a second request of it is the same node.
+
+    Names and tags are of the form that all clouds take (GCP's labels are the narrowest); ValueError otherwise.
+    """
+
+    name: str
+    region: str
+    zone: str
+    """Inside the cloud; equal to `region` where the cloud names none."""
+    instance_type: str
+    market: Market
+    tags: Mapping[str, str]
+    command: tuple[str, ...]
+    """What runs on it from its start, with its arguments. It ends with the node, and the node with it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    """Environment too, but neither stored nor shown by an adapter."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} is no node name: up to 63 small letters, digits and hyphens")
+        for key, value in self.tags.items():
+            if not (_TAG_KEY.fullmatch(key) and _TAG_VALUE.fullmatch(value)):
+                raise ValueError(f"{key}={value!r} is no tag: up to 63 small letters, digits, hyphens and underscores")
+
+
+class CloudNodeState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    BROKEN = "broken"
+    """It costs money and cannot work any more: its command has ended, or the vendor stopped it."""
+    TERMINATING = "terminating"
+    """On its way out; still listed, perhaps still billed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudNode:
+    """A node that exists, according to its cloud."""
+
+    name: str
+    provider_id: str
+    state: CloudNodeState
+    tags: Mapping[str, str]

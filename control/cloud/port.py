@@ -1,0 +1,40 @@
+"""What Medley needs of a cloud, and what it may rely on."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from control.cloud.node import CloudNode, NodeRequest
+
+
+class Cloud(Protocol):
+    """An adapter. Methods are called from several threads, may take long, and raise only `CloudError`.
+
+    `now` is for what depends on time, such as the age of a cached reply; no adapter asks the clock for it.
+    """
+
+    @property
+    def name(self) -> str:
+        """As offers call it: `aws`, `local`."""
+        ...
+
+    def create(self, request: NodeRequest, now: datetime) -> CloudNode:
+        """Rent the node, or return the one that exists under its name: to ask twice does not rent twice.
+
+        Returns once the cloud has accepted it; it may be starting still. GiveUpError when another machine has the name.
+        """
+        ...
+
+    def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:
+        """Every node that exists and has all of `tags`, by name: the truth about what is billed.
+
+        A cloud may be slow to list what it has just created; it lists what is being terminated until it is gone.
+        """
+        ...
+
+    def terminate(self, name: str, now: datetime) -> None:
+        """Have the node ended, with all that runs on it. One that does not exist is ended already.
+
+        It is gone when `list` does not name it any more.
+        """
+        ...

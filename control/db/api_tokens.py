@@ -1,0 +1,72 @@
+"""API tokens in PostgreSQL: a token is shown once, when it is made; only its hash is kept."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.access.api_token import ApiToken, read, written
+from control.access.role import Role
+from control.access.secret import Secret, new_secret
+from control.db.access_tables import api_token
+from control.db.database import Database
+from control.db.nearest import not_stored
+
+_ID_BYTES = 6
+_NOBODYS = bytes(32)
+"""No secret has this digest (or SHA-256 is broken): what an unknown id is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresApiTokens:
+    """Every method also raises DatabaseUnavailableError."""
+
+    database: Database
+
+    def create(
+        self, name: str, role: Role, now: datetime, expires_at: datetime | None = None
+    ) -> tuple[ApiToken, Secret]:
+        """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name, or
+        it would have expired already."""
+        if not name.strip():
+            raise ValueError("a token needs a name, so that people know whose it is")
+        if expires_at is not None and expires_at <= now:
+            raise ValueError(f"a token that expires at {expires_at.isoformat()} would never work")
+        token, secret = ApiToken(secrets.token_hex(_ID_BYTES), name, role, now, expires_at, None), new_secret()
+        row = {"id": token.id, "name": name, "role": role, "created_at": now, "expires_at": expires_at}
+        with self.database.transaction() as connection:
+            connection.execute(insert(api_token).values(row | {"digest": secret.digest()}))
+        return token, written(token.id, secret)
+
+    def authenticate(self, token: Secret, now: datetime) -> ApiToken | None:
+        """Whose token it is; None for one that is wrong, expired or revoked, which a caller may not tell apart."""
+        parts = read(token)
+        if parts is None:
+            return None
+        token_id, secret = parts
+        with self.database.transaction() as connection:
+            row = connection.execute(select(api_token).where(api_token.c.id == token_id)).one_or_none()
+        right = secret.has(_NOBODYS if row is None else row.digest)
+        return _token(row) if row is not None and right and _token(row).works(now) else None
+
+    def list(self) -> tuple[ApiToken, ...]:
+        """All that were ever made, newest first."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id)).all()
+        return tuple(_token(row) for row in rows)
+
+    def revoke(self, token_id: str, now: datetime) -> None:
+        """From now on the token is worth nothing; again: no harm. Raises NotStoredError with the nearest id."""
+        revoked = update(api_token).where(api_token.c.id == token_id, api_token.c.revoked_at.is_(None))
+        with self.database.transaction() as connection:
+            connection.execute(revoked.values(revoked_at=now))
+            known = connection.execute(select(api_token.c.id)).scalars().all()
+            if token_id not in known:
+                raise not_stored("token", token_id, known)
+
+
+def _token(row: Row[Any]) -> ApiToken:
+    return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at)

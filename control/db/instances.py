@@ -1,0 +1,132 @@
+"""Instances in PostgreSQL: read, and written by one function that is guarded by (id, version)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import exists, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.database import Database
+from control.db.errors import StaleVersionError
+from control.db.fleet_tables import instance as instance_table
+from control.db.fleet_tables import instance_event, node
+from control.db.instance_rows import (
+    REQUESTED,
+    append_history,
+    instances,
+    one_instance,
+    past_transition,
+    unknown_instance,
+)
+from control.lifecycle.advance import Refusal, Transition, advance
+from control.lifecycle.event import Event
+from control.lifecycle.history import PastTransition
+from control.lifecycle.state import InstanceState
+from templates_lib.instance import Instance
+from templates_lib.template import ServingTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresInstances:
+    """Every method also raises DatabaseUnavailableError. `Instance.nodes` are its living nodes, by place."""
+
+    database: Database
+
+    def request(self, instance: Instance, template: ServingTemplate, plan_id: str, now: datetime) -> Instance:
+        """Record that an instance is wanted, without nodes yet; the one on record if it is already.
+
+        ValueError for an instance that is not of `template`.
+        """
+        if instance.template_id != template.id:
+            raise ValueError(f"instance {instance.id} is of template {instance.template_id}, not {template.id}")
+        row = {
+            "id": instance.id,
+            "fleet": instance.fleet,
+            "plan_id": plan_id,
+            "template_id": template.id,
+            "template": template,
+            "zone": instance.zone,
+            "market": instance.market,
+            "state": InstanceState.REQUESTED,
+            "version": 0,
+            "state_since": now,
+        }
+        with self.database.transaction() as connection:
+            added = insert(instance_table).values(row).on_conflict_do_nothing().returning(instance_table.c.id)
+            if connection.execute(added).scalar_one_or_none() is not None:
+                append_history(
+                    connection, instance.id, 0, REQUESTED, "", InstanceState.REQUESTED, f"plan {plan_id}", now
+                )
+            return one_instance(connection, instance.id)
+
+    def load(self, instance_id: str) -> Instance:
+        """Raises NotStoredError with the nearest id."""
+        with self.database.transaction() as connection:
+            return one_instance(connection, instance_id)
+
+    def of_fleet(self, fleet: str) -> tuple[Instance, ...]:
+        """All but the terminated, by id."""
+        query = select(instance_table).where(
+            instance_table.c.fleet == fleet, instance_table.c.state != InstanceState.TERMINATED
+        )
+        with self.database.transaction() as connection:
+            return instances(connection, query.order_by(instance_table.c.id))
+
+    def template(self, instance_id: str) -> ServingTemplate:
+        """What an instance runs. Raises NotStoredError."""
+        query = select(instance_table.c.template).where(instance_table.c.id == instance_id)
+        with self.database.transaction() as connection:
+            body = connection.execute(query).scalar_one_or_none()
+            if body is None:
+                raise unknown_instance(connection, instance_id)
+        return msgspec.json.decode(body, type=ServingTemplate)
+
+    def write(self, transition: Transition) -> None:
+        """The one way in which an instance's state changes; its history gets the same step in the same transaction.
+
+        Raises StaleVersionError, and writes nothing, when the instance is not what the transition was judged on.
+        """
+        before, after = transition.before, transition.after
+        guarded = update(instance_table).where(
+            instance_table.c.id == before.id, instance_table.c.version == before.version
+        )
+        if after.state == InstanceState.TERMINATED:
+            # Nodes do not count in the version; in `terminating` they only become fewer, so that this is no race.
+            living = exists().where(node.c.instance_id == before.id, node.c.gone_at.is_(None))
+            guarded = guarded.where(~living)
+        moved = guarded.values(state=after.state, version=after.version, state_since=transition.at)
+        with self.database.transaction() as connection:
+            if connection.execute(moved.returning(instance_table.c.id)).scalar_one_or_none() is None:
+                found = one_instance(connection, before.id)
+                raise StaleVersionError(
+                    f"instance {before.id} is {found.state}, version {found.version}, with {len(found.nodes)} nodes: "
+                    f"{transition.event.kind} was judged on version {before.version}"
+                )
+            event = transition.event
+            append_history(
+                connection, after.id, after.version, event.kind, before.state, after.state, event.reason, transition.at
+            )
+
+    def apply(self, instance_id: str, event: Event, now: datetime) -> Transition | Refusal:
+        """Advance the instance as it is now and write that; judged anew whenever somebody else was faster.
+
+        For events that are true whatever the version: a lost node is lost. Ends, since every loss of the race is a
+        step forward of an instance whose way is finite.
+        """
+        while True:
+            step = advance(self.load(instance_id), event, now)
+            if isinstance(step, Refusal):
+                return step
+            try:
+                self.write(step)
+            except StaleVersionError:
+                continue
+            return step
+
+    def history(self, instance_id: str) -> tuple[PastTransition, ...]:
+        """Oldest first; empty for an instance that is not on record."""
+        query = select(instance_event).where(instance_event.c.instance_id == instance_id)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query.order_by(instance_event.c.version)).all()
+        return tuple(past_transition(row) for row in rows)

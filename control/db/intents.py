@@ -1,0 +1,158 @@
+"""Intents in PostgreSQL, with the node rows that go with them: a row explains whatever a cloud may bill."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.access.secret import Secret
+from control.db.access_tables import bootstrap_token
+from control.db.database import Database
+from control.db.errors import NotWantedError, PlaceTakenError
+from control.db.fleet_tables import instance, intent, node
+from control.lifecycle.intent import Intent, IntentKind, IntentState, intent_key
+from control.lifecycle.names import node_name
+from control.lifecycle.state import InstanceState
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresIntents:
+    """Each method is one transaction; none spans the call to the cloud. All raise DatabaseUnavailableError too."""
+
+    database: Database
+
+    def open_create(
+        self, instance_id: str, place: int, offer: str, cloud: str, token: Secret, expires_at: datetime, now: datetime
+    ) -> str:
+        """Record that a node is about to be rented; its name. The same one again while its intent is open.
+
+        The node may register with `token` until `expires_at`; earlier tokens of the name stay good, since a call whose
+        reply was lost may have carried one to the node. Raises NotWantedError unless the instance is being provisioned,
+        and PlaceTakenError when the place has a node, or one is on its way from another offer.
+        """
+        with self.database.transaction() as connection:
+            # The lock makes callers for one instance take turns, and lets no transition pass between check and insert.
+            row = select(instance.c.state).where(instance.c.id == instance_id).with_for_update(key_share=True)
+            state = connection.execute(row).scalar_one_or_none()
+            if state != InstanceState.PROVISIONING:
+                raise NotWantedError(f"instance {instance_id} is {state or 'not on record'}: no node is rented for it")
+            name = self._on_its_way(connection, instance_id, place, offer)
+            if name is None:
+                name = _new_node(connection, instance_id, place, offer, cloud, now)
+            _record(connection, IntentKind.CREATE, name, cloud, now)
+            token_row = {"digest": token.digest(), "node": name, "expires_at": expires_at}
+            connection.execute(insert(bootstrap_token).values(token_row))
+        return name
+
+    def created(self, name: str, provider_id: str, now: datetime) -> None:
+        """The cloud has the node. Again: no harm.
+
+        Raises NotWantedError when the node was given up meanwhile: it exists now, and has to be terminated.
+        """
+        with self.database.transaction() as connection:
+            exists = update(node).where(node.c.name == name, node.c.gone_at.is_(None))
+            exists = exists.values(provider_id=provider_id, created_at=func.coalesce(node.c.created_at, now))
+            held = connection.execute(exists.returning(node.c.name)).scalar_one_or_none()
+            _settle(connection, IntentKind.CREATE, name, IntentState.DONE, provider_id, now)
+        if held is None:
+            raise NotWantedError(f"node {name} was given up while it was being rented: terminate it")
+
+    def refused(self, name: str, text: str, now: datetime) -> None:
+        """The cloud will not have the node; nothing came of it, and its place is free again."""
+        self._never_was(name, IntentState.REFUSED, text, now)
+
+    def abandoned(self, name: str, now: datetime) -> None:
+        """Nobody knows what became of the call, and the cloud does not list the node: its place is free again."""
+        self._never_was(name, IntentState.ABANDONED, "not in the cloud's list", now)
+
+    def open_terminate(self, name: str, cloud: str, now: datetime) -> None:
+        """Record that a node, which may have no row, is about to be terminated."""
+        with self.database.transaction() as connection:
+            _record(connection, IntentKind.TERMINATE, name, cloud, now)
+
+    def terminated(self, name: str, now: datetime) -> None:
+        """The cloud does not list the node any more: it is gone, and so is whatever was still asked of it."""
+        with self.database.transaction() as connection:
+            _gone(connection, name, "terminated", now)
+            _settle(connection, IntentKind.TERMINATE, name, IntentState.DONE, "gone", now)
+            _settle(connection, IntentKind.CREATE, name, IntentState.ABANDONED, "terminated", now)
+
+    def unsettled(self, kind: IntentKind, name: str, text: str) -> None:
+        """Note what the cloud said; the intent stays open."""
+        with self.database.transaction() as connection:
+            key = intent_key(kind, name)
+            connection.execute(update(intent).where(intent.c.key == key, _is_open()).values(outcome=text))
+
+    def open(self, cloud: str) -> tuple[Intent, ...]:
+        """Oldest first."""
+        query = select(intent).where(intent.c.cloud == cloud, _is_open()).order_by(intent.c.recorded_at, intent.c.key)
+        with self.database.transaction() as connection:
+            return tuple(_intent(row) for row in connection.execute(query))
+
+    def _never_was(self, name: str, state: IntentState, text: str, now: datetime) -> None:
+        with self.database.transaction() as connection:
+            # Only while it is open: another process may have adopted the node, and its row stands then.
+            if _settle(connection, IntentKind.CREATE, name, state, text, now):
+                _gone(connection, name, f"{state}: {text}", now)
+
+    @staticmethod
+    def _on_its_way(connection: Connection, instance_id: str, place: int, offer: str) -> str | None:
+        living = select(node.c.name, node.c.offer, node.c.created_at).where(
+            node.c.instance_id == instance_id, node.c.place == place, node.c.gone_at.is_(None)
+        )
+        row = connection.execute(living).one_or_none()
+        if row is None:
+            return None
+        if row.created_at is not None:
+            raise PlaceTakenError(f"place {place} of instance {instance_id} has node {row.name}: release it first")
+        if row.offer != offer:
+            raise PlaceTakenError(f"node {row.name} is being rented from {row.offer}: settle that first, then {offer}")
+        return str(row.name)
+
+
+def _new_node(connection: Connection, instance_id: str, place: int, offer: str, cloud: str, now: datetime) -> str:
+    tried = select(func.count()).where(node.c.instance_id == instance_id, node.c.place == place)
+    name = node_name(instance_id, place, connection.execute(tried).scalar_one())
+    row = {"name": name, "instance_id": instance_id, "place": place, "offer": offer, "cloud": cloud}
+    connection.execute(insert(node).values(row | {"requested_at": now}))
+    return name
+
+
+def _record(connection: Connection, kind: IntentKind, name: str, cloud: str, now: datetime) -> None:
+    """Open the intent, or one more attempt of it."""
+    row = {"key": intent_key(kind, name), "kind": kind, "node": name, "cloud": cloud, "state": IntentState.OPEN}
+    new = insert(intent).values(row | {"attempts": 1, "recorded_at": now, "attempted_at": now})
+    again = {"state": IntentState.OPEN, "attempts": intent.c.attempts + 1, "attempted_at": now, "settled_at": None}
+    connection.execute(new.on_conflict_do_update(index_elements=[intent.c.key], set_=again))
+
+
+def _settle(
+    connection: Connection, kind: IntentKind, name: str, state: IntentState, outcome: str, now: datetime
+) -> bool:
+    settled = update(intent).where(intent.c.key == intent_key(kind, name), _is_open())
+    settled = settled.values(state=state, outcome=outcome, settled_at=now)
+    return connection.execute(settled.returning(intent.c.key)).scalar_one_or_none() is not None
+
+
+def _gone(connection: Connection, name: str, because: str, now: datetime) -> None:
+    living = update(node).where(node.c.name == name, node.c.gone_at.is_(None))
+    connection.execute(living.values(gone_at=now, gone_because=because))
+
+
+def _is_open() -> Any:
+    return intent.c.state == IntentState.OPEN
+
+
+def _intent(row: Row[Any]) -> Intent:
+    return Intent(
+        key=row.key,
+        kind=IntentKind(row.kind),
+        node=row.node,
+        cloud=row.cloud,
+        state=IntentState(row.state),
+        attempts=row.attempts,
+        attempted_at=row.attempted_at.astimezone(UTC).isoformat(),
+        outcome=row.outcome,
+    )

@@ -1,0 +1,44 @@
+"""Nodes in PostgreSQL: those that are held, and when they were last heard of. `intents` makes them and ends them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select, update
+
+from control.db.database import Database
+from control.db.fleet_tables import node
+from control.lifecycle.held_node import HeldNode
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresNodes:
+    """Every method also raises DatabaseUnavailableError."""
+
+    database: Database
+
+    def held(self, cloud: str) -> dict[str, HeldNode]:
+        """By name, whatever their instances are up to."""
+        query = select(node).where(node.c.cloud == cloud, node.c.gone_at.is_(None)).order_by(node.c.name)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return {
+            row.name: HeldNode(
+                row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at
+            )
+            for row in rows
+        }
+
+    def lost(self, name: str, why: str, now: datetime) -> bool:
+        """Record that a node is gone without our doing, its key with it; whether it was held until now."""
+        gone = update(node).where(node.c.name == name, node.c.gone_at.is_(None)).values(gone_at=now, gone_because=why)
+        with self.database.transaction() as connection:
+            return connection.execute(gone.returning(node.c.name)).scalar_one_or_none() is not None
+
+    def heard_of(self, names: Iterable[str], now: datetime) -> None:
+        """Record a heartbeat of each node. A late one does not make a node younger."""
+        heard = update(node).where(
+            node.c.name.in_(list(names)), node.c.last_heartbeat.is_(None) | (node.c.last_heartbeat < now)
+        )
+        with self.database.transaction() as connection:
+            connection.execute(heard.values(last_heartbeat=now))

@@ -1,0 +1,92 @@
+"""Rent a node and give one back: intent before effect, outcome after it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from control.access.secret import Secret, new_secret
+from control.cloud.errors import CloudError, GiveUpError, RetryLaterError
+from control.cloud.node import CloudNode, NodeRequest
+from control.cloud.port import Cloud
+from control.db.errors import NotWantedError
+from control.db.intents import PostgresIntents
+from control.executor.node_start import NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
+from control.lifecycle.intent import IntentKind
+from templates_lib.nearest_name import nearest_name
+from templates_lib.offer import Offer
+
+OWNER_TAG = "medley-owner"
+"""Whose node it is: one control plane's, of several that may share an account."""
+INSTANCE_TAG = "medley-instance"
+TOKEN_LIFE = timedelta(hours=1)
+"""A node that has not registered an hour after it was asked for will not: images are pulled in less."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExecutor:
+    """`owner` is what this control plane's nodes are tagged with; only nodes with that tag are ever touched."""
+
+    intents: PostgresIntents
+    clouds: Mapping[str, Cloud]
+    owner: str
+    clock: Callable[[], datetime]
+
+    def rent(self, instance_id: str, place: int, offer: Offer, start: NodeStart) -> CloudNode:
+        """A node of `offer` for a place of an instance that is being provisioned.
+
+        Raises RetryLaterError: call again, for the same offer, or leave it to `recover`; any other CloudError: nothing
+        was rented, and the place is free for another offer. Also NotWantedError, PlaceTakenError.
+        """
+        cloud, token, now = self.cloud(offer.cloud), new_secret(), self.clock()
+        name = self.intents.open_create(instance_id, place, offer.key, offer.cloud, token, now + TOKEN_LIFE, now)
+        try:
+            node = cloud.create(self._request(name, instance_id, offer, start, token), now)
+        except RetryLaterError as error:
+            self.intents.unsettled(IntentKind.CREATE, name, str(error))
+            raise
+        except CloudError as error:
+            self.intents.refused(name, f"{type(error).__name__}: {error}", self.clock())
+            raise
+        try:
+            self.intents.created(name, node.provider_id, self.clock())
+        except NotWantedError:
+            self.give_back(name, offer.cloud)
+            raise
+        return node
+
+    def give_back(self, name: str, cloud: str) -> bool:
+        """Have a node terminated, whether or not a row explains it; whether the cloud lists it no more.
+
+        False, or a CloudError: it may still be billed; call again, or leave it to `recover`.
+        """
+        adapter = self.cloud(cloud)
+        self.intents.open_terminate(name, cloud, self.clock())
+        try:
+            adapter.terminate(name, self.clock())
+            listed = adapter.list({OWNER_TAG: self.owner}, self.clock())
+        except CloudError as error:
+            self.intents.unsettled(IntentKind.TERMINATE, name, f"{type(error).__name__}: {error}")
+            raise
+        gone = all(node.name != name for node in listed)
+        if gone:
+            self.intents.terminated(name, self.clock())
+        return gone
+
+    def cloud(self, name: str) -> Cloud:
+        """Raises GiveUpError for a cloud that there is no adapter for."""
+        if name not in self.clouds:
+            raise GiveUpError(f"no adapter for cloud {name!r}; {nearest_name(name, self.clouds)}")
+        return self.clouds[name]
+
+    def _request(self, name: str, instance_id: str, offer: Offer, start: NodeStart, token: Secret) -> NodeRequest:
+        return NodeRequest(
+            name=name,
+            region=offer.region,
+            zone=offer.zone,
+            instance_type=offer.instance_type,
+            market=offer.market,
+            tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id},
+            command=start.command,
+            environment={**start.environment, NODE_VARIABLE: name},
+            secrets={TOKEN_VARIABLE: token},
+        )

@@ -1,0 +1,19 @@
+"""A node on record that is not gone: rented, or on its way."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNode:
+    name: str
+    instance_id: str
+    place: int
+    """Which of the instance's nodes it is, from 0."""
+    offer: str
+    """Key of the offer it is rented from."""
+    cloud: str
+    provider_id: str
+    """Empty while it is not known to exist."""
+    created_at: datetime | None
+    """When the cloud was known to have it; None: not yet."""
