@@ -91,11 +91,38 @@ def test_a_good_file_is_read() -> None:
         ("medley/v1", "medley/v2", "fleet.yaml:1: apiVersion: unknown value 'medley/v2'; did you mean 'medley/v1'?"),
         ("name: small", "name: small\nname: other", "fleet.yaml:4: key 'name' occurs twice; keep one"),
         ("slo: {", "slo: [", "fleet.yaml:6: is not valid YAML"),
+        (
+            "requests_per_s: 10",
+            "requests_per_s: yes",
+            "fleet.yaml:8: models[0].demand.requests_per_s: must be a valid n",
+        ),
+        (
+            "requests_per_s: 10",
+            "requests_per_s: '10'",
+            "fleet.yaml:8: models[0].demand.requests_per_s: must be a valid",
+        ),
+        ("requests_per_s: 10", "requests_per_s: .inf", "fleet.yaml:8: models[0].demand.requests_per_s: must be a fin"),
+        ("counts: [1, 2]", "counts: [1.5]", "fleet.yaml:13: clouds[0].counts[0]: must be a valid integer, is 1.5"),
+        ("counts: [1, 2]", "counts: []", "fleet.yaml:13: clouds[0].counts must have at least one entry"),
+        ("name: small", "name:", "fleet.yaml:3: name has no value; give one or remove the key"),
+        (
+            "tpot_ms: 100",
+            "tpot_ms: 100, percentile: 101",
+            "fleet.yaml:6: models[0].slo.percentile: must be less than 100",
+        ),
+        ("mode: paper", "max_spot_share: 1.5", "fleet.yaml:17: policy.max_spot_share: must be less than or equal to 1"),
+        ("kind: Fleet", "kind: Offers", "fleet.yaml:2: kind: unknown value 'Offers'; valid: Fleet"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(old: str, new: str, expected: str) -> None:
     assert old in GOOD
     assert any(p.startswith(expected) for p in problems(GOOD.replace(old, new)))
+
+
+@pytest.mark.parametrize(("written", "read_as"), [("1e2", 100.0), ("2.5E+1", 25.0), ("1e-2", 0.01), ("7", 7.0)])
+def test_numbers_are_read_as_people_write_them(written: str, read_as: float) -> None:
+    fleet = load(GOOD.replace("requests_per_s: 10", f"requests_per_s: {written}"))
+    assert fleet.models[0].demand.requests_per_s == read_as
 
 
 def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
