@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from control.library_build import build_library
 from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.enumeration import config_bytes
+from templates_lib.enumeration import config_bytes, node_sets
 from templates_lib.gpu import GIB
 from templates_lib.hardware import load_gpus
 from templates_lib.library import Library
@@ -126,16 +128,24 @@ def _refuse_unservable(recipe: PipelineRecipe, library: Library) -> None:
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
     gpus = load_gpus()
-    most_bytes = recipe.rho * served.model.weight_bytes
+    weights, most_bytes = served.model.weight_bytes, recipe.rho * served.model.weight_bytes
     sizes = [config_bytes(node, gpus) for node in recipe.nodes]
-    largest = max((b * min(recipe.n_max, int(most_bytes // b)) for b in sizes), default=0.0)
-    if largest < served.model.weight_bytes:
+    if min(sizes, default=0.0) > most_bytes:
         return (
-            f"{served.name} is larger than every node set: its weights are {served.model.weight_bytes / GIB:.1f} GiB, "
+            f"{served.name}: no node is small enough: the smallest has {min(sizes) / GIB:.1f} GiB, but rho "
+            f"{recipe.rho:g} allows {most_bytes / GIB:.1f} GiB for weights of {weights / GIB:.1f} GiB; raise solver.rho"
+        )
+    bags = [frozenset(bag) for bag in recipe.zone_bags]
+    members = node_sets(served.model, recipe.nodes, gpus, bags, recipe.n_max, recipe.rho).members
+    largest = float(np.append(sizes, 0.0)[members].sum(axis=1).max(initial=0.0))
+    if 0 < largest < weights:
+        return (
+            f"{served.name} is larger than every node set: its weights are {weights / GIB:.1f} GiB, "
             f"the largest set within n_max {recipe.n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
             "raise solver.n_max or solver.rho, or offer larger nodes"
         )
-    miss = nearest_miss(served, phase, recipe.nodes, gpus, estimated_cost_model(gpus), recipe.n_max)
+    most_nodes = [min(recipe.n_max, int(most_bytes // size)) for size in sizes]
+    miss = nearest_miss(served, phase, recipe.nodes, gpus, estimated_cost_model(gpus), most_nodes)
     if miss is None:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "

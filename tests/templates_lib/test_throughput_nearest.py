@@ -19,7 +19,7 @@ NODES = [worlds.node("G"), worlds.node("F"), worlds.node("S")]
 
 
 def nearest(served: ServedModel, phase: Phase, stages: int = 4) -> NearestMiss:
-    found = nearest_miss(served, phase, NODES, COST.gpus, COST, stages)
+    found = nearest_miss(served, phase, NODES, COST.gpus, COST, [stages] * len(NODES))
     assert found is not None
     return found
 
@@ -56,8 +56,8 @@ def test_text_says_which_by_how_much_and_why() -> None:
 def test_a_model_that_only_fits_in_parts_is_tried_as_a_pipeline() -> None:
     big = worlds.served(worlds.model(64), tpot_ms=1.0)
     small = [worlds.node("S")]
-    assert nearest_miss(big, Phase.DECODE, small, COST.gpus, COST, 4) is None, "at most four stages do not hold it"
-    found = nearest_miss(big, Phase.DECODE, small, COST.gpus, COST, 64)
+    assert nearest_miss(big, Phase.DECODE, small, COST.gpus, COST, [4]) is None, "at most four stages do not hold it"
+    found = nearest_miss(big, Phase.DECODE, small, COST.gpus, COST, [64])
     assert found is not None
     assert found.stages > 4
     assert np.isfinite(found.needs_ms)
