@@ -14,6 +14,11 @@ def reasons(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
 
 
 def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
+    if plan.statistics.get("timed_out"):
+        limit = snapshot.settings.limits.wall_clock_s
+        yield Reason(
+            "wall_clock", f"solver.wall_clock_s = {limit:g} cut the search short: another run may give another plan"
+        )
     for key, rate in plan.unmet.items():
         yield Reason("unmet", f"{key}: {rate:.4g} requests/s find no capacity", key)
     binding = limits(plan, snapshot)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from templates_lib.node_config import NodeConfig
 from templates_lib.offer import Offer
@@ -39,9 +38,3 @@ class Quotes:
     @property
     def zones(self) -> tuple[str, ...]:
         return tuple(sorted({o.zone_id for o in self.offers}))
-
-
-class OfferSource(Protocol):
-    def fetch(self) -> Quotes:
-        """Raises OfferError, or SpecError for a file that cannot be read."""
-        ...

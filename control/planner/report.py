@@ -132,7 +132,7 @@ def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str)
         "", snapshot.version, snapshot.library_version, policy, instances, offers, moved, rent + traffic, rent,
         traffic, init, risk, unmet, objective, bound, gap, 0.0,
         "partial" if unmet else "optimal" if within else "feasible",
-        duals(problem, outcome), (), outcome.statistics,
+        duals(problem, outcome), (), outcome.statistics | {"timed_out": float(outcome.timed_out)},
     )  # fmt: skip
 
 

@@ -145,6 +145,14 @@ def test_demand_that_no_template_serves_is_said_to_be_out_of_reach() -> None:
     assert (missing.lifted, missing.left) == ("", plan.unmet)
 
 
+def test_a_search_that_the_clock_cut_short_says_so() -> None:
+    world = scarce_world(0)
+    limits = replace(world.snapshot.settings.limits, wall_clock_s=1.0)
+    snapshot = replace(world.snapshot, settings=replace(world.snapshot.settings, limits=limits))
+    plan = replace(solve(snapshot, world.library), statistics={"timed_out": 1.0})
+    assert "another run may give another plan" in reasons(plan, snapshot)[0].text
+
+
 def test_a_quota_that_is_full_binds() -> None:
     world = one_kind_world(available=50, requests_per_s=6.0)
     pool = SupplyPool("G-VT", 10.0, "vcpus", {world.snapshot.offers[0].key: 4.0}, "test")
