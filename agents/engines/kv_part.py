@@ -1,0 +1,27 @@
+"""A rectangle of one request's KV cache: what engines hand to each other whose cuts differ."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KvPart:
+    """Layers [first_layer, +layers) × KV heads [first_head, +heads) × token positions [first_token, +tokens).
+
+    On the wire it is one tensor of shape (2, layers, tokens, heads, head_dim), keys then values, in the exporter's KV
+    data type. Positions, not blocks, so that engines with blocks of other sizes understand each other; callers cut at
+    multiples of the block size to keep copies whole.
+    """
+
+    first_layer: int
+    layers: int
+    first_head: int
+    heads: int
+    first_token: int
+    tokens: int
+
+    def __post_init__(self) -> None:
+        if (
+            min(self.first_layer, self.first_head, self.first_token) < 0
+            or min(self.layers, self.heads, self.tokens) < 1
+        ):
+            raise ValueError(f"a part of a KV cache has positive sizes and begins at 0 or later: {self}")

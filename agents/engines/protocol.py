@@ -1,0 +1,55 @@
+"""The one interface to an engine that holds consecutive layers of a model."""
+
+from typing import Protocol
+
+import torch
+
+from agents.engines.batch import StepBatch
+from agents.engines.kv_part import KvPart
+from agents.engines.stage_facts import StageFacts
+from agents.engines.step_output import StepOutput
+
+
+class StageEngine(Protocol):
+    """Weights of a layer range and the KV cache of its requests. Not thread-safe: one worker owns it.
+
+    A request exists from its first `step` (or `reserve`) to `free`. Steps are synchronous; they raise
+    OutOfKvBlocksError or BadBatchError before anything is changed.
+    """
+
+    @property
+    def facts(self) -> StageFacts:
+        """What is held; constant for the engine's life."""
+
+    @property
+    def free_kv_blocks(self) -> int:
+        """Blocks of `facts.block_tokens` tokens, over all held layers, that no request holds."""
+
+    def kv_blocks_short(self, batch: StepBatch) -> int:
+        """Blocks that must be freed before `step(batch)` can run; 0 when it can."""
+
+    def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
+        """Runs the held layers on the batch.
+
+        `rows`: (tokens,) int64 token ids on the first stage, else (tokens, hidden size) as the stage before returned
+        them. Requests unknown until now begin at position 0.
+        """
+
+    def free(self, request_id: str) -> None:
+        """Gives the request's KV blocks back; an unknown id is ignored, so that freeing twice is harmless."""
+
+    def reserve(self, request_id: str, tokens: int) -> None:
+        """Makes room for an incoming request whose first `tokens` positions will be imported."""
+
+    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+        """The part as a contiguous CPU tensor (2, layers, tokens, heads, head_dim)."""
+
+    def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
+        """Writes what another engine exported into a reserved request; parts may come in any order."""
+
+    def first_kept_token(self, layer: int, tokens: int) -> int:
+        """The first position whose KV is kept in `layer` of a request with `tokens` in its cache: 0 unless the layer
+        has a sliding window. A hand-off moves [this, tokens) and nothing else."""
+
+    def close(self) -> None:
+        """Gives all memory back; the engine must not be used after."""

@@ -1,0 +1,33 @@
+"""What an engine says of itself, for those who send it work and exchange KV cache with it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from agents.engines.layer_range import LayerRange
+
+
+@dataclass(frozen=True, slots=True)
+class StageFacts:
+    engine: str
+    """`torch` or `vllm`: cost models are keyed by it."""
+    held: LayerRange
+    model_layers: int
+    hidden_size: int
+    vocab_size: int
+    max_context_tokens: int
+    """0: the config does not say."""
+    dtype: torch.dtype
+    """Of activations between stages and of the KV cache."""
+    device: torch.device
+    first_kv_head: int
+    kv_heads: int
+    """KV heads held here: all of them unless the stage is a tensor-parallel shard."""
+    head_dim: int
+    block_tokens: int
+    kv_blocks: int
+    stop_token_ids: tuple[int, ...]
+    """End-of-text ids that the checkpoint names."""
+    loaded_bytes: int
+    """Read from the checkpoint, as stored."""
+    load_s: float

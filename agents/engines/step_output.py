@@ -1,0 +1,28 @@
+"""What one step of an engine yields."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sampled token. Log probabilities are natural, of the model's own distribution before temperature and cuts."""
+
+    request_id: str
+    token_id: int
+    stop: bool
+    """The token is one of the request's stop token ids."""
+    logprob: float | None = None
+    alternatives: tuple[tuple[int, float], ...] = ()
+    """The likeliest (token id, log probability), best first, as many as were asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepOutput:
+    """Exactly one is filled: `hidden` before the last stage, `samples` on the last."""
+
+    hidden: torch.Tensor | None = None
+    """(tokens, hidden size), rows in the batch's order: the input of the next stage."""
+    samples: tuple[Sample, ...] = ()
+    """Of the requests that asked for one, in the batch's order."""

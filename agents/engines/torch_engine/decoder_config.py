@@ -1,0 +1,141 @@
+"""What the engine needs to know of a decoder's architecture, read from its config.json."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from agents.engines.torch_engine.rope import Rope, rope_of
+from templates_lib.attention_pattern import attention_of
+from templates_lib.config_fields import Fields, UnsupportedModelError
+
+FAMILIES = {
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+}
+"""`model_type` → the class whose output the engine reproduces."""
+QUANTISATIONS = ("mxfp4",)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertsConfig:
+    count: int
+    active: int
+    width: int
+    normalised: bool
+    """The weights of the active experts add up to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """One architecture out of FAMILIES, as switches; sizes in elements."""
+
+    family: str
+    layers: int
+    hidden_size: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn_width: int
+    vocab_size: int
+    norm_epsilon: float
+    windows: tuple[int, ...]
+    """One a layer: keys that a query sees, itself included; 0: all."""
+    rope: Rope
+    query_key_value_bias: bool
+    output_bias: bool
+    head_norms: bool
+    """Queries and keys of each head are normalised (Qwen3)."""
+    sinks: bool
+    """Each head has a logit that takes part in the softmax and has no value (gpt-oss)."""
+    experts: ExpertsConfig | None
+    tied_embeddings: bool
+    max_context_tokens: int
+    stop_token_ids: tuple[int, ...]
+
+
+def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
+    """Raises UnsupportedModelError with the key that cannot be run."""
+    fields = Fields.of(raw, "")
+    family = fields.text("model_type", "")
+    if family not in FAMILIES:
+        raise UnsupportedModelError("model_type", f"{family!r} is not run by the torch engine: {', '.join(FAMILIES)}")
+    _refuse_variants(fields, family)
+    layers = fields.integer("num_hidden_layers", low=1, high=2048)
+    hidden = fields.integer("hidden_size", low=1)
+    attention = attention_of(fields, layers, hidden)
+    biased = fields.flag("attention_bias", default=family in ("qwen2", "gpt_oss"))
+    context = fields.integer("max_position_embeddings", 0, high=1 << 30)
+    return DecoderConfig(
+        family=family,
+        layers=layers,
+        hidden_size=hidden,
+        heads=attention.heads,
+        kv_heads=attention.kv_heads,
+        head_dim=attention.head_dim,
+        ffn_width=fields.integer("intermediate_size", 0),
+        vocab_size=fields.integer("vocab_size", low=1),
+        norm_epsilon=_epsilon(fields),
+        windows=attention.windows if _windowed(fields, family) else (0,) * layers,
+        rope=rope_of(fields, attention.head_dim, context),
+        query_key_value_bias=biased,
+        output_bias=biased and family != "qwen2",
+        head_norms=family in ("qwen3", "qwen3_moe"),
+        sinks=family == "gpt_oss",
+        experts=_experts(fields, family),
+        tied_embeddings=fields.flag("tie_word_embeddings", default=False),
+        max_context_tokens=context,
+        stop_token_ids=_stop_token_ids(fields),
+    )
+
+
+def _refuse_variants(fields: Fields, family: str) -> None:
+    """Switches that these families' code has and no published checkpoint in them needs."""
+    activation = fields.text("hidden_act", "silu")
+    if activation != "silu":
+        raise UnsupportedModelError("hidden_act", f"{activation!r} is not known: silu")
+    quantisation = fields.table("quantization_config") or {}
+    method = quantisation.get("quant_method", "mxfp4")
+    if method not in QUANTISATIONS or (quantisation and family != "gpt_oss"):
+        raise UnsupportedModelError(
+            "quantization_config.quant_method", f"{method!r} weights of {family} are not read: use bf16, fp16 or GGUF"
+        )
+    if family == "qwen3_moe" and (fields.integers("mlp_only_layers") or fields.integer("decoder_sparse_step", 1) != 1):
+        raise UnsupportedModelError("decoder_sparse_step", "dense layers between expert layers are not known")
+    if fields.flag("mlp_bias", default=False):
+        raise UnsupportedModelError("mlp_bias", "biases in the dense feed-forward block are not known")
+
+
+def _windowed(fields: Fields, family: str) -> bool:
+    """Llama has no window whatever the config says; Qwen uses one only where it says so."""
+    return family in ("mistral", "gpt_oss") or (
+        family.startswith("qwen") and fields.flag("use_sliding_window", default=False)
+    )
+
+
+def _epsilon(fields: Fields) -> float:
+    value = fields.raw.get("rms_norm_eps", 1e-6)
+    if not isinstance(value, float | int) or not math.isfinite(value) or not 0 < value < 1:
+        raise UnsupportedModelError("rms_norm_eps", f"must be a small positive number, is {value!r:.40}")
+    return float(value)
+
+
+def _experts(fields: Fields, family: str) -> ExpertsConfig | None:
+    if family == "qwen3_moe":
+        count = fields.integer(fields.name_of("num_experts", "num_local_experts") or "num_experts", low=1, high=1 << 16)
+        active = fields.integer("num_experts_per_tok", low=1, high=count)
+        width = fields.integer("moe_intermediate_size", low=1)
+        return ExpertsConfig(count, active, width, fields.flag("norm_topk_prob", default=False))
+    if family == "gpt_oss":
+        count = fields.integer("num_local_experts", low=1, high=1 << 16)
+        active = fields.integer("num_experts_per_tok", low=1, high=count)
+        return ExpertsConfig(count, active, fields.integer("intermediate_size", low=1), normalised=True)
+    return None
+
+
+def _stop_token_ids(fields: Fields) -> tuple[int, ...]:
+    value = fields.raw.get("eos_token_id")
+    return fields.integers("eos_token_id") if isinstance(value, list) else () if value is None else (int(value),)

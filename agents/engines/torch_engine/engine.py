@@ -1,0 +1,144 @@
+"""The torch engine."""
+
+import time
+
+import torch
+
+from agents.engines.batch import StepBatch
+from agents.engines.errors import BadBatchError, OutOfMemoryError
+from agents.engines.kv_part import KvPart
+from agents.engines.layer_range import LayerRange
+from agents.engines.stage_facts import StageFacts
+from agents.engines.step_output import StepOutput
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_stage import DecoderStage
+from agents.engines.torch_engine.kv_cache import KvCache, window_groups
+from agents.engines.torch_engine.kv_transfer import export_part, import_part
+from agents.engines.torch_engine.sampler import sample
+from agents.engines.torch_engine.stage_weights import read_stage
+from agents.weights.checkpoint import Checkpoint
+from agents.weights.meter import MeteredCheckpoint
+
+
+def load_torch_engine(
+    checkpoint: Checkpoint, held: LayerRange, kv_blocks: int, dtype: torch.dtype, device: torch.device
+) -> "TorchEngine":
+    """Loads `held` of the model with a KV cache of `kv_blocks` blocks of all held layers.
+
+    Raises UnsupportedModelError for an architecture not known, WeightsError for missing or damaged files,
+    OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers.
+    """
+    config = decoder_config(checkpoint.config)
+    if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
+        raise ValueError(f"{held} does not fit a model of {config.layers} layers")
+    start = time.perf_counter()
+    metered = MeteredCheckpoint(checkpoint)
+    try:
+        stage = read_stage(metered, config, held, dtype, device)
+        groups = window_groups(config.windows[held.first_layer : held.end])
+        like = torch.empty(0, dtype=dtype, device=device)
+        cache = KvCache(groups, kv_blocks, config.kv_heads, config.head_dim, like)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        raise OutOfMemoryError(f"{held} with {kv_blocks} KV blocks does not fit {device}: {error}") from error
+    facts = StageFacts(
+        engine="torch",
+        held=held,
+        model_layers=config.layers,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_context_tokens=config.max_context_tokens,
+        dtype=dtype,
+        device=device,
+        first_kv_head=0,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        block_tokens=BLOCK_TOKENS,
+        kv_blocks=kv_blocks,
+        stop_token_ids=config.stop_token_ids,
+        loaded_bytes=metered.reading.stored_bytes,
+        load_s=time.perf_counter() - start,
+    )
+    return TorchEngine(facts, stage, cache)
+
+
+class TorchEngine:
+    """A StageEngine whose layers are plain torch operations."""
+
+    def __init__(self, facts: StageFacts, stage: DecoderStage, cache: KvCache) -> None:
+        self.facts = facts
+        self._stage: DecoderStage | None = stage
+        self._cache = cache
+
+    @property
+    def free_kv_blocks(self) -> int:
+        return self._cache.free_units // self.facts.held.layers
+
+    def kv_blocks_short(self, batch: StepBatch) -> int:
+        return -(-self._cache.units_short(batch) // self.facts.held.layers)
+
+    @torch.inference_mode()
+    def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
+        stage = self._open()
+        self._check(batch, rows)
+        self._cache.grow(batch)
+        hidden = stage.forward(batch, rows.to(self.facts.device), self._cache)
+        self._cache.advance(batch)
+        if stage.head is None:
+            return StepOutput(hidden=hidden)
+        ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
+        sampled = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
+        if not sampled:
+            return StepOutput()
+        logits = stage.head(hidden[ends[sampled].to(hidden.device)])
+        return StepOutput(samples=sample([batch.requests[i] for i in sampled], logits))
+
+    def free(self, request_id: str) -> None:
+        self._cache.free(request_id)
+
+    def reserve(self, request_id: str, tokens: int) -> None:
+        if self._cache.tokens(request_id) or tokens < 1:
+            raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
+        self._cache.reserve(request_id, tokens)
+
+    @torch.inference_mode()
+    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+        return export_part(self._cache, self.facts.held, request_id, part)
+
+    @torch.inference_mode()
+    def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
+        import_part(self._cache, self.facts.held, request_id, part, tensor)
+
+    def first_kept_token(self, layer: int, tokens: int) -> int:
+        group, _ = self._cache.place_of[layer - self.facts.held.first_layer]
+        return self._cache.groups[group].first_kept_token(tokens)
+
+    def close(self) -> None:
+        self._stage = None
+        self._cache = KvCache(self._cache.groups, 0, 1, 1, torch.empty(0))
+
+    def _open(self) -> DecoderStage:
+        if self._stage is None:
+            raise BadBatchError("the engine is closed")
+        return self._stage
+
+    def _check(self, batch: StepBatch, rows: torch.Tensor) -> None:
+        facts = self.facts
+        if not batch.requests or len({request.id for request in batch.requests}) != len(batch.requests):
+            raise BadBatchError("a step has at least one request, and each only once")
+        expected = (batch.tokens,) if facts.held.first else (batch.tokens, facts.hidden_size)
+        if tuple(rows.shape) != expected:
+            raise BadBatchError(f"the step's rows must have shape {expected}, have {tuple(rows.shape)}")
+        if facts.held.first and (int(rows.min()) < 0 or int(rows.max()) >= facts.vocab_size):
+            raise BadBatchError(f"token ids must be in [0, {facts.vocab_size})")
+        for request in batch.requests:
+            cached = self._cache.tokens(request.id)
+            if request.tokens < 1 or request.position != cached:
+                raise BadBatchError(
+                    f"request {request.id!r}: {cached} tokens are cached, the step has {request.tokens} "
+                    f"from position {request.position}"
+                )
+            if facts.max_context_tokens and request.position + request.tokens > facts.max_context_tokens:
+                raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")

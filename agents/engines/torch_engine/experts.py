@@ -1,0 +1,68 @@
+"""The mixture-of-experts feed-forward block."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from agents.engines.torch_engine.linear import Linear
+
+GPT_OSS_ALPHA = 1.702
+GPT_OSS_LIMIT = 7.0
+"""Slope of the gate's sigmoid and clamp of gate and up (gpt-oss model card, `swiglu_limit`)."""
+
+Router = Callable[[torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
+"""(tokens, experts) logits and the number of active experts → their weights and indices, each (tokens, active)."""
+Activation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""gate, up → input of the down projection."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Experts:
+    router: Linear
+    route: Router
+    active: int
+    gate_up: tuple[Linear, ...]
+    """One an expert: rows of gate, then of up."""
+    down: tuple[Linear, ...]
+    activation: Activation
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        weights, chosen = self.route(self.router(rows), self.active)
+        output = torch.zeros_like(rows)
+        for expert in torch.unique(chosen).tolist():
+            token, rank = torch.nonzero(chosen == expert, as_tuple=True)
+            gate, up = self.gate_up[expert](rows[token]).chunk(2, dim=-1)
+            result = self.down[expert](self.activation(gate, up))
+            output.index_add_(0, token, result * weights[token, rank, None])
+        return output
+
+
+def softmax_then_choose(logits: torch.Tensor, active: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Qwen3-MoE without normalisation: the active experts keep their share of the softmax over all."""
+    weights, chosen = functional.softmax(logits, dim=-1, dtype=torch.float32).topk(active, dim=-1)
+    return weights.to(logits.dtype), chosen
+
+
+def softmax_choose_normalise(logits: torch.Tensor, active: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Qwen3-MoE (`norm_topk_prob`): the shares of the active experts are scaled to add up to one."""
+    weights, chosen = functional.softmax(logits, dim=-1, dtype=torch.float32).topk(active, dim=-1)
+    return (weights / weights.sum(-1, keepdim=True)).to(logits.dtype), chosen
+
+
+def choose_then_softmax(logits: torch.Tensor, active: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """gpt-oss: a softmax over the active experts' logits alone."""
+    best, chosen = logits.topk(active, dim=-1)
+    return functional.softmax(best, dim=-1), chosen
+
+
+def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return functional.silu(gate) * up
+
+
+def clamped_swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """gpt-oss: clamped, with a steeper sigmoid and an offset on the linear part."""
+    gate = gate.clamp(max=GPT_OSS_LIMIT)
+    up = up.clamp(min=-GPT_OSS_LIMIT, max=GPT_OSS_LIMIT)
+    return (up + 1) * (gate * torch.sigmoid(gate * GPT_OSS_ALPHA))

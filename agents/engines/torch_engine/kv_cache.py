@@ -1,0 +1,109 @@
+"""The paged KV cache of one engine: memory, and which request holds what of it."""
+
+from collections.abc import Iterable
+
+import torch
+
+from agents.engines.batch import StepBatch
+from agents.engines.errors import OutOfKvBlocksError, UnknownRequestError
+from agents.engines.torch_engine.block_pool import BlockPool
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS, BlockTable, WindowGroup
+
+
+def window_groups(windows: Iterable[int]) -> tuple[WindowGroup, ...]:
+    """Groups the held layers, whose windows these are in order."""
+    layers: dict[int, list[int]] = {}
+    for layer, window in enumerate(windows):
+        layers.setdefault(window, []).append(layer)
+    return tuple(WindowGroup(window, tuple(members)) for window, members in layers.items())
+
+
+class KvCache:
+    """Keys and values in units of BLOCK_TOKENS tokens of one layer, so that layers with a window, which keep less,
+    leave their room to the others."""
+
+    def __init__(
+        self, groups: tuple[WindowGroup, ...], blocks: int, kv_heads: int, head_dim: int, like: torch.Tensor
+    ) -> None:
+        """Room for `blocks` blocks of all held layers, in the data type and on the device of `like`."""
+        self.groups = groups
+        self.layers = sum(len(group.layers) for group in groups)
+        self.place_of = {layer: (g, i) for g, group in enumerate(groups) for i, layer in enumerate(group.layers)}
+        """Held layer → its group, and its place in the group."""
+        self._pool = BlockPool(blocks * self.layers)
+        self._tables: dict[str, BlockTable] = {}
+        shape = (self._pool.units, BLOCK_TOKENS, kv_heads, head_dim)
+        self.keys = torch.zeros(shape, dtype=like.dtype, device=like.device)
+        self.values = torch.zeros(shape, dtype=like.dtype, device=like.device)
+
+    @property
+    def free_units(self) -> int:
+        return self._pool.free
+
+    def table(self, request_id: str) -> BlockTable:
+        if request_id not in self._tables:
+            raise UnknownRequestError(f"request {request_id!r} holds no KV cache here")
+        return self._tables[request_id]
+
+    def tokens(self, request_id: str) -> int:
+        """In the cache; 0 for a request not known."""
+        table = self._tables.get(request_id)
+        return table.tokens if table else 0
+
+    def units_short(self, batch: StepBatch) -> int:
+        empty = BlockTable(self.groups)
+        needed = sum(
+            self._tables.get(request.id, empty).units_to_reach(request.position + request.tokens)
+            for request in batch.requests
+        )
+        return max(0, needed - self._pool.free)
+
+    def grow(self, batch: StepBatch) -> None:
+        """Makes room for the tokens of the batch. Raises OutOfKvBlocksError before anything is taken."""
+        short = self.units_short(batch)
+        if short:
+            raise OutOfKvBlocksError(short + self._pool.free, self._pool.free)
+        for request in batch.requests:
+            table = self._tables.setdefault(request.id, BlockTable(self.groups))
+            table.grow(request.position + request.tokens, self._pool)
+
+    def advance(self, batch: StepBatch) -> None:
+        """After the step: its tokens are in the cache."""
+        for request in batch.requests:
+            self._tables[request.id].advance(request.position + request.tokens, self._pool)
+
+    def reserve(self, request_id: str, tokens: int) -> None:
+        """Room for `tokens` tokens that will be imported. Raises OutOfKvBlocksError, taking nothing."""
+        table = BlockTable(self.groups)
+        table.tokens = tokens
+        needed = table.units_to_reach(tokens)
+        if needed > self._pool.free:
+            raise OutOfKvBlocksError(needed, self._pool.free)
+        table.grow(tokens, self._pool)
+        self._tables[request_id] = table
+
+    def free(self, request_id: str) -> None:
+        table = self._tables.pop(request_id, None)
+        if table:
+            table.release(self._pool)
+
+    def slots(self, request_id: str, layer: int, first_token: int, tokens: int) -> torch.Tensor:
+        """(tokens,) places of consecutive tokens in one held layer, in `flat_keys` and `flat_values`."""
+        group, place = self.place_of[layer]
+        held = self.table(request_id).blocks[group]
+        return torch.tensor(
+            [
+                held.units[token // BLOCK_TOKENS - held.first_block][place] * BLOCK_TOKENS + token % BLOCK_TOKENS
+                for token in range(first_token, first_token + tokens)
+            ],
+            device=self.keys.device,
+        )
+
+    @property
+    def flat_keys(self) -> torch.Tensor:
+        """(units × BLOCK_TOKENS, KV heads, head_dim)"""
+        return self.keys.flatten(0, 1)
+
+    @property
+    def flat_values(self) -> torch.Tensor:
+        return self.values.flatten(0, 1)

@@ -1,0 +1,113 @@
+"""Rotary position embedding, with the scalings that published models use."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from templates_lib.config_fields import Fields, UnsupportedModelError
+
+KINDS = ("default", "linear", "llama3", "yarn", "frequency_factors")
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """Rotation of dimension pairs (i, i + head_dim / 2) of queries and keys by position × frequency."""
+
+    inverse_frequencies: tuple[float, ...]
+    """(head_dim / 2,) radians a token."""
+    attention_factor: float
+    """Multiplies cosine and sine (YaRN's temperature); 1 otherwise."""
+
+    def tables(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(tokens,) positions → cosine and sine, each (tokens, 1, head_dim / 2) fp32, broadcast over heads."""
+        frequencies = torch.tensor(self.inverse_frequencies, dtype=torch.float32, device=positions.device)
+        angles = positions.to(torch.float32)[:, None, None] * frequencies
+        return angles.cos() * self.attention_factor, angles.sin() * self.attention_factor
+
+
+def rotate(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    """(tokens, heads, head_dim), rotated."""
+    low, high = heads.chunk(2, dim=-1)
+    return torch.cat((low * cosine - high * sine, high * cosine + low * sine), dim=-1)
+
+
+def rope_of(fields: Fields, head_dim: int, context_tokens: int) -> Rope:
+    """Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before).
+
+    Raises UnsupportedModelError for a scaling not in KINDS.
+    """
+    scaling = Fields(
+        (fields.table("rope_parameters") or {}) | (fields.table("rope_scaling") or {}), f"{fields.prefix}rope_scaling."
+    )
+    theta = _number(scaling, "rope_theta", _number(fields, "rope_theta", 10000.0))
+    partial = _number(scaling, "partial_rotary_factor", _number(fields, "partial_rotary_factor", 1.0))
+    if partial != 1.0:
+        raise UnsupportedModelError("partial_rotary_factor", f"rotating {partial} of a head is not known")
+    kind = scaling.text("rope_type", scaling.text("type", "default"))
+    plain = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.int64).to(torch.float32) / head_dim)
+    if kind == "default":
+        return _rope(plain)
+    if kind == "linear":
+        return _rope(plain / _number(scaling, "factor"))
+    if kind == "llama3":
+        return _rope(_llama3(plain, scaling))
+    if kind == "yarn":
+        return _yarn(plain, scaling, theta, head_dim, context_tokens)
+    if kind == "frequency_factors":
+        return _rope(plain / torch.tensor(scaling.raw["factors"], dtype=torch.float32))
+    raise UnsupportedModelError(f"{scaling.prefix}rope_type", f"{kind!r} is not known: {', '.join(KINDS)}")
+
+
+def _rope(frequencies: torch.Tensor, attention_factor: float = 1.0) -> Rope:
+    return Rope(tuple(frequencies.tolist()), attention_factor)
+
+
+def _llama3(plain: torch.Tensor, scaling: Fields) -> torch.Tensor:
+    """Llama 3.1 model card: long wavelengths are stretched by `factor`, short ones kept, between them blended."""
+    factor = _number(scaling, "factor")
+    low, high = _number(scaling, "low_freq_factor"), _number(scaling, "high_freq_factor")
+    original = _number(scaling, "original_max_position_embeddings")
+    turns = original * plain / (2 * math.pi)
+    blend = ((turns - low) / (high - low)).clamp(0, 1)
+    return (1 - blend) * plain / factor + blend * plain
+
+
+def _yarn(plain: torch.Tensor, scaling: Fields, theta: float, head_dim: int, context_tokens: int) -> Rope:
+    """YaRN (Peng et al. 2023, sections 3.2-3.4): dimensions that turn often are kept, slow ones interpolated, with a
+    ramp between, and attention is made warmer or cooler."""
+    original = _number(scaling, "original_max_position_embeddings", float(context_tokens))
+    factor = _number(scaling, "factor", context_tokens / original)
+
+    def dimension(turns: float) -> float:
+        return head_dim * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    first, last = dimension(_number(scaling, "beta_fast", 32.0)), dimension(_number(scaling, "beta_slow", 1.0))
+    if scaling.flag("truncate", default=True):
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, head_dim - 1)
+    ramp = (torch.arange(head_dim // 2, dtype=torch.float32) - first) / (max(last - first, 0.001))
+    interpolated = ramp.clamp(0, 1)
+    frequencies = plain / factor * interpolated + plain * (1 - interpolated)
+    return _rope(frequencies, _yarn_temperature(scaling, factor))
+
+
+def _yarn_temperature(scaling: Fields, factor: float) -> float:
+    def magnitude(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+    given = scaling.raw.get("attention_factor")
+    if given is not None:
+        return _number(scaling, "attention_factor")
+    if scaling.raw.get("mscale") and scaling.raw.get("mscale_all_dim"):
+        return magnitude(_number(scaling, "mscale")) / magnitude(_number(scaling, "mscale_all_dim"))
+    return magnitude(1.0)
+
+
+def _number(fields: Fields, key: str, default: float | None = None) -> float:
+    value = fields.raw.get(key)
+    if value is None:
+        value = default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise UnsupportedModelError(fields.prefix + key, f"must be a positive number, is {value!r:.40}")
+    return float(value)

@@ -1,0 +1,72 @@
+"""Reads the held layers of a decoder out of a checkpoint, and nothing else."""
+
+import torch
+
+from agents.engines.layer_range import LayerRange
+from agents.engines.torch_engine.attention import Attention
+from agents.engines.torch_engine.decoder_config import DecoderConfig
+from agents.engines.torch_engine.decoder_layer import DecoderLayer, FeedForward
+from agents.engines.torch_engine.decoder_stage import DecoderStage, LanguageHead
+from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
+from agents.engines.torch_engine.layer_reader import LayerReader
+from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.mlp import GatedMlp
+from agents.weights.checkpoint import Checkpoint
+
+EMBEDDING = "model.embed_tokens.weight"
+
+
+def read_stage(
+    checkpoint: Checkpoint, config: DecoderConfig, held: LayerRange, dtype: torch.dtype, device: torch.device
+) -> DecoderStage:
+    """Raises WeightsError naming the file or tensor that is missing, damaged or of another shape."""
+    reader = LayerReader(checkpoint, "", dtype, device)
+    matrix = (config.vocab_size, config.hidden_size)
+    embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
+    head = None
+    if held.last:
+        norm = reader.norm("model.norm", config.hidden_size, config.norm_epsilon, config.family == "gpt_oss")
+        if not config.tied_embeddings:
+            projection = reader.tensor("lm_head.weight", matrix)
+        else:
+            projection = embedding if embedding is not None else reader.tensor(EMBEDDING, matrix)
+        head = LanguageHead(norm, Linear(projection))
+    layers = tuple(_layer(reader.under(f"model.layers.{i}."), config) for i in range(held.first_layer, held.end))
+    return DecoderStage(embedding, layers, head, config.rope, dtype)
+
+
+def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
+    late_cast = config.family == "gpt_oss"
+    norms = [
+        reader.norm(name, config.hidden_size, config.norm_epsilon, late_cast)
+        for name in ("input_layernorm", "post_attention_layernorm")
+    ]
+    attention = _attention(reader.under("self_attn."), config)
+    return DecoderLayer(norms[0], attention, norms[1], _feed_forward(reader.under("mlp."), config))
+
+
+def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
+    queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    names = ("q_proj", "k_proj", "v_proj")
+    head_norms = [
+        reader.norm(name, config.head_dim, config.norm_epsilon, late_cast=False) if config.head_norms else None
+        for name in ("q_norm", "k_norm")
+    ]
+    return Attention(
+        query_key_value=reader.joined(names, (queries, keys, keys), config.hidden_size, config.query_key_value_bias),
+        output=reader.linear("o_proj", config.hidden_size, queries, config.output_bias),
+        heads=config.heads,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        query_norm=head_norms[0],
+        key_norm=head_norms[1],
+        sinks=reader.tensor("sinks", (config.heads,)) if config.sinks else None,
+    )
+
+
+def _feed_forward(reader: LayerReader, config: DecoderConfig) -> FeedForward:
+    if config.experts is not None:
+        read = gpt_oss_experts if config.family == "gpt_oss" else qwen_experts
+        return read(reader, config.experts, config.hidden_size)
+    gate_up = reader.joined(("gate_proj", "up_proj"), (config.ffn_width,) * 2, config.hidden_size, bias=False)
+    return GatedMlp(gate_up, reader.linear("down_proj", config.hidden_size, config.ffn_width))

@@ -1,0 +1,28 @@
+"""Weights of one model, read tensor by tensor."""
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+import torch
+
+
+class Checkpoint(Protocol):
+    """Opening one reads descriptions only; a tensor's bytes are touched when it is read."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The model's description, in the words of a Hugging Face config.json."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Names of the tensors, as Hugging Face publishes them (`model.layers.0.self_attn.q_proj.weight`)."""
+
+    def stored_bytes(self, name: str) -> int:
+        """Size of a tensor as stored."""
+
+    def read(self, name: str) -> torch.Tensor:
+        """The tensor on the CPU: as stored, or dequantised to fp32 where the storage is a block format.
+
+        May share memory with the mapped file: do not write to it. Raises MissingWeightsError where there is no such
+        tensor, CorruptWeightsError with the file's name where its bytes are not what was published.
+        """
