@@ -82,7 +82,7 @@ class Search:
         if self._best is None and (any(values) or not self._find(relaxed)):
             relaxed, values = self._least_unmet(values)
             if not self._find(relaxed):
-                raise RuntimeError("no whole plan reaches the least unmet demand just found; please report this")
+                raise self._failure("no whole plan reaches the least unmet demand just found")
         if not self._complete:
             self._prove(relaxed)
         assert self._best is not None  # noqa: S101 - for the type checker; _find returned true
@@ -162,7 +162,7 @@ class Search:
             start = program.start(self._wanted) if self._wanted else None
             answer = self._solve(program.program, start, UNMET_GAP, "unmet demand")
             if answer.x is None:
-                raise RuntimeError("no plan was found although demand may stay unmet; please report this")
+                raise self._failure("no plan was found although demand may stay unmet")
             values.append(_value(level, answer.x))
             self._relaxation.limit(level.row, _roomy(values[-1]))
             self._wanted = program.counts(answer.x)
@@ -177,6 +177,14 @@ class Search:
             self._bound = max(self._bound, answer.bound)
             self._complete = self._best is not None
         return self._best is not None
+
+    def _failure(self, what: str) -> Exception:
+        """There always is a plan, if only one that serves nothing: it was not found for lack of time, or by a mistake."""
+        if self._timed_out:
+            return ValueError(
+                f"no plan was found within solver.wall_clock_s = {self._limits.wall_clock_s:g}: allow more"
+            )
+        return RuntimeError(f"{what}; please report this")
 
     def _is_large(self) -> bool:
         return self._relaxation.total > self._limits.incumbent_columns
