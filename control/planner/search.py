@@ -179,7 +179,7 @@ class Search:
         return self._best is not None
 
     def _failure(self, what: str) -> Exception:
-        """There always is a plan, if only one that serves nothing: it was not found for lack of time, or by a mistake."""
+        """There always is a plan, if only one that serves nothing: time was short, or this is a mistake."""
         if self._timed_out:
             return ValueError(
                 f"no plan was found within solver.wall_clock_s = {self._limits.wall_clock_s:g}: allow more"
