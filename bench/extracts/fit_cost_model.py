@@ -129,8 +129,8 @@ def all_cards(gpus: dict[str, Gpu], base: Coefficients) -> Coefficients:
         cards[name] = by_layers(name, gpus, replace(base, gpus=cards))
     cards["V100-32"] = lent(cards["V100"], "efficiencies of V100-16 (Helix layers)")
     partial = replace(base, gpus=cards)
-    links = base.links | {name: tidy_links(helix_links(name, gpus, partial)) for name in ("L4", "T4")}
-    return with_links(replace(base, gpus=dict(sorted(cards.items()))), links)
+    layered = {name: helix_links(name, gpus, partial) for name in ("L4", "T4")}
+    return with_links(partial, layered)
 
 
 def by_layers(name: str, gpus: dict[str, Gpu], base: Coefficients) -> GpuCoefficients:
@@ -153,19 +153,20 @@ def by_layers(name: str, gpus: dict[str, Gpu], base: Coefficients) -> GpuCoeffic
         "efficient as 16-bit ones: assumed"))  # fmt: skip
 
 
-def with_links(base: Coefficients, links: dict[str, Links]) -> Coefficients:
-    """Adds `links` by card, and to every card whose they are."""
-    links = links | {"A100-40": links["A100-80"]}
-    origins = {name: Origin(name, 0, "all-reduce of vLLM in a CUDA graph") for name in links}
-    origins |= {name: Origin(name, 0, "layers over 2 and 4 GPUs (Helix)") for name in ("L4", "T4")}
-    origins["A100-40"] = Origin("A100-80", 0, LENT)
+def with_links(base: Coefficients, layered: dict[str, tuple[Links, int]]) -> Coefficients:
+    """Adds the links that whole layers show, and A100-80's to its kin; tells every card whose its links are."""
+    links = base.links | {name: tidy_links(found) for name, (found, _) in layered.items()}
+    links |= {"A100-40": links["A100-80"]}
+    origins = {name: card.origins["links"] for name, card in base.gpus.items() if name in base.links}
+    origins |= {name: Origin(name, rows, "layers over 2 and 4 GPUs (Helix)") for name, (_, rows) in layered.items()}
+    origins["A100-40"] = replace(origins["A100-80"], what=LENT)
     likely = Origin("H100 or L40S", 0, "NVLink as H100, PCIe as L40S, by the node's bandwidth")
     cards = {
         name: replace(card, origins=card.origins | {"links": origins.get(name, likely)})
         for name, card in base.gpus.items()
     }
     fallback = replace(base.fallback, origins=base.fallback.origins | {"links": likely})
-    return replace(base, gpus=cards, fallback=fallback, links=dict(sorted(links.items())))
+    return replace(base, gpus=dict(sorted(cards.items())), fallback=fallback, links=dict(sorted(links.items())))
 
 
 def tidy_links(links: Links) -> Links:
@@ -196,7 +197,11 @@ def kernels() -> tuple[Coefficients, dict[str, list[float]]]:
     """Everything but the engines."""
     gpus = load_gpus()
     cards, errors = measured_cards(gpus)
-    links = {name: tidy_links(found) for name, found in link_fits().items()}
+    fitted = link_fits()
+    links = {name: tidy_links(found) for name, (found, _) in fitted.items()}
+    for name, (_, count) in fitted.items():
+        reduced = Origin(name, count, "all-reduce of vLLM in a CUDA graph")
+        cards[name] = replace(cards[name], origins=cards[name].origins | {"links": reduced})
     base = Coefficients(
         version=1,
         date=DATE,

@@ -126,17 +126,18 @@ LINK_BYTES_PER_S = {"A100-80": 300e9, "H100": 450e9, "H200": 450e9, "B200": 900e
 """One direction of one GPU (aiconf_system_specs.csv)."""
 
 
-def link_fits() -> dict[str, Links]:
-    """GPU → all-reduce over its own kind of link, 2, 4 and 8 peers (vLLM's kernels inside a CUDA graph)."""
+def link_fits() -> dict[str, tuple[Links, int]]:
+    """GPU → all-reduce over its own kind of link, 2, 4 and 8 peers (vLLM's kernels inside a CUDA graph); rows."""
     columns = ("num_gpus", "message_size")
     tables: Table = table("aiconf_allreduce_vllm.csv.gz", "backend", columns, {"backend": "vllm_graph"})
     fits = {}
     for (name, _), rows in tables.items():
-        groups = []
+        groups, count = [], 0
         for peers in (2, 4, 8):
             own = rows[(rows[:, 0] == peers) & (rows[:, 1] < 1.5e8)]
             groups.append(_link(own, peers, LINK_BYTES_PER_S[name]))
-        fits[name] = Links(tuple(groups))
+            count += len(own)
+        fits[name] = Links(tuple(groups)), count
     return fits
 
 

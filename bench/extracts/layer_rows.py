@@ -112,10 +112,12 @@ def helix_fit(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tup
     return card(best.x), sum(int((~r.held_out).sum()) for r in rows)
 
 
-def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> Links:
-    """PCIe efficiencies from the layers over 2 and 4 GPUs; larger groups fall off as L40S's do (measured to 8)."""
+def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tuple[Links, int]:
+    """PCIe efficiencies from the layers over 2 and 4 GPUs, and how many rows were fitted; larger groups fall off as
+    L40S's do (measured to 8)."""
     shape = coefficients.links["L40S"].groups
     groups: list[Link] = []
+    count = 0
     for i, pattern in enumerate(shape):
         rows = [r for r in helix_rows() if r.gpu == gpu and r.tp == pattern.peers]
         if not rows:
@@ -129,9 +131,10 @@ def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> L
             changed = replace(coefficients, links={**coefficients.links, gpu: trial})
             return np.concatenate([np.log(predicted(r, gpus, changed) / r.seconds)[~r.held_out] for r in rows])
 
+        count += sum(int((~r.held_out).sum()) for r in rows)
         best = least_squares(residual, np.log([0.3]), loss="soft_l1", f_scale=0.2)
         groups.append(replace(pattern, efficiency=float(np.exp(best.x[0]))))
-    return Links(tuple(groups))
+    return Links(tuple(groups)), count
 
 
 def helix_errors(gpus: dict[str, Gpu], coefficients: Coefficients) -> dict[tuple[str, int, str], tuple[float, int]]:

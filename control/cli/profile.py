@@ -10,6 +10,7 @@ from control.cli.guard import guarded
 from control.cli.output import Output, OutputOption, console, emit
 
 if TYPE_CHECKING:
+    from templates_lib.cost.coefficients import Origin
     from templates_lib.cost.validation import Errors, ValidationReport
 
 app = typer.Typer(name="profile", help="Inspect and validate the cost model.", no_args_is_help=True)
@@ -36,25 +37,43 @@ def validate(
 @app.command("list")
 @guarded
 def list_(output: OutputOption = Output.TABLE) -> None:
-    """List the GPUs and engines whose step times are known, each with the measurements behind it."""
+    """List the GPUs and engines whose step times are known: what was measured on each, what is lent and by whom."""
+    from dataclasses import asdict
+
     from templates_lib.cost.coefficients import load_coefficients
     from templates_lib.hardware import load_gpus
 
     known = load_coefficients()
-    gpus = {name: known.gpu(name).evidence for name in load_gpus()}
+    gpus = {name: known.gpu(name) for name in load_gpus()}
     engines = {name: engine.evidence for name, engine in known.engines.items()}
     if output is not Output.TABLE:
-        emit({"fingerprint": known.fingerprint, "date": known.date, "gpus": gpus, "engines": engines}, output)
+        cards = {
+            n: {"evidence": g.evidence, "parts": {p: asdict(o) for p, o in g.origins.items()}} for n, g in gpus.items()
+        }
+        setups = {name: setup.engine.evidence for name, setup in known.setups.items()}
+        about = {"fingerprint": known.fingerprint, "date": known.date, "source": known.source}
+        emit({**about, "gpus": cards, "engines": engines, "setups": setups}, output)
         return
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("for", "estimated from"):
+    parts = next(iter(gpus.values())).origins
+    for name in ("GPU", *(part.replace("_", " ") for part in parts)):
         table.add_column(name)
-    for name, evidence in (gpus | engines).items():
-        table.add_row(name, evidence)
+    for name, card in gpus.items():
+        table.add_row(name, *(_origin(name, card.origins[part]) for part in parts))
     console().print(table)
+    sys.stdout.write("a number: measured rows that were fitted; `of`: lent by that card; `assumed`: by analogy\n")
+    for name, evidence in engines.items():
+        sys.stdout.write(f"engine {name}: {evidence}\n")
+    sys.stdout.write(f"{len(known.setups)} releases and machines of these engines are fitted apart, for validation\n")
     sys.stdout.write(f"cost model {known.fingerprint}, {known.date}; source: {known.source}\n")
+
+
+def _origin(gpu: str, origin: "Origin") -> str:
+    if origin.gpu != gpu:
+        return "median of six" if "," in origin.gpu else f"of {origin.gpu}"
+    return f"{origin.rows:,}" if origin.rows else "assumed"
 
 
 def _print(report: "ValidationReport") -> None:
@@ -71,6 +90,7 @@ def _print(report: "ValidationReport") -> None:
         "all": report.overall,
         "held out of the fit": report.held_out,
         "held-out deployments": report.held_out_deployments,
+        "all, as planned": report.as_planned,
     }
     parts = (whole, report.per_gpu, report.per_model, report.per_backend, report.per_mode)
     for part in parts:
@@ -78,7 +98,12 @@ def _print(report: "ValidationReport") -> None:
             table.add_row(name, *_cells(errors))
         table.add_section()
     console().print(table)
-    sys.stdout.write("errors are |predicted / measured - 1|; a bias above 1 is predicted too slow\n")
+    sys.stdout.write(
+        "errors are |predicted / measured - 1|; a bias above 1 is predicted too slow; rows are predicted\n"
+    )
+    sys.stdout.write(
+        "by their engine's release and machine where enough was measured, `as planned` by the engine alone\n"
+    )
 
 
 def _cells(e: "Errors") -> tuple[str, ...]:
