@@ -13,6 +13,8 @@ from control.planning.report import SERVED, PlanReport, unmet_share
 from templates_lib.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
+TABLE_WIDTH = 118
+"""Columns of a terminal in which the table of instances is still readable; a narrower one gets a list."""
 
 
 def print_plan(report: PlanReport, console: Console) -> None:
@@ -22,7 +24,7 @@ def print_plan(report: PlanReport, console: Console) -> None:
             ("Plan ", "bold"), (plan.id[:12], "bold cyan"), f" for {report.name}, mode {report.snapshot.settings.mode}"
         )
     )
-    console.print(_instances(report))
+    console.print(_instances(report) if console.width >= TABLE_WIDTH else _listed_instances(report))
     console.print(_totals(report))
     console.print(_demand(report))
     if report.baselines:
@@ -52,6 +54,19 @@ def _instances(report: PlanReport) -> Table:
         rate, price = "?" if tokens is None else f"{tokens:,.0f}", f"{i.usd_per_hour:,.2f}"
         table.add_row(i.model, i.phase, i.zone or "any", i.market.value, count, nodes, _stages(i), rate, price)
     return table
+
+
+def _listed_instances(report: PlanReport) -> Text:
+    lines = Text.assemble(("Instances\n", "bold"))
+    for i in report.plan.instances:
+        tokens = report.tokens_per_s(i)
+        rate = "" if tokens is None else f", {tokens:,.0f} tokens/s"
+        running = f" ({i.running} run)" if i.running else ""
+        where = f"{i.zone or 'any zone'} {i.market.value}"
+        lines.append(f"{i.count} x {i.model}/{i.phase}{running}, {where}{rate}, {i.usd_per_hour:,.2f} $/h\n")
+        what = _stages(i) or "\n".join(f"{n} x {config}" for config, n in i.nodes.items())
+        lines.append("".join(f"    {line}\n" for line in what.splitlines()), style="dim")
+    return lines
 
 
 def _stages(instance: PlannedInstance) -> str:

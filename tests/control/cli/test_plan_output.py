@@ -58,9 +58,9 @@ def report(**changes: object) -> PlanReport:
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
-def printed(made: PlanReport) -> str:
+def printed(made: PlanReport, width: int = 150) -> str:
     text = StringIO()
-    print_plan(made, Console(file=text, width=150))
+    print_plan(made, Console(file=text, width=width))
     return text.getvalue()
 
 
@@ -105,6 +105,12 @@ def test_tables_say_what_runs_where_and_what_it_rests_on() -> None:
         "2025-11-30 to 2026-05-20", "derived-L4x2",
     ):  # fmt: skip
         assert part in text
+
+
+def test_a_narrow_terminal_gets_a_list_of_unbroken_lines() -> None:
+    text = printed(report(), width=80)
+    assert "2 x m/prefill, aws/a on-demand, 6,000 tokens/s, 12.00 $/h\n    0-39: 2 x L4:4/n25 (tp4)\n" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_unmet_demand_is_loud() -> None:
