@@ -3,11 +3,12 @@
 import csv
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.coefficients import load_coefficients, setup_names
 from templates_lib.cost.deployment import InexpressibleRowError, UnreadableRowError, deployment_of
 from templates_lib.cost.split import group_is_held_out, is_held_out
 from templates_lib.cost.validation import predict, read_rows, validate_rows
@@ -165,6 +166,34 @@ def test_clients_beyond_the_cache_wait() -> None:
     long = {"isl": "100000", "osl": "1000", "tp_size": "2.0", "silicon_data_source": ""}
     fits, waits = (predict([deployment_of(row(**long, batch_size=b))], load_coefficients())[0][0] for b in ("2", "512"))
     assert waits > 10 * fits
+
+
+def test_the_most_particular_setup_is_used_and_the_engine_where_none_is_known() -> None:
+    known = load_coefficients()
+    name = next(n for n in known.setups if n.startswith("vllm 0.19.0 on "))
+    assert known.setup("vllm", "0.19.0", name.removeprefix("vllm 0.19.0 on ")) is known.setups[name]
+    assert known.setup("vllm", "0.19.0", "a machine nobody measured") is known.setups["vllm 0.19.0"]
+    assert known.setup("vllm", "99.0", "h200_sxm").engine is known.engines["vllm"]
+    assert setup_names("trtllm", "", "gb200")[0] == "trtllm release not stated"
+
+
+def test_a_release_without_measurements_is_predicted_as_planned() -> None:
+    report = validate_rows([row(backend_version="99.0")])
+    assert report.overall == report.as_planned
+    assert validate_rows([row()]).overall != report.overall
+
+
+def test_small_floats_come_with_a_small_cache() -> None:
+    assert deployment_of(row()).model.kv_dtype == "fp8"
+    assert deployment_of(row(precision="bf16", gemm_quant_mode="", moe_quant_mode="")).model.kv_dtype == "bf16"
+
+
+def test_what_unstated_workers_hide_delays_the_first_token() -> None:
+    known = load_coefficients()
+    hidden = deployment_of(row(**{**APART, "prefill_num_workers": "", "decode_num_workers": ""}))
+    slow = {n: replace(s, unstated_hand_off_s=s.unstated_hand_off_s + 1.0) for n, s in known.serving.items()}
+    quick, late = (predict([hidden], replace(known, setups={}, serving=s))[0][0] for s in (known.serving, slow))
+    assert late == pytest.approx(quick + 1.0)
 
 
 def test_repeated_measurements_fall_on_one_side() -> None:
