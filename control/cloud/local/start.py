@@ -1,0 +1,53 @@
+"""Start a node's command: in a session and in control groups of its own, with nothing of ours that it need not know."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from control.cloud.local.confinement import Confinement
+from control.cloud.local.members import MARK_VARIABLE
+from control.cloud.node import NodeRequest
+
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
+"""The control plane's own environment may hold the database's password and the keys of clouds."""
+_ENTER = """
+limit=$1 groups=$2; shift 2
+[ "$limit" = 0 ] || ulimit -d "$limit" || exit 125
+while [ "$groups" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; groups=$((groups - 1)); done
+exec "$@"
+"""
+
+
+def node_environment(request: NodeRequest, confinement: Confinement, mark: str) -> dict[str, str]:
+    """What a node finds in its environment, secrets included. Its budget is stated for an engine that paces itself."""
+    threads = str(confinement.threads)
+    return {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        **request.environment,
+        **{name: secret.reveal() for name, secret in request.secrets.items()},
+        MARK_VARIABLE: mark,
+        "MEDLEY_NODE_THREADS": threads,
+        "MEDLEY_NODE_PACE": repr(confinement.pace),
+        "MEDLEY_NODE_MEMORY_MIB": str(confinement.memory_mib),
+        "OMP_NUM_THREADS": threads,  # read once, when a numeric library is loaded
+    }
+
+
+def start(
+    command: tuple[str, ...], environment: Mapping[str, str], confinement: Confinement, home: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    """The node's first process, which is in its groups before the command begins. Raises OSError."""
+    log.parent.mkdir(exist_ok=True)
+    groups = confinement.groups
+    enter = ("/bin/sh", "-c", _ENTER, "medley-node", str(confinement.data_limit_kib), str(len(groups)), *groups)
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
+        return subprocess.Popen(
+            (*enter, *command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=home,
+            env=dict(environment),
+            start_new_session=True,
+        )

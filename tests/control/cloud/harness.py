@@ -1,0 +1,94 @@
+"""What the contract's tests need of a cloud beyond its port: to restart the adapter and to break what it holds."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from control.access.secret import Secret
+from control.cloud.fake import FakeCloud
+from control.cloud.local.cloud import LocalCloud
+from control.cloud.local.kind import LocalKind
+from control.cloud.node import NodeRequest
+from control.cloud.port import Cloud
+from templates_lib.offer import Market
+from tests.control.db.processes import lives, wait_until
+from tests.control.lifecycle.worlds import START
+
+STOCK = 3
+FOREVER = (sys.executable, "-c", "import signal; print('up', flush=True); signal.pause()")
+KINDS = tuple(LocalKind(name, 0.5, 128, STOCK) for name in ("small", "large"))
+
+
+class Harness(Protocol):
+    def cloud(self) -> Cloud:
+        """The adapter of a control plane that has just been started."""
+        ...
+
+    def crash(self, name: str) -> None:
+        """End what a node was started as, and leave something of it."""
+        ...
+
+    def vanish(self, name: str) -> None:
+        """Take the node away whole, without the adapter."""
+        ...
+
+
+class FakeHarness:
+    def __init__(self) -> None:
+        self._cloud = FakeCloud("fake", {"small": STOCK, "large": STOCK})
+
+    def cloud(self) -> Cloud:
+        return self._cloud
+
+    def crash(self, name: str) -> None:
+        self._cloud.crash(name)
+
+    def vanish(self, name: str) -> None:
+        self._cloud.preempt(name)
+
+
+class LocalHarness:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def cloud(self) -> LocalCloud:
+        return LocalCloud(self.home, KINDS)
+
+    def crash(self, name: str) -> None:
+        subprocess.Popen(("sleep", "600"), env=psutil.Process(self.leader(name)).environ(), start_new_session=True)
+        self.vanish(name)
+
+    def vanish(self, name: str) -> None:
+        leader = self.leader(name)
+        os.kill(leader, signal.SIGKILL)
+        wait_until(lambda: not lives(leader))
+
+    def leader(self, name: str) -> int:
+        (node,) = [node for node in self.cloud().list({}, START) if node.name == name]
+        return int(node.provider_id.split("-")[1])
+
+
+def request(
+    name: str = "medley-i1-0-0",
+    instance_type: str = "small",
+    tags: Mapping[str, str] | None = None,
+    command: tuple[str, ...] = FOREVER,
+    secret: str = "hidden",  # noqa: S107
+) -> NodeRequest:
+    return NodeRequest(
+        name=name,
+        region="here",
+        zone="here",
+        instance_type=instance_type,
+        market=Market.ON_DEMAND,
+        tags={"medley-owner": "me"} if tags is None else tags,
+        command=command,
+        environment={"MEDLEY_SERVER": "tcp://127.0.0.1:1"},
+        secrets={"MEDLEY_BOOTSTRAP_TOKEN": Secret(secret)},
+    )
