@@ -12,6 +12,7 @@ from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
 from templates_lib.plan import Plan
 
+CENT = 0.01
 MOST_KINDS = 12
 MOST_CHANGES = 4
 """Lines of a table before it says how many more there are."""
@@ -60,7 +61,7 @@ def _nodes(explanation: Explanation) -> Iterator[str]:
     width = max((len(s.name) for s in shown), default=0)
     for saving in shown:
         used = f"{saving.used} of {saving.most} used"
-        yield f"{saving.name:<{width}}  {used:<{14}}  {_saving(saving)}"
+        yield f"{saving.name:<{width}}  {used:<{14}}  {_saving(saving, partial=explanation.shortage is not None)}"
     if hidden := len(explanation.one_more_node) - len(shown):
         yield f"{hidden} more kinds: see -o json"
     if explanation.kinds_with_room:
@@ -68,18 +69,16 @@ def _nodes(explanation: Explanation) -> Iterator[str]:
         yield f"{others} {explanation.kinds_with_room} kinds have nodes left over"
 
 
-def _saving(saving: NodeSaving) -> str:
+def _saving(saving: NodeSaving, *, partial: bool) -> str:
     if not saving.verified:
-        return (
-            "unknown"
-            if saving.usd_per_hour is None
-            else f"saves about {saving.usd_per_hour:,.2f} $/h (a dual: not re-solved)"
-        )
+        about = f"{saving.usd_per_hour:,.2f} $/h" if saving.usd_per_hour >= CENT / 2 else "nothing"
+        served = " while it serves no more" if partial else ""
+        return f"saves about {about}{served} (a dual: not re-solved)"
     if not saving.helps:
         return "saves nothing (re-solved)"
-    usd, init = saving.usd_per_hour or 0.0, saving.init_usd
+    usd, init = saving.usd_per_hour, saving.init_usd
     cost = f"saves {usd:,.2f} $/h" if usd >= 0 else f"costs {-usd:,.2f} $/h more"
-    start = f" and {init:,.2f} $ of initialisation" if usd >= 0 and init > 0.005 else ""
+    start = f" and {init:,.2f} $ of initialisation" if usd >= 0 and init >= CENT / 2 else ""
     served = f"serves {saving.requests_per_s:.4g} requests/s more, " if saving.requests_per_s > 0 else ""
     return f"{served}{cost}{start} (re-solved)"
 

@@ -50,14 +50,15 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("library", "kind", "configurations", "classes", "sets", "templates", "kept", "seconds", "built"):
+    for name in ("library", "of", "configurations", "sets", "templates", "kept", "seconds", "built"):
         table.add_column(name, justify="right" if name in ("sets", "templates", "kept", "seconds") else "left")
     for info in libraries:
         done = sum(unit.done for unit in info.units)
         table.add_row(
-            info.version or "(unfinished)", info.kind, str(len(info.configs)), str(len(info.classes)),
+            info.version or "(unfinished)", ", ".join(dict.fromkeys(c.component for c in info.classes)),
+            str(len(info.configs)),
             f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}",
-            info.finished_at or f"{done} of {len(info.units)} units",
+            info.finished_at[:19] or f"{done} of {len(info.units)} units",
         )  # fmt: skip
     console().print(table)
 

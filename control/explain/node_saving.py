@@ -22,15 +22,15 @@ class NodeSaving:
     most: int
     verified: bool
     """From a re-solve with one more node and the quota for it; otherwise from duals, hence about."""
-    usd_per_hour: float | None
-    """Rent and traffic. Of a dual, initialisation included; None where only a re-solve could tell."""
+    usd_per_hour: float
+    """Rent and traffic. Of a dual: initialisation included, at the demand that the plan serves."""
     init_usd: float
     requests_per_s: float
     """Unmet demand that the node would serve."""
 
     @property
     def helps(self) -> bool:
-        return self.requests_per_s > NOTHING or abs(self.usd_per_hour or 0.0) > NOTHING
+        return self.requests_per_s > NOTHING or abs(self.usd_per_hour) > NOTHING
 
 
 def node_savings(
@@ -48,7 +48,7 @@ def node_savings(
         if place < VERIFIED:
             yield _resolved(plan, snapshot, library, solve, supply)
         else:
-            about = _about(plan, snapshot, supply) or None
+            about = _about(plan, snapshot, supply)
             yield NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, False, about, 0.0, 0.0)
 
 

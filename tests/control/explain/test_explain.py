@@ -38,7 +38,7 @@ def test_a_verified_saving_is_what_an_independent_search_finds(seed: int) -> Non
         served = before.unmet_requests_per_s - after.unmet_requests_per_s
         assert saving.requests_per_s == pytest.approx(served, abs=1e-5)
         if saving.requests_per_s < 1e-5:
-            found = (saving.usd_per_hour or 0.0) + saving.init_usd
+            found = saving.usd_per_hour + saving.init_usd
             assert found == pytest.approx(before.objective - after.objective, abs=1e-5)
 
 
