@@ -6,7 +6,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy import Connection, create_engine, inspect, text
 
 from control.db.location import parse_url
 from control.db.migrate import downgrade, upgrade
@@ -64,3 +64,15 @@ def test_a_migration_is_whole_or_not_at_all(connection: Connection) -> None:
     upgrade(connection)
     transaction.rollback()
     assert tables(connection) == set()
+
+
+def test_plans_outlive_the_way_up_and_down(connection: Connection) -> None:
+    upgrade(connection, "0001")
+    connection.execute(text("INSERT INTO snapshot (version, library_version, body) VALUES ('s', 'l', '{}')"))
+    connection.execute(
+        text("INSERT INTO plan (id, snapshot_version, policy, usd_per_hour, body) VALUES ('p', 's', 'medley', 1, '{}')")
+    )
+    upgrade(connection)
+    assert connection.execute(text("SELECT id, name FROM plan")).all() == [("p", "")]
+    downgrade(connection, "0001")
+    assert connection.execute(text("SELECT id FROM plan")).scalars().all() == ["p"]
