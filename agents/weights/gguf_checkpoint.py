@@ -11,7 +11,7 @@ import torch
 from gguf.quants import dequantize
 
 from agents.weights.checksums import read_checksums, verify
-from agents.weights.errors import MissingWeightsError, WeightsError, nearest
+from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError, nearest
 from agents.weights.gguf_config import hf_config
 from agents.weights.gguf_header import StoredTensor, read_header
 from agents.weights.gguf_names import Location, locations
@@ -26,6 +26,8 @@ class GgufCheckpoint:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise MissingWeightsError(f"{path} does not exist")
+        if path.stat().st_size == 0:
+            raise CorruptWeightsError(path, "is empty")
         self.path = path
         with path.open("rb") as file:
             self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -26,15 +26,17 @@ def hf_config(path: Path, header: GgufHeader) -> dict[str, Any]:
             raise CorruptWeightsError(path, f"has no key {architecture}.{key}")
         return value
 
-    heads = of("attention.head_count")
+    heads, hidden = of("attention.head_count"), of("embedding_length")
+    if not (isinstance(heads, int) and isinstance(hidden, int) and heads > 0):
+        raise CorruptWeightsError(path, f"has {heads!r} attention heads in {hidden!r} elements")
     config: dict[str, Any] = {
         "model_type": MODEL_TYPES[architecture],
         "num_hidden_layers": of("block_count"),
-        "hidden_size": of("embedding_length"),
+        "hidden_size": hidden,
         "intermediate_size": of("feed_forward_length", 0),
         "num_attention_heads": heads,
         "num_key_value_heads": of("attention.head_count_kv", heads),
-        "head_dim": of("attention.key_length", of("rope.dimension_count", of("embedding_length") // heads)),
+        "head_dim": of("attention.key_length", of("rope.dimension_count", hidden // heads)),
         "max_position_embeddings": of("context_length"),
         "rms_norm_eps": of("attention.layer_norm_rms_epsilon"),
         "rope_theta": of("rope.freq_base", 10000.0),

@@ -69,7 +69,9 @@ class _Cursor:
             if value is not None:
                 metadata[key] = value
         described = [self._tensor() for _ in range(tensors)]
-        alignment = int(metadata.get("general.alignment", 32))
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise ValueError(f"general.alignment is {alignment!r}")
         start = -(-self._at // alignment) * alignment
         return GgufHeader(metadata, {name: self._placed(name, tensor, start) for name, tensor in described})
 
