@@ -64,9 +64,11 @@ def _nodes(explanation: Explanation) -> Iterator[str]:
         yield f"{saving.name:<{width}}  {used:<{14}}  {_saving(saving, partial=explanation.shortage is not None)}"
     if hidden := len(explanation.one_more_node) - len(shown):
         yield f"{hidden} more kinds: see -o json"
+    other = "other " if shown else ""
     if explanation.kinds_with_room:
-        others = "the other" if shown else "all"
-        yield f"{others} {explanation.kinds_with_room} kinds have nodes left over"
+        yield f"{explanation.kinds_with_room} {other}kinds have nodes left over"
+    if explanation.kinds_without_room:
+        yield f"{explanation.kinds_without_room} {other}kinds cannot be had: no node or no quota is left"
 
 
 def _saving(saving: NodeSaving, *, partial: bool) -> str:

@@ -25,7 +25,9 @@ class Explanation:
     one_more_node: tuple[NodeSaving, ...]
     """By kind, for those that are used up; the first are verified by a re-solve."""
     kinds_with_room: int
-    """Offers of which nodes are left over, so that one more changes nothing."""
+    """Other offers of which nodes are left over, within quotas."""
+    kinds_without_room: int
+    """Other offers of which none can be had, mostly because no quota is left for them."""
     runners_up: tuple[RunnerUp, ...]
     """The cheapest first."""
 
@@ -38,11 +40,14 @@ def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> E
     missing = shortage(plan, snapshot, library, solve)
     savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
     others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
+    listed = {saving.offer for saving in savings}
+    rest = [s.has_room for s in node_supplies(plan, snapshot) if s.offer.key not in listed]
     return Explanation(
         limits=limits(plan, snapshot),
         demand_usd_per_hour=demand_prices(plan, snapshot),
         shortage=missing,
         one_more_node=savings,
-        kinds_with_room=len(node_supplies(plan, snapshot)) - len(savings),
+        kinds_with_room=sum(rest),
+        kinds_without_room=len(rest) - sum(rest),
         runners_up=tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective))),
     )

@@ -36,13 +36,12 @@ class NodeSaving:
 def node_savings(
     plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, first: tuple[str, ...] = ()
 ) -> Iterator[NodeSaving]:
-    """Of every kind that the plan or the relaxation uses up; the `VERIFIED` most promising ones re-solved.
+    """Of every kind that the plan or the relaxation uses up, or the quota of; the `VERIFIED` most promising ones
+    re-solved.
 
     `first` are offers to look at before all others, whether they are used up or not.
     """
-    kinds = [
-        s for s in node_supplies(plan, snapshot) if s.used_up or s.offer.key in first or _about(plan, snapshot, s) > 0
-    ]
+    kinds = [s for s in node_supplies(plan, snapshot) if _worth_asking(plan, snapshot, s, first)]
     kinds.sort(key=lambda s: (s.offer.key not in first, -_about(plan, snapshot, s), s.offer.key))
     for place, supply in enumerate(kinds):
         if place < VERIFIED:
@@ -50,6 +49,11 @@ def node_savings(
         else:
             about = _about(plan, snapshot, supply)
             yield NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, False, about, 0.0, 0.0)
+
+
+def _worth_asking(plan: Plan, snapshot: Snapshot, supply: NodeSupply, first: tuple[str, ...]) -> bool:
+    barred = supply.used_up or (supply.used > 0 and not supply.has_quota)
+    return barred or supply.offer.key in first or _about(plan, snapshot, supply) > 0
 
 
 def _about(plan: Plan, snapshot: Snapshot, supply: NodeSupply) -> float:

@@ -7,19 +7,27 @@ from templates_lib.offer import Offer
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
+ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSupply:
-    """Nodes of one offer. Quotas that it shares with others are not in here."""
+    """Nodes of one offer."""
 
     offer: Offer
     used: int
     most: int
     """Those held, and those that can be had beside them."""
+    has_quota: bool
+    """Whether quotas that it shares with others have room for one more node."""
 
     @property
     def used_up(self) -> bool:
         return self.used >= self.most > 0
+
+    @property
+    def has_room(self) -> bool:
+        return self.used < self.most and self.has_quota
 
     @property
     def name(self) -> str:
@@ -32,8 +40,14 @@ def node_supplies(plan: Plan, snapshot: Snapshot) -> tuple[NodeSupply, ...]:
     """Of every offer, by key."""
     used = {o.offer: o.nodes for o in plan.offers}
     held = held_nodes(snapshot)
+    left = [(p.limit - sum(w * used.get(key, 0) for key, w in p.members.items()), p.members) for p in snapshot.pools]
     return tuple(
-        NodeSupply(o, used.get(o.key, 0), held[o.key] + more_nodes(o, snapshot))
+        NodeSupply(
+            offer=o,
+            used=used.get(o.key, 0),
+            most=held[o.key] + more_nodes(o, snapshot),
+            has_quota=all(room >= members.get(o.key, 0.0) - ROUNDING for room, members in left),
+        )
         for o in sorted(snapshot.offers, key=lambda o: o.key)
     )
 
@@ -60,5 +74,6 @@ def fits(plan: Plan, snapshot: Snapshot) -> bool:
     within = all(s.used <= s.most for s in node_supplies(plan, snapshot))
     taken = {o.offer: o.nodes for o in plan.offers}
     return within and all(
-        sum(weight * taken.get(key, 0) for key, weight in p.members.items()) <= p.limit + 1e-6 for p in snapshot.pools
+        sum(weight * taken.get(key, 0) for key, weight in p.members.items()) <= p.limit + ROUNDING
+        for p in snapshot.pools
     )

@@ -15,12 +15,13 @@ def reasons(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
 
 def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
     if plan.statistics.get("timed_out"):
-        limit = snapshot.settings.limits.wall_clock_s
+        seconds = snapshot.settings.limits.wall_clock_s
         yield Reason(
-            "wall_clock", f"solver.wall_clock_s = {limit:g} cut the search short: another run may give another plan"
+            "wall_clock", f"solver.wall_clock_s = {seconds:g} cut the search short: another run may give another plan"
         )
     for key, rate in plan.unmet.items():
         yield Reason("unmet", f"{key}: {rate:.4g} requests/s find no capacity", key)
+    yield from (reason for reason in plan.reasons if reason.kind == "replicas")
     binding = limits(plan, snapshot)
     for limit in binding:
         saving = "" if limit.usd_per_hour is None else f"; one more would save about {limit.usd_per_hour:,.2f} $/h"

@@ -76,7 +76,7 @@ def test_nothing_binds_where_there_is_plenty() -> None:
     plan, found = explained(one_kind_world(available=50, requests_per_s=3.0))
     assert found.limits == ()
     assert found.one_more_node == ()
-    assert found.kinds_with_room == 2
+    assert (found.kinds_with_room, found.kinds_without_room) == (1, 1)
     assert found.shortage is None
     assert found.demand_usd_per_hour == {"m/chat": pytest.approx(1.0)}
     assert "no limit" in reasons(plan, one_kind_world(available=50, requests_per_s=3.0).snapshot)[0].text
@@ -161,6 +161,8 @@ def test_a_quota_that_is_full_binds() -> None:
     assert found.shortage is not None
     assert found.shortage.quotas == {"G-VT": pytest.approx(14.0)}
     assert found.shortage.nodes == {}
+    (saving,) = found.one_more_node
+    assert (saving.used, saving.most, saving.verified) == (2, 50, True)
 
 
 def test_a_minimum_that_supply_cannot_give_is_admitted() -> None:
