@@ -4,7 +4,6 @@ The file is an object with `classes` (as `WorkClass`) and `templates` (as `Liste
 of any kind, operating points). Every key is checked, because a misspelt one would quietly change a plan.
 """
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from templates_lib.listed_source import ListedSource, ListedTemplate
+from templates_lib.nearest_name import nearest_name
 from templates_lib.work import WorkClass
 
 
@@ -58,9 +58,7 @@ def _unknown_keys(where: str, raw: Any, read: Any) -> Iterator[str]:
             if key in read:
                 yield from _unknown_keys(f"{where}.{key}", value, read[key])
             else:
-                near = difflib.get_close_matches(key, read, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(read)}"
-                yield f"unknown key {key!r} at {where}; {hint}"
+                yield f"unknown key {key!r} at {where}; {nearest_name(key, read)}"
     elif isinstance(raw, list) and isinstance(read, list | tuple):
         for index, (one, other) in enumerate(zip(raw, read, strict=True)):
             yield from _unknown_keys(f"{where}[{index}]", one, other)

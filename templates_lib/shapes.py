@@ -1,6 +1,5 @@
 """The catalogue of workload shapes and rate curves that ship with Medley: small extracts of public traces."""
 
-import difflib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from templates_lib.nearest_name import nearest_name
 from templates_lib.rate_files import read_rate_series
 from templates_lib.rate_series import RateSeries
 from templates_lib.traces import read_trace
@@ -98,6 +98,4 @@ def _shape(facts: ShapeFacts) -> WorkloadShape:
 
 
 def _unknown(kind: str, name: str, known: dict[str, ShapeFacts] | dict[str, RateFacts]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"no {kind} {name!r}: {hint}Shipped are {', '.join(known)}"
+    return f"unknown {kind} {name!r}; {nearest_name(name, known)}"

@@ -52,7 +52,8 @@ def plan(
         save_picture(report, plot)
     print_report(report, output, output_file)
     if report.plan.unmet:
-        say(f"medley: demand is not met: {', '.join(report.plan.unmet)} (`medley explain {report.plan.id[:12]}` says what is missing)")
+        more = f"`medley explain {report.plan.id[:12]}` says what is missing"
+        say(f"medley: demand is not met: {', '.join(report.plan.unmet)} ({more})")
     if detailed_exitcode and report.changes_fleet:
         raise typer.Exit(WOULD_CHANGE)
 

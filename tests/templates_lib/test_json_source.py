@@ -78,7 +78,7 @@ def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     [
         (changed(("templates", 0, "node"), {}), r"unknown key 'node' at \$.templates\[0\]; did you mean 'nodes'"),
         (changed(("templates", 0, "software", "dtyp"), "x"), r"'dtyp' at \$.templates\[0\].software; .*'dtype'"),
-        (changed(("colour",), 1), r"unknown key 'colour' at \$; known are classes, templates"),
+        (changed(("colour",), 1), r"unknown key 'colour' at \$; valid: classes, templates"),
         (changed(("templates", 0, "nodes"), None), r"missing required field `nodes` - at `\$.templates\[0\]`"),
         (changed(("templates", 0, "nodes", "L4:1/n25"), "two"), r"Expected `int`, got `str`"),
         (changed(("templates", 0, "nodes", "L4:1/n25"), 0), "no count below 1"),
