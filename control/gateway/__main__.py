@@ -1,0 +1,30 @@
+"""`python -m control.gateway`: the gateway as a process of its own."""
+
+import argparse
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from control.gateway.process import run
+from control.gateway.settings import GatewaySettings
+
+_TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s")
+
+
+def main() -> None:
+    defaults = GatewaySettings()
+    parser = argparse.ArgumentParser(prog="control.gateway", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--table", type=Path, required=True, help="routing table that the control plane publishes")
+    parser.add_argument("--key", type=Path, required=True, help="key file that instances know this gateway by")
+    for name in _TUNABLE:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    settings = replace(defaults, **{name: getattr(given, name) for name in _TUNABLE})
+    run(given.host, given.port, given.table, given.key, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A call's tokens as the client's text: decoded, cut at stop strings, counted."""
+
+import time
+from collections.abc import AsyncIterator
+
+from agents.messages.to_gateway import FinishReason
+from control.gateway.api_error import ApiError
+from control.gateway.call import Call, News
+from control.gateway.dispatcher import Dispatcher
+from control.gateway.reply import Piece, Usage
+from control.gateway.stop_strings import StopStrings
+from control.gateway.tokenizer import Tokenizer
+
+
+class Answer:
+    def __init__(self, call: Call, tokenizer: Tokenizer, stop: tuple[str, ...], dispatcher: Dispatcher) -> None:
+        self._call = call
+        self._text = tokenizer.open_stream()
+        self._stop = StopStrings(stop)
+        self._dispatcher = dispatcher
+        self._tokens = 0
+        self.started_s = time.monotonic()
+        self.first_token_s: float | None = None
+        """When it came, on the same monotonic clock."""
+        self.finish_reason = ""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens up to the one that completed a stop string, where one ended the answer."""
+        return Usage(len(self._call.asked.prompt), self._tokens, self._call.cached_prompt_tokens)
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """As they come; raises ApiError where the call fails. `finish_reason` is set at the end."""
+        while True:
+            news = await self._call.news()
+            if news.ids and self.first_token_s is None:
+                self.first_token_s = time.monotonic()
+            piece = self._take(news)
+            if self._stop.is_found:
+                self._dispatcher.cancel(self._call)
+                self._call.finish(FinishReason.STOP)
+                self.finish_reason = "stop"
+            elif isinstance(news.end, ApiError):
+                raise news.end
+            elif news.end is not None:
+                self.finish_reason = news.end.value
+                rest = self._stop.push(self._text.flush()) + self._stop.flush()
+                piece = Piece(piece.text + rest, piece.ids, piece.logprobs)
+            if piece.text or piece.logprobs:
+                yield piece
+            if self.finish_reason:
+                return
+
+    def _take(self, news: News) -> Piece:
+        text, count = "", 0
+        for token in news.ids:
+            text += self._stop.push(self._text.push(token))
+            count += 1
+            if self._stop.is_found:
+                break
+        self._tokens += count
+        return Piece(text, tuple(news.ids[:count]), tuple(news.logprobs[:count]))

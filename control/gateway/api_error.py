@@ -1,0 +1,68 @@
+"""Errors as the OpenAI API reports them: a status, and an object with message, type, param and code."""
+
+import difflib
+import math
+from collections.abc import Collection
+
+import msgspec
+
+
+class ApiError(Exception):
+    """Ends a request; what the client gets."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.message = message
+        self.code = code
+        self.param = param
+        self.headers = headers
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(
+            {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+        )
+
+
+def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    return ApiError(400, "invalid_request_error", message, code=code, param=param)
+
+
+def unsupported(param: str, why: str) -> ApiError:
+    """A parameter of the OpenAI API that nothing here can honour; ignoring it would answer another question."""
+    return bad_request(f"`{param}` is not supported: {why}", param, "unsupported_parameter")
+
+
+def unknown_model(model: str, known: Collection[str]) -> ApiError:
+    near = difflib.get_close_matches(model, known, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    message = f"The model `{model[:200]}` does not exist.{hint} See /v1/models."
+    return ApiError(404, "invalid_request_error", message, code="model_not_found", param="model")
+
+
+def unauthorized(message: str) -> ApiError:
+    headers = ((b"www-authenticate", b"Bearer"),)
+    return ApiError(401, "invalid_request_error", message, code="invalid_api_key", headers=headers)
+
+
+def over_capacity(message: str, retry_after_s: float) -> ApiError:
+    """429: come again after `retry_after_s`, rounded up to whole seconds as the header wants it."""
+    return ApiError(429, "rate_limit_error", message, code="rate_limit_exceeded", headers=(retry_after(retry_after_s),))
+
+
+def unavailable(message: str, retry_after_s: float = 5.0) -> ApiError:
+    return ApiError(503, "server_error", message, code="service_unavailable", headers=(retry_after(retry_after_s),))
+
+
+def retry_after(seconds: float) -> tuple[bytes, bytes]:
+    return b"retry-after", str(max(1, min(math.ceil(seconds), 3600)) if math.isfinite(seconds) else 30).encode()

@@ -1,0 +1,151 @@
+"""The gateway as an ASGI application: paths, keys, request ids, and every error as an error object."""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from control.gateway.access import check_access
+from control.gateway.api_error import ApiError, unavailable, unknown_model
+from control.gateway.bodies import ChatBody, CompletionBody, read_body
+from control.gateway.chat_reply import ChatReply
+from control.gateway.chat_request import wanted_chat
+from control.gateway.completion_reply import CompletionReply
+from control.gateway.completion_request import wanted_completion
+from control.gateway.dispatcher import Dispatcher
+from control.gateway.generation import Asking, Generation
+from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
+from control.gateway.metrics import GatewayMetrics
+from control.gateway.model_entry import ModelEntry
+from control.gateway.settings import GatewaySettings
+from control.gateway.table_keeper import TableKeeper
+
+_log = logging.getLogger(__name__)
+
+_CLIENT_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
+_TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+_SLACK_S = 10.0
+"""Beyond its time-out, for a client to take in the error before its connection is cut."""
+
+
+class GatewayApp:
+    """Make it on a running loop."""
+
+    def __init__(
+        self, settings: GatewaySettings, dispatcher: Dispatcher, table: TableKeeper, metrics: GatewayMetrics
+    ) -> None:
+        self.settings = settings
+        self._dispatcher = dispatcher
+        self._table = table
+        self._metrics = metrics
+        self._generation = Generation(dispatcher, settings, metrics)
+        self._get: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
+            "/v1/models": self._models,
+            "/healthz": self._health,
+            "/readyz": self._ready,
+            "/metrics": self._show_metrics,
+        }
+        self._post: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
+            "/v1/completions": self._complete,
+            "/v1/chat/completions": self._chat,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = header(scope, b"x-request-id")
+        request = given.decode() if _CLIENT_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
+        asking = Asking(request, receive, send, ((b"x-request-id", request.encode()),))
+        status = 200
+        try:
+            async with asyncio.timeout(self.settings.request_timeout_s + _SLACK_S):
+                await self._route(scope, asking)
+        except ApiError as error:
+            status = error.status
+            await answer(send, status, error.encode(), (JSON, *error.headers, *asking.headers))
+        except (ClientGoneError, TimeoutError):
+            status = 499
+        except Exception:
+            _log.exception("request %s failed", request)
+            status = 500
+            internal = ApiError(500, "server_error", f"Internal error; the log says more about {request}")
+            await answer(send, status, internal.encode(), (JSON, *asking.headers))
+        self._metrics.requests.labels(scope["path"] if scope["path"] in self._post else "other", status).inc()
+
+    async def _route(self, scope: Scope, asking: Asking) -> None:
+        path, method = scope["path"], scope["method"]
+        handlers = self._post if method == "POST" else self._get if method in ("GET", "HEAD") else {}
+        handler = handlers.get(path)
+        if handler is None and method in ("GET", "HEAD") and path.startswith("/v1/models/"):
+            handler = self._model
+        if handler is None:
+            raise self._no_handler(path, method)
+        if path.startswith("/v1/"):
+            published = self._table.published
+            if published is None:
+                raise unavailable(self._table.problem)
+            check_access(header(scope, b"authorization"), published.access)
+        await handler(asking, scope)
+
+    def _no_handler(self, path: str, method: str) -> ApiError:
+        other = {**self._get, **self._post}.get(path)
+        if other is None:
+            return ApiError(404, "invalid_request_error", f"Unknown URL: {method} {path[:200]}", code="unknown_url")
+        allowed = "POST" if path in self._post else "GET"
+        return ApiError(
+            405,
+            "invalid_request_error",
+            f"{path} takes {allowed}, not {method}",
+            code="method_not_allowed",
+            headers=((b"allow", allowed.encode()),),
+        )
+
+    async def _complete(self, asking: Asking, scope: Scope) -> None:
+        body = read_body(await self._body(asking, scope), CompletionBody)
+        await self._generation.serve(wanted_completion(body), asking, CompletionReply)
+
+    async def _chat(self, asking: Asking, scope: Scope) -> None:
+        body = read_body(await self._body(asking, scope), ChatBody)
+        await self._generation.serve(wanted_chat(body), asking, ChatReply)
+
+    async def _body(self, asking: Asking, scope: Scope) -> bytes:
+        return await read_all(scope, asking.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
+
+    async def _models(self, asking: Asking, _scope: Scope) -> None:
+        data = [_model_object(model) for model in self._dispatcher.models.values()]
+        await self._say(asking, 200, {"object": "list", "data": data})
+
+    async def _model(self, asking: Asking, scope: Scope) -> None:
+        name = scope["path"].removeprefix("/v1/models/")
+        model = self._dispatcher.models.get(name)
+        if model is None:
+            raise unknown_model(name, self._dispatcher.models)
+        await self._say(asking, 200, _model_object(model))
+
+    async def _health(self, asking: Asking, _scope: Scope) -> None:
+        """The process answers."""
+        await self._say(asking, 200, {"status": "ok"})
+
+    async def _ready(self, asking: Asking, _scope: Scope) -> None:
+        """Requests can be served: some model has an instance that can be used."""
+        ready = sorted(model.id for model in self._dispatcher.models.values() if model.is_ready)
+        waiting = sorted(set(self._dispatcher.models) - set(ready))
+        about = {"ready": ready, "waiting": waiting, "problem": self._table.problem}
+        await self._say(asking, 200 if ready else 503, about)
+
+    async def _show_metrics(self, asking: Asking, _scope: Scope) -> None:
+        await answer(asking.send, 200, self._metrics.text(), (_TEXT, *asking.headers))
+
+    async def _say(self, asking: Asking, status: int, value: object) -> None:
+        await answer(asking.send, status, msgspec.json.encode(value), (JSON, *asking.headers))
+
+
+def _model_object(model: ModelEntry) -> dict[str, object]:
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": model.served.created,
+        "owned_by": "medley",
+        "max_model_len": model.served.context_tokens,
+    }

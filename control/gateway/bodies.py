@@ -1,0 +1,121 @@
+"""Request bodies as JSON: types and bounds of every field; an unknown field is an error, not a surprise later."""
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import MAX_TOKENS, MAX_TOP_LOGPROBS
+from control.gateway.api_error import ApiError, bad_request
+
+MAX_STOPS = 16
+MAX_STOP_CHARACTERS = 256
+
+_Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARACTERS)]
+_TokenCount = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
+_Penalty = Annotated[float, Meta(ge=-2, le=2)]
+_Name = Annotated[str, Meta(max_length=512)]
+
+
+class StreamOptions(Struct, forbid_unknown_fields=True):
+    include_usage: bool = False
+    include_obfuscation: bool = False
+    """Accepted: padding against traffic analysis; none is added."""
+
+
+class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What both endpoints have. `None` is as good as absent, as clients send both."""
+
+    model: _Name
+    max_tokens: _TokenCount | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=0, lt=1 << 24)] | None = None
+    """Not OpenAI's, but of every open engine."""
+    ignore_eos: bool | None = None
+    """As in vLLM, for load tests."""
+    n: Annotated[int, Meta(ge=1, le=128)] | None = None
+    seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
+    stop: _Stop | Annotated[list[_Stop], Meta(max_length=MAX_STOPS)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    logit_bias: dict[str, float] | None = None
+    user: _Name | None = None
+    """Accepted and not used, as is `metadata`."""
+    metadata: dict[str, str] | None = None
+
+
+class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
+    prompt: str | Annotated[list[int | str | list[int]], Meta(max_length=MAX_TOKENS)]
+    logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    best_of: int | None = None
+
+
+class ContentPart(Struct):
+    type: _Name
+    text: str | None = None
+
+
+class Message(Struct, kw_only=True, forbid_unknown_fields=True):
+    role: _Name
+    content: str | list[ContentPart] | None = None
+    name: _Name | None = None
+    refusal: str | None = None
+    """Of an assistant's earlier answer, as clients send answers back; these are accepted when empty."""
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+    tool_call_id: str | None = None
+    audio: Any = None
+    annotations: list[Any] | None = None
+
+
+class ChatBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=4096)]
+    max_completion_tokens: _TokenCount | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
+    response_format: dict[str, Any] | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    functions: list[Any] | None = None
+    function_call: Any = None
+    modalities: list[str] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+
+
+Body = TypeVar("Body", CompletionBody, ChatBody)
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (CompletionBody, ChatBody)
+}
+
+
+def read_body(raw: bytes, kind: type[Body]) -> Body:
+    """Raises ApiError 400 that names the parameter."""
+    try:
+        body: Body = _decoders[kind].decode(raw)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"The body is not valid JSON: {error}", code="invalid_json") from None
+    return body
+
+
+def _invalid(message: str) -> ApiError:
+    """msgspec says what is wrong and where: "Expected `int`, got `str` - at `$.max_tokens`"."""
+    what, _, path = message.partition(" - at `$")
+    where = path.rstrip("`").lstrip(".")
+    if "unknown field" in what:
+        field = what.rsplit("`", 2)[-2]
+        return bad_request(f"Unrecognized request argument supplied: {field}", field, "unknown_parameter")
+    if "missing required field" in what:
+        field = what.rsplit("`", 2)[-2]
+        return bad_request(f"Missing required parameter: `{field}`", field, "missing_required_parameter")
+    subject = f"Invalid value for `{where}`: " if where else "Invalid body: "
+    return bad_request(subject + what[:1].lower() + what[1:], where.split("[")[0].split(".")[0] or None)

@@ -1,0 +1,75 @@
+"""One request as the gateway holds it, across all attempts: what it asks, what has come, how it ends."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agents.messages.to_gateway import FinishReason, TokenLogprobs
+from agents.messages.to_scheduler import Sampling
+from control.gateway.api_error import ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What stays the same whatever happens to the instances."""
+
+    request: str
+    """The id that the client sees."""
+    model: str
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    max_tokens: int
+    stop_ids: tuple[int, ...]
+    deadline_at_s: float
+    """On the loop's clock."""
+
+
+class News(NamedTuple):
+    """What came since the last look."""
+
+    ids: list[int]
+    logprobs: list[TokenLogprobs]
+    end: FinishReason | ApiError | None
+
+
+class Call:
+    """Written by the dispatcher on the loop, read by the one task that answers the client."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.generated: list[int] = []
+        """All tokens so far: what a resumed attempt goes on behind."""
+        self.losses = 0
+        """Attempts that ended without a result."""
+        self.avoided: set[str] = set()
+        """Instances that failed this call since it was last parked."""
+        self.end: FinishReason | ApiError | None = None
+        self.cached_prompt_tokens = 0
+        self._read = 0
+        self._logprobs: list[TokenLogprobs] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def deliver(self, ids: list[int], logprobs: list[TokenLogprobs]) -> None:
+        """Tokens in order, each once."""
+        self.generated += ids
+        self._logprobs += logprobs
+        self._wake()
+
+    def finish(self, end: FinishReason | ApiError) -> None:
+        """The first end is the end."""
+        if self.end is None:
+            self.end = end
+            self._wake()
+
+    async def news(self) -> News:
+        """Wait for tokens or the end. After the end there is none."""
+        if self._read == len(self.generated) and self.end is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        ids, logprobs = self.generated[self._read :], self._logprobs
+        self._read, self._logprobs = len(self.generated), []
+        return News(ids, logprobs, self.end)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,49 @@
+"""POST /v1/chat/completions: from body to `Wanted`."""
+
+from control.gateway.api_error import bad_request, unsupported
+from control.gateway.bodies import ChatBody, Message
+from control.gateway.chat_template import ChatMessage
+from control.gateway.wanted import Wanted, refuse_unsupported, sampling_of, stops_of
+
+_ROLES = ("system", "developer", "user", "assistant")
+
+
+def wanted_chat(body: ChatBody) -> Wanted:
+    """Raises ApiError."""
+    refuse_unsupported(body)
+    if body.tools or body.functions:
+        raise unsupported("tools" if body.tools else "functions", "models answer in text only")
+    if body.response_format is not None and body.response_format.get("type") != "text":
+        raise unsupported("response_format", 'only {"type": "text"} is')
+    if body.modalities not in (None, ["text"]):
+        raise unsupported("modalities", 'only ["text"] is')
+    if body.top_logprobs is not None and not body.logprobs:
+        raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
+    return Wanted(
+        model=body.model,
+        prompt=[_message(message, index) for index, message in enumerate(body.messages)],
+        sampling=sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None),
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        stop=stops_of(body),
+        is_stream=bool(body.stream),
+        with_usage=body.stream_options is not None and body.stream_options.include_usage,
+        ignores_eos=bool(body.ignore_eos),
+    )
+
+
+def _message(message: Message, index: int) -> ChatMessage:
+    if message.role not in _ROLES or message.tool_calls or message.function_call or message.audio:
+        raise bad_request(f"`messages[{index}]`: only text of {', '.join(_ROLES)} is supported", "messages")
+    role = "system" if message.role == "developer" else message.role
+    plain = {"role": role, "content": _text(message, index)}
+    return plain if message.name is None else {**plain, "name": message.name}
+
+
+def _text(message: Message, index: int) -> str:
+    """Parts of text are one text; anything else is not for these models."""
+    if message.content is None or isinstance(message.content, str):
+        return message.content or ""
+    for part in message.content:
+        if part.type != "text" or part.text is None:
+            raise bad_request(f"`messages[{index}].content`: parts of type `{part.type}` are not supported", "messages")
+    return "".join(part.text or "" for part in message.content)

@@ -1,0 +1,57 @@
+"""A model's chat template: Jinja from a model's files, so it runs in a sandbox."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+ChatMessage = dict[str, str]
+"""role and content, and name where given."""
+
+
+class ChatTemplateError(ValueError):
+    """The template refuses these messages, or cannot be used."""
+
+
+def _raise(message: str) -> NoReturn:
+    """What templates call to say that a conversation is not as they want it."""
+    raise TemplateError(message)
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    text = msgspec.json.encode(value)
+    return (msgspec.json.format(text, indent=indent) if indent else text).decode()
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """With the names and white-space rules that Hugging Face chat templates are written for."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = _raise
+    environment.filters["tojson"] = _to_json
+    return environment
+
+
+class ChatTemplate:
+    def __init__(self, source: str, special_tokens: dict[str, str] | None = None) -> None:
+        """`special_tokens`: what `bos_token`, `eos_token` and the like stand for. Raises ChatTemplateError."""
+        try:
+            self._template = _environment().from_string(source)
+        except TemplateError as error:
+            raise ChatTemplateError(f"chat template: {error}") from error
+        self._names = special_tokens or {}
+
+    @classmethod
+    def missing(cls) -> "ChatTemplate":
+        """Of a model without one: any conversation is refused, with the reason."""
+        return cls("{{ raise_exception('this model has no chat template; use /v1/completions') }}")
+
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        """The conversation as one text that ends where the assistant's answer begins."""
+        try:
+            return self._template.render(messages=list(messages), add_generation_prompt=True, **self._names)
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise ChatTemplateError(str(error)) from error

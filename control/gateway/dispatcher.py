@@ -1,0 +1,254 @@
+"""Sends calls to instances, takes in what comes, and goes on elsewhere when an instance fails.
+
+Theory of operation: a call has at most one attempt at a time. Whatever ends an attempt without a result (the link is
+lost, the scheduler reports a failure, tokens are missing) removes it first, so that late messages of it meet nobody,
+and then dispatches the call again behind the tokens that it has. A call for which no instance can be used is parked
+and tried again soon, and at once when an instance becomes usable.
+"""
+
+import asyncio
+import logging
+from itertools import count
+
+from agents.channels.errors import ChannelError, MessageTooBigError
+from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
+from agents.messages.to_scheduler import Cancel, Generate, Leg
+from control.gateway.api_error import ApiError, bad_request, unavailable
+from control.gateway.attempt import Attempt
+from control.gateway.call import Call
+from control.gateway.instance_link import InstanceLink
+from control.gateway.metrics import GatewayMetrics
+from control.gateway.model_entry import ModelEntry
+from control.gateway.published import Published
+from control.gateway.settings import GatewaySettings
+from policies.routing_table import RoutedInstance
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 0.1
+"""A parked call is tried again this often: an overloaded instance does not say when it has room."""
+
+_BUSY = {Failure.OVERLOADED, Failure.DRAINING, Failure.UNKNOWN_MODEL}
+"""Not the request's fault, nor a loss: it never began there."""
+
+
+class Dispatcher:
+    def __init__(self, keys: KeyPair, settings: GatewaySettings, metrics: GatewayMetrics) -> None:
+        self.models: dict[str, ModelEntry] = {}
+        self._keys = keys
+        self._settings = settings
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[str, InstanceLink] = {}
+        self._retired: set[InstanceLink] = set()
+        self._by_link: dict[InstanceLink, dict[int, Attempt]] = {}
+        self._by_call: dict[Call, Attempt] = {}
+        self._parked: dict[Call, asyncio.TimerHandle] = {}
+        self._parked_until_s: dict[Call, float] = {}
+        self._ids = count(1)
+
+    def update(self, published: Published, models: dict[str, ModelEntry]) -> None:
+        """Take a new table: dial who is new, retire who is gone. Requests under way are left alone."""
+        for instance, link in list(self._links.items()):
+            if published.addresses.get(instance) != link.address:
+                del self._links[instance]
+                self._retired.add(link)
+                link.retire()
+                self._close_if_idle(link)
+        for instance, address in published.addresses.items():
+            if instance not in self._links:
+                link = InstanceLink(instance, address, self._keys, self._settings.channel, self)
+                self._links[instance] = link
+                self._by_link[link] = {}
+        self.models = models
+        self._refresh()
+
+    def start(self, call: Call) -> None:
+        self._dispatch(call)
+
+    def cancel(self, call: Call) -> None:
+        """Free whatever is held for it anywhere."""
+        self._unpark(call)
+        self._parked_until_s.pop(call, None)
+        attempt = self._by_call.get(call)
+        if attempt is not None:
+            self._drop(attempt)
+
+    def close(self) -> None:
+        for call in list(self._by_call) + list(self._parked):
+            self.cancel(call)
+        for link in (*self._links.values(), *self._retired):
+            link.close()
+
+    def changed(self, link: InstanceLink) -> None:
+        metrics, instance = self._metrics, link.instance
+        if self._links.get(instance) is not link:
+            return
+        metrics.instance_up.labels(instance).set(link.is_usable)
+        if link.status is not None:
+            metrics.instance_running.labels(instance).set(link.status.running)
+            metrics.instance_waiting.labels(instance).set(link.status.waiting)
+            metrics.instance_kv_free.labels(instance).set(link.status.kv_blocks_free)
+        if any(link.is_usable == (instance in model.unusable) for model in self.models.values()):
+            self._refresh()
+
+    def lost(self, link: InstanceLink, reason: str) -> None:
+        for attempt in list(self._by_link.get(link, {}).values()):
+            self._lose(attempt, link, "lost", reason)
+
+    def heard(self, link: InstanceLink, message: Tokens | Finished | Failed) -> None:
+        if isinstance(message, Tokens):
+            attempts = self._by_link.get(link, {})
+            for run in message.runs:
+                attempt = attempts.get(run.attempt)
+                if attempt is not None:
+                    ids, logprobs = attempt.take(run)
+                    if ids:
+                        attempt.call.deliver(ids, logprobs)
+                    self._settle(attempt, link)
+            return
+        attempt = self._by_link.get(link, {}).get(message.attempt)
+        if attempt is None:
+            return
+        if isinstance(message, Finished):
+            attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
+            attempt.close_leg(link, message)
+            self._settle(attempt, link)
+        elif message.failure.is_retryable:
+            self._lose(attempt, link, message.failure.value, message.reason)
+        else:
+            self._drop(attempt)
+            attempt.call.finish(_give_up(message))
+
+    def _settle(self, attempt: Attempt, link: InstanceLink) -> None:
+        end = attempt.end
+        if end is not None:
+            self._drop(attempt)
+            attempt.call.finish(end)
+        elif attempt.is_broken:
+            self._lose(attempt, link, "gap", "tokens are missing")
+
+    def _dispatch(self, call: Call) -> None:
+        if call.end is not None:
+            return
+        if len(call.generated) >= call.asked.max_tokens:  # only the word that it is over was lost
+            call.finish(FinishReason.LENGTH)
+            return
+        model = self.models.get(call.asked.model)
+        while model is not None:
+            chosen = model.router.choose(model.unusable | call.avoided if call.avoided else model.unusable)
+            if not chosen:
+                break
+            if self._send(call, chosen):
+                self._parked_until_s.pop(call, None)
+                return
+        self._park(call)
+
+    def _send(self, call: Call, chosen: tuple[RoutedInstance, ...]) -> bool:
+        """Begin an attempt; True when it is under way, or the call has ended."""
+        links = tuple(self._links[instance.id] for instance in chosen)
+        attempt = Attempt(next(self._ids), call, links)
+        self._by_call[call] = attempt
+        for link in links:
+            self._by_link[link][attempt.id] = attempt
+        for n, (instance, link) in enumerate(zip(chosen, links, strict=True)):
+            peer = links[1 - n].instance if len(links) == 2 else ""
+            try:
+                link.send(self._generate(attempt, Leg(instance.leg), peer))
+            except MessageTooBigError as error:
+                self._drop(attempt)
+                call.finish(bad_request(f"The request is too big for an instance: {error}", code="request_too_big"))
+                return True
+            except ChannelError as error:
+                _log.warning("instance %s does not take %s: %s", link.instance, call.asked.request, error)
+                self._drop(attempt)
+                call.avoided.add(link.instance)
+                return False
+        return True
+
+    def _generate(self, attempt: Attempt, leg: Leg, peer: str) -> Generate:
+        asked = attempt.call.asked
+        return Generate(
+            attempt=attempt.id,
+            request=asked.request,
+            model=asked.model,
+            prompt=asked.prompt,
+            generated=tuple(attempt.call.generated),
+            max_tokens=asked.max_tokens,
+            stop_ids=asked.stop_ids,
+            sampling=asked.sampling,
+            deadline_s=max(0.0, asked.deadline_at_s - self._loop.time()),
+            leg=leg,
+            peer=peer,
+        )
+
+    def _lose(self, attempt: Attempt, link: InstanceLink, cause: str, reason: str) -> None:
+        """The attempt is over without a result: go on elsewhere."""
+        call = attempt.call
+        self._drop(attempt)
+        _log.warning("%s on %s: %s; %d tokens sent", call.asked.request, link.instance, reason, len(call.generated))
+        self._metrics.resumptions.labels(call.asked.model, cause).inc()
+        call.avoided.add(link.instance)
+        call.losses += cause not in _BUSY
+        if call.losses > self._settings.max_resumptions:
+            call.finish(unavailable(f"The request failed on {call.losses} instances in a row; the last said: {reason}"))
+        else:
+            self._dispatch(call)
+
+    def _drop(self, attempt: Attempt) -> None:
+        """Forget an attempt; legs that still hold something free it."""
+        del self._by_call[attempt.call]
+        for link in attempt.links:
+            del self._by_link[link][attempt.id]
+        for link in attempt.open_links():
+            try:
+                link.send(Cancel(attempt.id))
+            except ChannelError:
+                _log.debug("instance %s cannot be told to cancel; it frees what it holds itself", link.instance)
+        for link in attempt.links:
+            self._close_if_idle(link)
+
+    def _park(self, call: Call) -> None:
+        now_s = self._loop.time()
+        until_s = self._parked_until_s.setdefault(call, now_s + self._settings.resume_wait_s)
+        if now_s >= until_s:
+            del self._parked_until_s[call]
+            call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
+            return
+        call.avoided.clear()
+        self._parked[call] = self._loop.call_later(_RETRY_S, self._retry, call)
+        self._metrics.parked_calls.set(len(self._parked))
+
+    def _retry(self, call: Call) -> None:
+        self._unpark(call)
+        self._dispatch(call)
+
+    def _unpark(self, call: Call) -> None:
+        handle = self._parked.pop(call, None)
+        if handle is not None:
+            handle.cancel()
+            self._metrics.parked_calls.set(len(self._parked))
+
+    def _refresh(self) -> None:
+        """Tell models what can be used, and try parked calls on it."""
+        usable = {instance for instance, link in self._links.items() if link.is_usable}
+        for model in self.models.values():
+            model.take_usable(usable)
+        for call in list(self._parked):
+            self._retry(call)
+
+    def _close_if_idle(self, link: InstanceLink) -> None:
+        if link in self._retired and not self._by_link.get(link):
+            self._retired.discard(link)
+            self._by_link.pop(link, None)
+            self._loop.call_soon(link.close)  # not from within its own event
+            if link.instance not in self._links:
+                self._metrics.forget_instance(link.instance)
+
+
+def _give_up(failed: Failed) -> ApiError:
+    if failed.failure is Failure.DEADLINE:
+        return ApiError(504, "server_error", "The answer took too long", code="timeout")
+    code = "context_length_exceeded" if failed.failure is Failure.TOO_LONG else "unsupported_parameter"
+    return bad_request(failed.reason, code=code)

@@ -1,0 +1,53 @@
+"""A model that is being served: its part of the table, its tokenizer, its router and what of it can be used now."""
+
+from collections.abc import Collection
+
+from control.gateway.published import ServedModel
+from control.gateway.tokenizer import Tokenizer
+from policies.admission import Charge
+from policies.routing import ModelRouter
+
+
+class ModelEntry:
+    def __init__(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+        self.served = served
+        self.tokenizer = tokenizer
+        self.router = ModelRouter(served.routing)
+        self.unusable: frozenset[str] = frozenset(instance.id for instance in served.routing.instances)
+        self._rates = (0.0, 0.0)
+        self.take_usable(())
+
+    @property
+    def id(self) -> str:
+        return self.served.routing.id
+
+    @property
+    def is_ready(self) -> bool:
+        """Some instance can be used."""
+        return len(self.unusable) < len(self.served.routing.instances)
+
+    def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+        self.served = served
+        self.tokenizer = tokenizer
+        self.router.update(served.routing)
+
+    def take_usable(self, usable: Collection[str]) -> None:
+        """Learn which instances can be used: capacity is theirs alone.
+
+        With none it stays nominal: requests then wait a little for one to come back, instead of being turned away.
+        """
+        instances = self.served.routing.instances
+        self.unusable = frozenset(instance.id for instance in instances if instance.id not in usable)
+        counted = [i for i in instances if i.id in usable] or list(instances)
+        self._rates = (
+            sum(i.prompt_tokens_per_s for i in counted if i.leg != "decode"),
+            sum(i.output_tokens_per_s for i in counted if i.leg != "prefill"),
+        )
+
+    def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
+        """What a request books: its prompt, and the answer that the plan expects."""
+        output = min(float(max_tokens), self.served.mean_output_tokens)
+        return (
+            Charge(f"{self.id}/prompt", prompt_tokens, self._rates[0]),
+            Charge(f"{self.id}/output", output, self._rates[1]),
+        )

@@ -1,0 +1,33 @@
+"""Limits and times of a gateway."""
+
+from dataclasses import dataclass, field
+
+from agents.channels.settings import ChannelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    max_body_bytes: int = 8 << 20
+    """A context of 1 Mi tokens is about 4 MB of text."""
+    max_header_bytes: int = 32 << 10
+    max_connections: int = 8192
+    header_timeout_s: float = 10.0
+    """From connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
+    body_timeout_s: float = 30.0
+    keep_alive_s: float = 75.0
+    """Idle time between two requests; longer than the 60 s of usual load balancers, so that they close first."""
+    request_timeout_s: float = 600.0
+    """The whole answer; the OpenAI client's own default."""
+    resume_wait_s: float = 30.0
+    """How long a request waits for an instance when none can be used, before it fails."""
+    max_resumptions: int = 8
+    """A request that loses this many instances fails: it may be what kills them."""
+    max_open_calls: int = 4096
+    """Beyond it new requests are told to come again."""
+    max_wait_s: float = 10.0
+    """Admitted work that may wait, in seconds of its class's capacity: what a TTFT objective leaves for queueing."""
+    table_poll_s: float = 0.5
+    """How often the routing table's file is looked at."""
+    inline_characters: int = 8192
+    """Longer prompts are tokenised on a thread: 8 Ki characters take about 2 ms."""
+    channel: ChannelSettings = field(default_factory=ChannelSettings)

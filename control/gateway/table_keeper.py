@@ -1,0 +1,90 @@
+"""Keeps the routing table: looks at the file, loads tokenizers, and stays with the last good one on any error."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from control.gateway.dispatcher import Dispatcher
+from control.gateway.metrics import GatewayMetrics
+from control.gateway.model_entry import ModelEntry
+from control.gateway.published import Published, PublishedError, read_published
+from control.gateway.tokenizer import Tokenizer
+from control.gateway.tokenizer_error import TokenizerError
+from control.gateway.tokenizer_source import load_tokenizer
+
+_log = logging.getLogger(__name__)
+
+
+class TableKeeper:
+    def __init__(self, path: Path, dispatcher: Dispatcher, metrics: GatewayMetrics) -> None:
+        self.published: Published | None = None
+        """The table in use; None until a good one was there."""
+        self.problem = "the routing table has not been read yet"
+        """Of the last look; empty when all is well."""
+        self._path = path
+        self._dispatcher = dispatcher
+        self._metrics = metrics
+        self._seen: tuple[int, int, int] | None = None
+        self._tokenizers: dict[str, Tokenizer] = {}
+
+    async def watch(self, poll_s: float) -> None:
+        """Look at the file for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(poll_s)
+
+    async def look(self) -> None:
+        """Take the file's content when it is new and good."""
+        try:
+            stat = self._path.stat()
+        except OSError as error:
+            self._complain(f"routing table {self._path}: {error.strerror}")
+            self._seen = None
+            return
+        seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            published = await asyncio.to_thread(read_published, self._path)
+            await self._take(published)
+        except PublishedError as error:
+            self._complain(str(error))
+
+    async def _take(self, published: Published) -> None:
+        problems = []
+        for served in published.models:
+            try:
+                await self._load(served.tokenizer)
+            except TokenizerError as error:
+                problems.append(f"model {served.routing.id} is not served: {error}")
+        models = dict[str, ModelEntry]()
+        for served in published.models:  # from here on nothing waits: requests see one table or the other
+            tokenizer = self._tokenizers.get(served.tokenizer)
+            if tokenizer is None:
+                continue
+            entry = self._dispatcher.models.get(served.routing.id)
+            if entry is None:
+                entry = ModelEntry(served, tokenizer)
+            else:
+                entry.update(served, tokenizer)
+            models[entry.id] = entry
+        self._dispatcher.update(published, models)
+        self.published = published
+        self._metrics.table_version.set(published.version)
+        _log.info("routing table version %d: %d models", published.version, len(models))
+        if problems:
+            self._complain("; ".join(problems))
+        else:
+            self.problem = ""
+
+    async def _load(self, path: str) -> None:
+        if path not in self._tokenizers:
+            self._tokenizers[path] = await asyncio.to_thread(load_tokenizer, Path(path))
+
+    def _complain(self, problem: str) -> None:
+        if problem != self.problem:
+            kept = "" if self.published is None else f"; version {self.published.version} stays in use"
+            _log.error("%s%s", problem, kept)
+        self.problem = problem
+        self._metrics.table_errors.inc()

@@ -1,0 +1,90 @@
+"""The port between text and tokens, and the adapter over Hugging Face `tokenizers`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tokenizers import Tokenizer as HfTokenizer
+from tokenizers.decoders import DecodeStream
+
+from control.gateway.chat_template import ChatMessage, ChatTemplate
+
+
+class TextStream(Protocol):
+    """Turns one output's tokens into text as they come."""
+
+    def push(self, token: int) -> str:
+        """The text that is certain now: empty in the middle of a character."""
+
+    def flush(self) -> str:
+        """What is left at the end, whole or not."""
+
+
+class Tokenizer(Protocol):
+    """What a gateway needs of one model's tokenizer. Thread-safe."""
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer."""
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Of a plain prompt, with the tokens that the model wants around one."""
+
+    def encode_chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        """Of a conversation, up to where the assistant's answer begins; raises ChatTemplateError."""
+
+    def token_text(self, token: int) -> str:
+        """Of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
+
+    def open_stream(self) -> TextStream: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """A Hugging Face tokenizer with what else its model's files say about text."""
+
+    tokenizer: HfTokenizer
+    stop_ids: tuple[int, ...]
+    bos_ids: tuple[int, ...] = ()
+    """Put before a plain prompt where the tokenizer's own post-processor does not do it."""
+    chat: ChatTemplate | None = field(default=None)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return int(self.tokenizer.get_vocab_size())
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return (*self.bos_ids, *self.tokenizer.encode(text).ids)
+
+    def encode_chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        template = self.chat or ChatTemplate.missing()
+        return tuple(self.tokenizer.encode(template.render(messages), add_special_tokens=False).ids)
+
+    def token_text(self, token: int) -> str:
+        return str(self.tokenizer.decode([token], skip_special_tokens=False))
+
+    def open_stream(self) -> TextStream:
+        return _Stream(self.tokenizer)
+
+
+class _Stream:
+    def __init__(self, tokenizer: HfTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._stream = DecodeStream(skip_special_tokens=True)
+        self._pending: list[int] = []
+
+    def push(self, token: int) -> str:
+        self._pending.append(token)
+        text = self._stream.step(self._tokenizer, token)
+        if text is None:
+            return ""
+        self._pending.clear()
+        return text
+
+    def flush(self) -> str:
+        text = str(self._tokenizer.decode(self._pending, skip_special_tokens=True)) if self._pending else ""
+        self._pending.clear()
+        return text
