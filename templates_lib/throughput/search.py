@@ -11,6 +11,8 @@ from templates_lib.throughput.operation import PhaseWork, Work
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 
 REFINEMENTS = 2
+PROMISING = 4
+"""Of the variants (chunks), how many are refined: the one that promises most often turns out not to be the best."""
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -41,11 +43,12 @@ class _Point:
     def where(self, use: NDArray[np.bool_], other: "_Point") -> "_Point":
         return _Point(*(np.where(use, a, b) for a, b in zip(self.values, other.values, strict=True)))
 
-    def of_variant(self, variant: NDArray[np.int64]) -> "_Point":
-        """(4, B · V, L, 1) → (4, B, L, 1): of each budget the variant (4, B, L)."""
-        roles, budgets, layers = variant.shape
-        split = (v.reshape(roles, budgets, -1, layers, 1) for v in self.values)
-        return _Point(*(np.take_along_axis(v, variant[:, :, None, :, None], axis=2)[:, :, 0] for v in split))
+    def of_variants(self, chosen: NDArray[np.int64]) -> "_Point":
+        """(4, B · V, L, 1) → (4, B · K, L, 1): of each budget the variants `chosen` (4, B, K, L)."""
+        roles, budgets, _, layers = chosen.shape
+        split = (v.reshape(roles, budgets, -1, layers) for v in self.values)
+        taken = (np.take_along_axis(v, chosen, axis=2) for v in split)
+        return _Point(*(v.reshape(roles, -1, layers, 1) for v in taken))
 
 
 def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
@@ -58,6 +61,7 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     last = np.stack([(within <= budget).sum(axis=-1) for budget in budgets_s], axis=1) - 1
     best_units, best_level = _running_best(operation.units_per_s)
     roles, _, variants, layers = last.shape
+    kept = min(variants, PROMISING)
 
     def at(level: NDArray[np.int64], units: Floats) -> _Point:
         every = (grid.requests, grid.prompt_tokens, latency, shares, units)
@@ -66,15 +70,20 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     lower = last.clip(0)
     low, high = at(lower, best_units), at((last + 1).clip(max=latency.shape[-1] - 1), operation.units_per_s)
     best = at(_of_level(best_level, lower, latency.shape), best_units)
-    budgets, feasible = np.repeat(budgets_s, variants)[:, None, None], last.reshape(roles, -1, layers, 1) >= 0
+    reach = _reach(low, high, np.repeat(budgets_s, variants)[:, None, None])
+    hoped = (low.units_per_s + reach * (high.units_per_s - low.units_per_s)).reshape(last.shape)
+    promising = np.argsort(np.where(last >= 0, -hoped, 0.0), axis=2, kind="stable")[:, :, :kept]
+    low, high, best = (point.of_variants(promising) for point in (low, high, best))
+    feasible = np.take_along_axis(last, promising, axis=2).reshape(roles, -1, layers, 1) >= 0
+    budgets = np.repeat(budgets_s, kept)[:, None, None]
     for _ in range(REFINEMENTS):
         tried = _between(phase, low, high, budgets)
         holds = feasible & (tried.latency_s <= budgets) & (tried.shares <= 1)
         best = tried.where(holds & (tried.units_per_s > best.units_per_s), best)
         low, high = tried.where(holds, low), high.where(holds, tried)
     units = np.where(feasible, best.units_per_s, 0.0)
-    chosen = units.reshape(last.shape).argmax(axis=2)
-    best = replace(best, units_per_s=units).of_variant(chosen)
+    chosen = units.reshape(promising.shape).argmax(axis=2)[:, :, None]
+    best = replace(best, units_per_s=units).of_variants(chosen)
     blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
     return Best(best.units_per_s[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
