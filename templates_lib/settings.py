@@ -51,7 +51,8 @@ class WorkLimits:
     """Columns in the MILP that proves it."""
     nodes: int = 20_000
     """Branch-and-bound nodes of each MILP."""
-    simplex_iterations: int = 2_000_000
+    simplex_iterations: int = 200_000
+    """Of all MILPs of a solve, once it has a plan; each MILP before that may take as many."""
     wall_clock_s: float | None = None
     """Opt-in. A plan that this cut short may differ from run to run, and says so."""
 

@@ -1,9 +1,7 @@
-"""Prices for what demands share, and whole plans, from bundles of instances that each serve one block.
+"""Prices for what demands share, from bundles of instances that each serve one block.
 
 Dantzig-Wolfe: a linear program over the bundles seen so far gives the prices at which new ones are asked for.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +9,7 @@ from control.planner.columns import Floats, Ints, Picked
 from control.planner.decomposition import Choice, Decomposition
 from control.planner.highs import GrowingLp, Vertex
 from control.planner.problem import Problem
-from control.planner.program import Answer, Effort, MilpSolver, Program, join
+from control.planner.program import Program, join
 from control.planner.rows import Variables, compress
 
 
@@ -30,23 +28,18 @@ class Bundles:
         ones = np.ones(len(self._blocks))
         lower = np.concatenate([np.where(shared, frame.row_lower, -np.inf), ones])
         upper = np.concatenate([np.where(shared, row_upper, np.inf), ones])
-        self._fixed = self._shared_variables(rows)
         block_rows = self._frame_rows + np.arange(len(self._blocks))
         nobody = Variables(
             penalty * ones, 0.0 * ones, ones, np.zeros(len(ones), bool),
             compress(len(ones), rows, np.arange(len(ones)), block_rows, ones),
         )  # fmt: skip
-        self._program = Program(join(self._fixed, nobody), lower, upper)
-        self._lp = GrowingLp(self._program, seed)
+        self._rows = rows
+        self._lp = GrowingLp(Program(join(self._shared_variables(), nobody), lower, upper), seed)
         self._choices: list[Choice] = []
-        self._parts: list[Variables] = []
         self._seen: set[tuple[object, ...]] = set()
 
-    @property
-    def count(self) -> int:
-        return len(self._choices)
-
-    def _shared_variables(self, rows: int) -> Variables:
+    def _shared_variables(self) -> Variables:
+        """The frame's variables that no block owns."""
         base = self._problem.frame.variables
         wanted = self._decomposition.shared_variables
         owner = np.repeat(np.arange(base.matrix.columns), np.diff(base.matrix.start))
@@ -54,7 +47,7 @@ class Bundles:
         position[wanted] = np.arange(len(wanted))
         keep = position[owner] >= 0
         row = base.matrix.row[keep].astype(np.int64)
-        matrix = compress(len(wanted), rows, position[owner[keep]], row, base.matrix.value[keep])
+        matrix = compress(len(wanted), self._rows, position[owner[keep]], row, base.matrix.value[keep])
         return Variables(base.cost[wanted], base.lower[wanted], base.upper[wanted], base.integer[wanted], matrix)
 
     def add(self, choices: list[Choice]) -> bool:
@@ -66,12 +59,12 @@ class Bundles:
                 self._seen.add(key)
                 fresh.append(choice)
         if fresh:
-            self._parts.append(self._variables(fresh))
             self._choices.extend(fresh)
-            self._lp.add(self._parts[-1])
+            self._lp.add(self._variables(fresh))
         return bool(fresh)
 
     def _variables(self, choices: list[Choice]) -> Variables:
+        """Bundles as columns: what they cost, what they take of the shared rows, and the one block that each serves."""
         problem, frame, columns = self._problem, self._problem.frame, self._problem.columns
         pairs = [(i, c, n) for i, choice in enumerate(choices) for c, n in sorted(choice.instances.items())]
         of, column, count = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
@@ -101,8 +94,8 @@ class Bundles:
                 parts.append((np.full(int(mine.sum()), i), row[mine], value))
         owner, row, value = (np.concatenate(p) for p in zip(*parts, strict=True))
         zeros = np.zeros(len(choices))
-        bundle = compress(len(choices), len(self._program.row_lower), owner, row, value)
-        return Variables(total, zeros, np.full(len(choices), np.inf), np.ones(len(choices), dtype=bool), bundle)
+        bundle = compress(len(choices), self._rows, owner, row, value)
+        return Variables(total, zeros, np.full(len(choices), np.inf), np.zeros(len(choices), dtype=bool), bundle)
 
     def _lent_back(self, key: Ints, count: Ints) -> Floats:
         """Initialisation that kept instances do not cost."""
@@ -126,21 +119,3 @@ class Bundles:
     def columns(self) -> Ints:
         """Every examined column that some bundle uses."""
         return np.array(sorted({c for choice in self._choices for c in choice.instances}), dtype=np.int64)
-
-    def whole(self, milp: MilpSolver, effort: Effort) -> tuple[dict[int, int], Answer]:
-        """Whole bundles, one for each block: instances by template · G + group, empty where supply allows none."""
-        bundles = self._parts[0]
-        for part in self._parts[1:]:
-            bundles = join(bundles, part)
-        program = replace(self._program, variables=join(self._fixed, bundles))
-        answer = milp(program, effort, None, lambda _: None)
-        counts: dict[int, int] = {}
-        if answer.x is None:
-            return counts, answer
-        examined, library = self._decomposition.examined, self._problem.library
-        for i in np.flatnonzero(np.rint(answer.x[len(self._fixed) :]) > 0):
-            for c, n in self._choices[i].instances.items():
-                template = int(library.point_template[examined.point[c]])
-                key = template * len(self._problem.supply.groups) + int(examined.group[c])
-                counts[key] = counts.get(key, 0) + n
-        return counts, answer

@@ -75,9 +75,6 @@ class GrowingLp:
     def set_costs(self, cost: Floats) -> None:
         self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
 
-    def set_upper(self, variable: int, upper: float) -> None:
-        self._highs.changeColBounds(int(variable), 0.0, float(upper))
-
     def set_row(self, row: int, lower: float, upper: float) -> None:
         self._highs.changeRowBounds(int(row), float(lower), float(upper))
 

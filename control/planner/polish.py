@@ -18,7 +18,8 @@ PASSES = 2
 """Passes at most over the units at each width."""
 LEAST_GAIN = 1e-6
 
-Solver = Callable[[Program, Start], Answer]
+Solver = Callable[[Program, Start], Answer | None]
+"""None when there is no more work to be spent."""
 
 
 def polish(
@@ -32,14 +33,14 @@ def polish(
     unit = _units(problem, restricted)
     many = int(unit.max(initial=-1)) + 1
     rng = np.random.default_rng(seed)
-    for width in WIDTHS:
-        if width > many:
-            return
+    for width in sorted({min(width, many) for width in WIDTHS}):
         for _ in range(PASSES):
             order, gained = rng.permutation(many), False
             for first in range(many):
                 free = order[(first + np.arange(width)) % many]
                 answer = solve(_fixed(restricted, counts, ~np.isin(unit, free)), restricted.start(counts))
+                if answer is None:
+                    return
                 if answer.x is not None and answer.objective < objective * (1 - LEAST_GAIN):
                     counts, objective, gained = restricted.counts(answer.x), answer.objective, True
                     found(counts, objective)

@@ -1,7 +1,7 @@
 """A settled solution as a plan."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +12,7 @@ from control.planner.market import running_counts
 from control.planner.problem import Problem
 from control.planner.search import Outcome
 from control.planner.settle import Settled
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer
+from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 
 LEAST_FLOW = 1e-9
 """Shares of a demand under this are rounding of the solver."""
@@ -113,7 +113,7 @@ def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
 
 
 def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str) -> Plan:
-    """The plan without reasons; its id is the hash of its content."""
+    """The plan without an id. Its reasons are the minima of replicas that supply cannot give; others are explained."""
     snapshot, columns = problem.snapshot, problem.columns
     offers, instances = planned_offers(problem, settled), planned_instances(problem, settled)
     unmet = unmet_demand(problem, settled)
@@ -132,8 +132,21 @@ def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str)
         "", snapshot.version, snapshot.library_version, policy, instances, offers, moved, rent + traffic, rent,
         traffic, init, risk, unmet, objective, bound, gap, 0.0,
         "partial" if unmet else "optimal" if within else "feasible",
-        duals(problem, outcome), (), outcome.statistics | {"timed_out": float(outcome.timed_out)},
+        duals(problem, outcome), tuple(replica_shortages(problem, settled)),
+        outcome.statistics | {"timed_out": float(outcome.timed_out)},
     )  # fmt: skip
+
+
+def replica_shortages(problem: Problem, settled: Settled) -> Iterator[Reason]:
+    """A reason for every work class with fewer instances than `guardrails.replicas` asks for."""
+    served = problem.columns.served(settled.template)
+    for position, k in enumerate(problem.routing.classes):
+        name = problem.library.classes[k].id
+        bounds = problem.snapshot.settings.guardrails.replicas.get(name)
+        have = int(settled.count @ served[:, position])
+        if bounds is not None and have < bounds.min:
+            text = f"{name}: supply allows {have} of the {bounds.min} instances that replicas.min asks for"
+            yield Reason("replicas", text, name)
 
 
 def duals(problem: Problem, outcome: Outcome) -> dict[str, float]:

@@ -32,6 +32,9 @@ POOL = 400
 POOL_NODES = 200
 POLISH_NODES = 50
 POLISH_GAP = 1e-4
+POLISH_SHARE = 0.5
+"""Of the simplex iterations; the rest is for the proof."""
+OUT_OF_WORK = Answer(None, np.inf, -np.inf, False, 0, 0, 0.0, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +51,6 @@ class Outcome:
     relaxed: Relaxed
     row_upper: Floats
     """Limits of the rows, with the least unmet demand in them."""
-    level_values: tuple[float, ...]
-    """Least unmet demand of each level."""
     complete: bool
     timed_out: bool
     statistics: dict[str, float] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Search:
         if not any(values) and self._is_large() and can_refine(self._problem):
             self._refine(relaxed)
         if self._best is None and (any(values) or not self._find(relaxed)):
-            relaxed, values = self._least_unmet(values)
+            relaxed = self._least_unmet(values)
             if not self._find(relaxed):
                 raise self._failure("no whole plan reaches the least unmet demand just found")
         if not self._complete:
@@ -91,7 +92,6 @@ class Search:
             min(self._bound, self._best.objective),
             relaxed,
             self._relaxation.row_upper.copy(),
-            values,
             self._complete,
             self._timed_out,
             {
@@ -130,7 +130,7 @@ class Search:
         levels = self._problem.frame.levels
         return {v: self._relaxation.dear * (len(levels) - i) for i, level in enumerate(levels) for v in level.variables}
 
-    def _least_unmet(self, least: tuple[float, ...]) -> tuple[Relaxed, tuple[float, ...]]:
+    def _least_unmet(self, least: tuple[float, ...]) -> Relaxed:
         """Fix the least unmet demand that whole instances reach, level by level, and relax again at that.
 
         Among few columns first; among more where these stay above `least`, which the relaxation reaches.
@@ -146,7 +146,7 @@ class Search:
                 break
         relaxed = self._relaxation.minimise({}, cost=True)
         self._bound = relaxed.bound
-        return relaxed, tuple(0.0 if v <= SLACK else v for v in values)
+        return relaxed
 
     def _release_levels(self) -> None:
         for level in self._problem.frame.levels:
@@ -230,7 +230,9 @@ class Search:
         cost = self._problem.frame.variables.cost
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, cost, cost=True)
 
-        def solve(part: Program, start: Start) -> Answer:
+        def solve(part: Program, start: Start) -> Answer | None:
+            if self._iterations > POLISH_SHARE * self._limits.simplex_iterations:
+                return None
             return self._solve(part, start, POLISH_GAP, "polish", POLISH_NODES)
 
         def better(counts: dict[int, int], objective: float) -> None:
@@ -283,7 +285,10 @@ class Search:
     def _solve(self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None) -> Answer:
         limits = self._limits
         left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
-        effort = Effort(gap, nodes or limits.nodes, limits.simplex_iterations, self._seed, left)
+        iterations = limits.simplex_iterations - (self._iterations if self._best is not None else 0)
+        if iterations <= 0:
+            return OUT_OF_WORK
+        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, left)
         answer = self._milp(program, effort, start, lambda value: self._progress(stage, value, self._bound))
         self._seconds += answer.seconds
         self._nodes += answer.nodes
