@@ -34,7 +34,7 @@ OUT = Path(__file__).resolve().parents[2] / "templates_lib" / "data" / "perf" / 
 DATE = "2026-11-21"
 END_TO_END = "aiconf_silicon_end_to_end.csv.gz"
 SOURCE = (
-    "shared/data/perf: NVIDIA aiconfigurator-core 0.12.0 (gemm, attention, moe, allreduce, silicon), Vidur @7d47513 "
+    "NVIDIA aiconfigurator-core 0.12.0 (gemm, attention, moe, allreduce, silicon), Vidur @7d47513 "
     "(linear ops, A40), Helix @148b733 (layers of L4, T4, V100)"
 )
 QUEUED_TTFT_MS = 10_000.0
