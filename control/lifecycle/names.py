@@ -2,6 +2,8 @@
 
 import hashlib
 
+import msgspec
+
 from templates_lib.offer import Market
 
 _ID_BYTES = 6
@@ -10,8 +12,8 @@ _ID_BYTES = 6
 
 def instance_id(plan_id: str, template_id: str, zone: str, market: Market, copy: int) -> str:
     """Of the `copy`-th instance that a plan adds of one column: applying a plan twice asks for the same instances."""
-    content = "\0".join((plan_id, template_id, zone, market, str(copy)))
-    return f"i{hashlib.blake2b(content.encode(), digest_size=_ID_BYTES).hexdigest()}"
+    content = msgspec.json.encode((plan_id, template_id, zone, market, copy))
+    return f"i{hashlib.blake2b(content, digest_size=_ID_BYTES).hexdigest()}"
 
 
 def node_name(instance_id: str, place: int, attempt: int) -> str:
