@@ -1,0 +1,185 @@
+"""What no client should send: each gets its own error object, and the gateway serves on."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.control.gateway.world import API_KEY, MODEL, World, world_of
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    limits = ("--header-timeout-s", "0.4", "--body-timeout-s", "0.4")
+    with world_of(tmp_path_factory.mktemp("bad"), {"e1": ()}, *limits) as world:
+        yield world
+
+
+@pytest.fixture(autouse=True)
+def _serves_on(world: World) -> Iterator[None]:
+    yield
+    assert world.client().completions.create(model=MODEL, prompt="still ", max_tokens=6).choices[0].text == "still "
+    assert "Traceback" not in world.gateway_log
+
+
+CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+PLAIN = {"model": MODEL, "prompt": "hi"}
+
+
+def test_unknown_models_and_urls_and_methods(world: World):
+    with world.http() as http:
+        unknown = http.post("/v1/completions", json={**PLAIN, "model": "ecco-1"})
+        assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+        assert "Did you mean `echo-1`?" in unknown.json()["error"]["message"]
+        assert http.post("/v1/embeddings", json=PLAIN).json()["error"]["code"] == "unknown_url"
+        wrong = http.get("/v1/completions")
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+        assert http.delete("/v1/models").status_code == 405
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"nonsense", b'{"model": "x"', b"\xff\xfe", b"[" * 100_000, b'"\\ud800"'])
+def test_malformed_json(world: World, raw: bytes):
+    with world.http() as http:
+        answer = http.post("/v1/chat/completions", content=raw)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "param"),
+    [
+        ("completions", {"max_tokens": "many"}, "max_tokens"),
+        ("completions", {"max_tokens": 0}, "max_tokens"),
+        ("completions", {"max_tokens": 1e300}, "max_tokens"),
+        ("completions", {"temperature": 3}, "temperature"),
+        ("completions", {"top_p": 0}, "top_p"),
+        ("completions", {"prompt": None}, "prompt"),
+        ("completions", {"prompt": []}, "prompt"),
+        ("completions", {"prompt": ""}, "prompt"),
+        ("completions", {"prompt": ["a", "b"]}, "prompt"),
+        ("completions", {"prompt": [-1]}, "prompt"),
+        ("completions", {"prompt": [10**6]}, "prompt"),
+        ("completions", {"prompt": [2**70]}, "prompt"),
+        ("completions", {"n": 2}, "n"),
+        ("completions", {"best_of": 3}, "best_of"),
+        ("completions", {"echo": True}, "echo"),
+        ("completions", {"suffix": "x"}, "suffix"),
+        ("completions", {"logit_bias": {"5": 1}}, "logit_bias"),
+        ("completions", {"presence_penalty": 1}, "presence_penalty"),
+        ("completions", {"stop": ["s"] * 10_000}, "stop"),
+        ("completions", {"stop": "s" * 10_000}, "stop"),
+        ("completions", {"stop": [""]}, "stop"),
+        ("completions", {"stop": 5}, "stop"),
+        ("completions", {"stream_options": {"include_usage": True}}, "stream_options"),
+        ("completions", {"stream": "yes"}, "stream"),
+        ("completions", {"seed": "x"}, "seed"),
+        ("completions", {"colour": "red"}, "colour"),
+        ("completions", {"model": None}, "model"),
+        ("chat/completions", {"messages": []}, "messages"),
+        ("chat/completions", {"messages": "hi"}, "messages"),
+        ("chat/completions", {"messages": [{"content": "hi"}]}, "role"),
+        ("chat/completions", {"messages": [{"role": "king", "content": "hi"}]}, "messages"),
+        ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ("chat/completions", {"top_logprobs": 3}, "top_logprobs"),
+        ("chat/completions", {"logprobs": True, "top_logprobs": 99}, "top_logprobs"),
+        ("chat/completions", {"tools": [{"type": "function"}]}, "tools"),
+        ("chat/completions", {"response_format": {"type": "json_object"}}, "response_format"),
+        ("chat/completions", {"modalities": ["audio"]}, "modalities"),
+    ],
+)
+def test_wrong_values_name_the_parameter(world: World, path: str, change: dict[str, Any], param: str):
+    with world.http() as http:
+        answer = http.post(f"/v1/{path}", json={**(CHAT if "chat" in path else PLAIN), **change})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (400, "invalid_request_error")
+    assert error["param"] == param
+    assert error["message"]
+    assert len(answer.content) < 2000
+
+
+@pytest.mark.parametrize("missing", ["model", "prompt"])
+def test_what_is_missing_is_named(world: World, missing: str):
+    with world.http() as http:
+        answer = http.post("/v1/completions", json={k: v for k, v in PLAIN.items() if k != missing})
+    assert answer.json()["error"]["message"] == f"Missing required parameter: `{missing}`"
+
+
+@pytest.mark.parametrize(("prompt", "max_tokens"), [("x" * 20_000, 1), ("x" * 19_990, 100), ("x" * 500_000, 1)])
+def test_a_prompt_longer_than_the_context(world: World, prompt: str, max_tokens: int):
+    with world.http() as http:
+        answer = http.post("/v1/completions", json={**PLAIN, "prompt": prompt, "max_tokens": max_tokens})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert "20000 tokens" in answer.json()["error"]["message"]
+
+
+def test_a_huge_body_is_refused_before_it_is_read_and_while_it_is(world: World):
+    with world.http() as http:
+        said = http.post("/v1/completions", content=b"x" * (9 << 20))
+        assert (said.status_code, said.json()["error"]["code"]) == (413, "request_too_large")
+    chunked = (
+        b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer " + API_KEY.encode() + b"\r\n"
+        b"transfer-encoding: chunked\r\n\r\n"
+    )
+    with _connect(world) as client:
+        client.sendall(chunked)
+        block = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        try:
+            for _ in range(200):
+                client.sendall(block)
+        except OSError:
+            return  # it hung up while we were sending
+        assert b" 413 " in _read(client)
+
+
+def test_a_client_that_dribbles_its_headers_is_cut_off(world: World):
+    with _connect(world) as client:
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-slow: ")
+        assert b" 408 " in _read(client)
+    with _connect(world) as silent:
+        assert b" 408 " in _read(silent)
+
+
+def test_a_client_that_dribbles_its_body_is_cut_off(world: World):
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {API_KEY}\r\ncontent-length: 900\r\n\r\n{{"
+    )
+    with _connect(world) as client:
+        client.sendall(head.encode())
+        answer = _read(client)
+    assert b" 408 " in answer
+    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]["code"] == "timeout"
+
+
+def test_headers_without_end_are_cut_off(world: World):
+    with _connect(world) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        try:
+            for n in range(2000):
+                client.sendall(b"x-%d: " % n + b"y" * 1000 + b"\r\n")
+        except OSError:
+            return
+        assert b" 431 " in _read(client)
+
+
+def test_what_is_not_http_is_refused(world: World):
+    with _connect(world) as client:
+        client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert b" 400 " in _read(client)
+
+
+def _connect(world: World) -> socket.socket:
+    host, port = world.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def _read(client: socket.socket) -> bytes:
+    """Until the other side hangs up."""
+    parts = []
+    try:
+        while part := client.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
