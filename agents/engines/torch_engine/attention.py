@@ -57,18 +57,17 @@ class Attention:
         Heads that share a KV head are laid out as more queries of it, so that keys and values are not repeated.
         """
         group = self.heads // self.kv_heads
-        count = alike.rows.shape[0] // alike.requests
+        count = alike.queries
         shape = (alike.requests, -1, self.kv_heads, self.head_dim)
         keys = cache.keys.index_select(0, alike.units[place]).view(shape).transpose(1, 2)
         values = cache.values.index_select(0, alike.units[place]).view(shape).transpose(1, 2)
-        grouped = queries.view(alike.requests, count, self.kv_heads, group, self.head_dim).permute(0, 2, 3, 1, 4)
+        grouped = queries.reshape(alike.requests, count, self.kv_heads, group, self.head_dim).permute(0, 2, 3, 1, 4)
         grouped = grouped.reshape(alike.requests, self.kv_heads, group * count, self.head_dim)
-        mask = alike.mask.repeat(1, 1, group, 1)
         if self.sinks is None:
-            mixed = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
+            mixed = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=alike.mask)
         else:
             sinks = self.sinks.view(1, self.kv_heads, group, 1, 1).expand(alike.requests, -1, -1, count, 1)
-            mixed = _attend_with_sinks(grouped, keys, values, mask, sinks.flatten(2, 3))
+            mixed = _attend_with_sinks(grouped, keys, values, alike.mask, sinks.flatten(2, 3))
         mixed = mixed.reshape(alike.requests, self.kv_heads, group, count, self.head_dim).permute(0, 3, 1, 2, 4)
         return mixed.reshape(-1, self.heads, self.head_dim)
 

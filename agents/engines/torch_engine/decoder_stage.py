@@ -40,7 +40,8 @@ class DecoderStage:
         """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer."""
         if self.embedding is not None:
             rows = self.embedding[rows]
-        plans = attention_plans(cache, batch)
+        attention = self.layers[0].attention
+        plans = attention_plans(cache, batch, attention.heads // attention.kv_heads)
         positions = self._positions(batch, rows.device)
         for i, layer in enumerate(self.layers):
             group, place = cache.place_of[i]
