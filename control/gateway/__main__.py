@@ -9,6 +9,7 @@ from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
 
 _TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s")
+_CHANNEL = ("heartbeat_s", "lost_after_s")
 
 
 def main() -> None:
@@ -20,9 +21,12 @@ def main() -> None:
     parser.add_argument("--key", type=Path, required=True, help="key file that instances know this gateway by")
     for name in _TUNABLE:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
+    for name in _CHANNEL:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    settings = replace(defaults, **{name: getattr(given, name) for name in _TUNABLE})
+    channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
+    settings = replace(defaults, channel=channel, **{name: getattr(given, name) for name in _TUNABLE})
     run(given.host, given.port, given.table, given.key, settings)
 
 

@@ -86,5 +86,5 @@ class TableKeeper:
         if problem != self.problem:
             kept = "" if self.published is None else f"; version {self.published.version} stays in use"
             _log.error("%s%s", problem, kept)
+            self._metrics.table_errors.inc()
         self.problem = problem
-        self._metrics.table_errors.inc()
