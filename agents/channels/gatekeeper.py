@@ -20,11 +20,13 @@ _NO_METADATA = b""
 
 
 class Gatekeeper:
-    """Serves one ZeroMQ context. `allowed`: public key (Z85) → the name that its owner goes by."""
+    """Serves one ZeroMQ context. `allowed`: public key (Z85) → the name that its owner goes by; None: every key, as its
+    own name."""
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", allowed: Mapping[str, str]) -> None:
-        self.allowed: dict[str, str] = {}
-        self.allow(allowed)
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", allowed: Mapping[str, str] | None) -> None:
+        self._allowed: dict[str, str] | None = None
+        if allowed is not None:
+            self.allow(allowed)
         self._socket = context.socket(zmq.REP)
         self._socket.linger = 0
         self._socket.bind(_ENDPOINT)
@@ -32,7 +34,11 @@ class Gatekeeper:
 
     def allow(self, allowed: Mapping[str, str]) -> None:
         """Replace the list. Connections that exist are the listener's matter."""
-        self.allowed = {check_key(key, f"public key of {name}"): name for key, name in allowed.items()}
+        self._allowed = {check_key(key, f"public key of {name}"): name for key, name in allowed.items()}
+
+    def knows(self, name: str) -> bool:
+        """Whether the owner of that name may (still) speak."""
+        return self._allowed is None or name in self._allowed.values()
 
     def close(self) -> None:
         self._pump.close()
@@ -50,8 +56,8 @@ class Gatekeeper:
             return [_VERSION, frames[1] if len(frames) > 1 else b"", b"500", b"not ZAP 1.0", b"", _NO_METADATA]
         request, address, mechanism = frames[1], frames[3].decode("ascii", "replace"), frames[5]
         key = z85.encode(frames[6]).decode("ascii") if mechanism == b"CURVE" and len(frames) == 7 else ""
-        name = self.allowed.get(key)
-        if name is None:
+        name = key if self._allowed is None else self._allowed.get(key)
+        if not name:
             _log.warning("refused a connection from %s: key %s is not on the list", address, key or "(none)")
             return [_VERSION, request, b"400", b"key is not on the list", b"", _NO_METADATA]
         return [_VERSION, request, b"200", b"", name.encode(), _NO_METADATA]

@@ -52,13 +52,14 @@ class Listener(Generic[Incoming]):
         self,
         bind: str,
         keys: KeyPair,
-        allowed: Mapping[str, str],
+        allowed: Mapping[str, str] | None,
         receives: Any,
         events: ListenerEvents[Incoming],
         settings: ChannelSettings | None = None,
     ) -> None:
         """`bind`: tcp://interface:port, port 0 for any. `allowed`: public key → name. `receives`: a union of messages.
 
+        Where nobody can be known yet, `allowed` is None: whoever has a key may speak, and is named by it.
         Raises OSError when the address is taken."""
         self._settings = settings or ChannelSettings()
         self._events = events
@@ -175,7 +176,7 @@ class Listener(Generic[Incoming]):
             )
             return
         name = str(frame.get("User-Id"))
-        if name not in self._gatekeeper.allowed.values():
+        if not self._gatekeeper.knows(name):
             self._refuse(connection, frame, Refusal.NO_SESSION, "its key was revoked")
             return
         known = self._peers.get(connection)

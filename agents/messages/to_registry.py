@@ -1,0 +1,20 @@
+"""What the registry receives: nodes that nobody knows yet, each with the token that it was started with."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+MAX_TOKEN = 256
+"""Characters; a token has 64."""
+
+
+class Register(Struct, frozen=True, array_like=True, tag="register"):
+    """Know me by the key that this connection is encrypted with: that I speak over it proves that the key is mine."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=MAX_TOKEN)]
+
+    def __repr__(self) -> str:
+        return "Register(***)"
+
+
+ToRegistry = Register

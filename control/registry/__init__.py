@@ -1,0 +1,1 @@
+"""Where new nodes register the key that they are known by afterwards."""
