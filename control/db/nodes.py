@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 
 from control.db.database import Database
 from control.db.fleet_tables import node
@@ -19,15 +19,11 @@ class PostgresNodes:
 
     def held(self, cloud: str) -> dict[str, HeldNode]:
         """By name, whatever their instances are up to."""
-        query = select(node).where(node.c.cloud == cloud, node.c.gone_at.is_(None)).order_by(node.c.name)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
-        return {
-            row.name: HeldNode(
-                row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at
-            )
-            for row in rows
-        }
+        return {held.name: held for held in self._held(node.c.cloud == cloud)}
+
+    def of_instance(self, instance_id: str) -> dict[int, HeldNode]:
+        """By place: rented, or on its way."""
+        return {held.place: held for held in self._held(node.c.instance_id == instance_id)}
 
     def lost(self, name: str, why: str, now: datetime) -> bool:
         """Record that a node is gone without our doing, its key with it; whether it was held until now."""
@@ -42,3 +38,12 @@ class PostgresNodes:
         )
         with self.database.transaction() as connection:
             connection.execute(heard.values(last_heartbeat=now))
+
+    def _held(self, which: ColumnElement[bool]) -> list[HeldNode]:
+        query = select(node).where(which, node.c.gone_at.is_(None)).order_by(node.c.name)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return [
+            HeldNode(row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at)
+            for row in rows
+        ]

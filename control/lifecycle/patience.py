@@ -1,0 +1,39 @@
+"""How long an instance may stay in a state, and what is to happen then."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.state import InstanceState
+from templates_lib.instance import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    provisioning: timedelta = timedelta(minutes=10)
+    """Until the gang is whole (design, section 6: `gang_timeout`): what waits for the rest costs money."""
+    bootstrapping: timedelta = timedelta(minutes=10)
+    """Until every agent has registered: an image is pulled and a driver loaded in less."""
+    loading: timedelta = timedelta(minutes=30)
+    """Until the first step: 500 GB of weights at 300 MB/s."""
+    draining: timedelta = timedelta(minutes=10)
+    """For the requests under way. The rest then goes on elsewhere: nothing is lost, but prompts are computed again."""
+
+    def of(self, state: InstanceState) -> timedelta | None:
+        """None: as long as it takes."""
+        return {
+            InstanceState.PROVISIONING: self.provisioning,
+            InstanceState.BOOTSTRAPPING: self.bootstrapping,
+            InstanceState.LOADING: self.loading,
+            InstanceState.DRAINING: self.draining,
+        }.get(state)
+
+
+def overdue(instance: Instance, patience: Patience, now: datetime) -> Event | None:
+    """What has to happen to an instance that is in its state for too long; None: nothing."""
+    state = InstanceState(instance.state)
+    limit = patience.of(state)
+    if limit is None or now - datetime.fromisoformat(instance.state_since) <= limit:
+        return None
+    reason = f"{state} for more than {limit.total_seconds():g} s"
+    return Event(EventKind.RELEASE if state is InstanceState.DRAINING else EventKind.TIMED_OUT, reason)
