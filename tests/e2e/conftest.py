@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from control.db.embedded import embedded_server
 
 MEDLEY = str(Path(sysconfig.get_path("scripts")) / "medley")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -24,8 +26,10 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def home(short_tmp: Path) -> Path:
-    return short_tmp / "medley-home"
+def home(short_tmp: Path) -> Iterator[Path]:
+    """Its server runs all along, so that not every command starts and stops it; others have homes of their own."""
+    with embedded_server(short_tmp / "medley-home" / "postgres"):
+        yield short_tmp / "medley-home"
 
 
 @pytest.fixture(scope="session")

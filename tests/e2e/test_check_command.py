@@ -104,9 +104,14 @@ def test_every_lie_is_found_and_named(medley: Run, sound: Path, tmp_path: Path, 
     assert done.returncode == 1
     assert said in done.stdout
     assert "not hold" in done.stdout.splitlines()[-1]
+
+
+def test_programs_read_what_does_not_hold(medley: Run, sound: Path, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text((sound / "plan.json").read_text().replace('"gap": 0.0', '"gap": 0.5'))
     document = json.loads(medley("check", tmp_path / "plan.json", sound / "snapshot.json", "-o", "json").stdout)
-    assert not document["holds"]
-    assert {"rule", "where", "expected", "found"} <= document["violations"][0].keys()
+    assert (document["holds"], document["templates_checked"]) == (False, True)
+    assert document["violations"][0]["rule"] == "gap"
+    assert {"where", "expected", "found"} <= document["violations"][0].keys()
 
 
 def test_a_snapshot_edited_to_match_a_plan_is_refused(medley: Run, sound: Path, tmp_path: Path) -> None:

@@ -25,13 +25,10 @@ def test_tables_go_up_and_down_and_others_say_what_to_do(medley: Run, where: dic
         assert "has no Medley tables: run `medley db upgrade`" in refused.stderr
     assert f"is at revision {HEAD}" in medley("db", "upgrade", **where).stdout
     assert f"revision {HEAD}, ready" in medley("db", "status", **where).stdout
-    assert medley("plans", "list", **where).returncode == 0
     assert f"is at revision {FIRST}" in medley("db", "downgrade", FIRST, **where).stdout
-    for command in (("db", "status"), ("plans", "list"), ("templates", "list")):
-        refused = medley(*command, **where)
-        assert refused.returncode == 1
-        assert f"is at revision {FIRST}, this release needs {HEAD}: run `medley db upgrade`" in refused.stderr
-    assert medley("db", "upgrade", **where).returncode == 0
+    refused = medley("plans", "list", **where)
+    assert refused.returncode == 1
+    assert f"is at revision {FIRST}, this release needs {HEAD}: run `medley db upgrade`" in refused.stderr
     assert "is at revision base" in medley("db", "downgrade", "base", **where).stdout
     assert medley("db", "upgrade", **where).returncode == 0
     assert "database" in medley("db", "status", "-o", "yaml", **where).stdout
@@ -53,9 +50,8 @@ def test_an_unknown_revision_is_refused_before_anything_is_lost(medley: Run) -> 
     ],
 )
 def test_a_database_that_cannot_be_used_is_named_without_its_password(medley: Run, url: str, said: str) -> None:
-    for command in (("db", "status"), ("plans", "list", "--database-url", url)):
-        refused = medley(*command, MEDLEY_DATABASE_URL=url)
-        assert refused.returncode == 1
-        assert said in refused.stderr
-        assert "secret" not in refused.stderr
-        assert refused.stderr.count("\n") == 1
+    refused = medley("plans", "list", "--database-url", url)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert "secret" not in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -48,13 +48,7 @@ def test_what_is_missing_and_what_binds_is_said(medley: Run, planned: Path) -> N
 
 def test_a_plan_is_explained_alike_from_its_files_and_from_the_database(medley: Run, planned: Path) -> None:
     plan, snapshot = planned / "plan.json", planned / "snapshot.json"
-    ways = (
-        (plan, "--snapshot", snapshot),
-        (plan,),
-        (plan_id(planned),),
-        (plan_id(planned)[:10],),
-        ("--snapshot", snapshot),
-    )
+    ways = ((plan, "--snapshot", snapshot), (plan,), (plan_id(planned)[:10],), ("--snapshot", snapshot))
     said = [json.loads(medley("explain", *way, "-o", "json").stdout) for way in ways]
     assert all(document == said[0] for document in said)
     assert said[0]["plan"] == plan_id(planned)
