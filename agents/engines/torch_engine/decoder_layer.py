@@ -21,10 +21,12 @@ class DecoderLayer:
     attention: Attention
     feed_forward_norm: RmsNorm
     feed_forward: FeedForward
+    total: Callable[[torch.Tensor], torch.Tensor]
+    """Sums a block's output over the shards of the layer."""
 
     def __call__(
         self, rows: torch.Tensor, positions: StepPositions, cache: KvCache, plan: AttentionPlan, place: int
     ) -> torch.Tensor:
         """(tokens, hidden) → (tokens, hidden)"""
-        rows = rows + self.attention(self.attention_norm(rows), positions, cache, plan, place)
-        return rows + self.feed_forward(self.feed_forward_norm(rows))
+        rows = rows + self.total(self.attention(self.attention_norm(rows), positions, cache, plan, place))
+        return rows + self.total(self.feed_forward(self.feed_forward_norm(rows)))

@@ -16,29 +16,38 @@ from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import export_part, import_part
 from agents.engines.torch_engine.sampler import sample
+from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
 
 
 def load_torch_engine(
-    checkpoint: Checkpoint, held: LayerRange, kv_blocks: int, dtype: torch.dtype, device: torch.device
+    checkpoint: Checkpoint,
+    held: LayerRange,
+    kv_blocks: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    shard: Shard = WHOLE,
 ) -> "TorchEngine":
-    """Loads `held` of the model with a KV cache of `kv_blocks` blocks of all held layers.
+    """Loads `held` of the model, or `shard`'s part of it, with a KV cache of `kv_blocks` blocks of all held layers.
+
+    The shards of a stage are each an engine in a process of its own; they take the same steps in the same order.
 
     Raises UnsupportedModelError for an architecture not known, WeightsError for missing or damaged files,
-    OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers.
+    OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers or shards.
     """
     config = decoder_config(checkpoint.config)
     if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
         raise ValueError(f"{held} does not fit a model of {config.layers} layers")
+    shard.check(config)
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     try:
-        stage = read_stage(metered, config, held, dtype, device)
+        stage = read_stage(metered, config, held, dtype, device, shard)
         groups = window_groups(config.windows[held.first_layer : held.end])
         like = torch.empty(0, dtype=dtype, device=device)
-        cache = KvCache(groups, kv_blocks, config.kv_heads, config.head_dim, like)
+        cache = KvCache(groups, kv_blocks, config.kv_heads // shard.size, config.head_dim, like)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -52,8 +61,8 @@ def load_torch_engine(
         max_context_tokens=config.max_context_tokens,
         dtype=dtype,
         device=device,
-        first_kv_head=0,
-        kv_heads=config.kv_heads,
+        first_kv_head=shard.span(config.kv_heads).start,
+        kv_heads=config.kv_heads // shard.size,
         head_dim=config.head_dim,
         block_tokens=BLOCK_TOKENS,
         kv_blocks=kv_blocks,
@@ -105,11 +114,11 @@ class TorchEngine:
 
     @torch.inference_mode()
     def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
-        return export_part(self._cache, self.facts.held, request_id, part)
+        return export_part(self._cache, self.facts, request_id, part)
 
     @torch.inference_mode()
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
-        import_part(self._cache, self.facts.held, request_id, part, tensor)
+        import_part(self._cache, self.facts, request_id, part, tensor)
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
         group, _ = self._cache.place_of[layer - self.facts.held.first_layer]

@@ -23,16 +23,21 @@ class Experts:
     router: Linear
     route: Router
     active: int
+    first: int
+    """The first of the experts held here; tokens that chose others get nothing from this shard."""
     gate_up: tuple[Linear, ...]
-    """One an expert: rows of gate, then of up."""
+    """One a held expert: rows of gate, then of up."""
     down: tuple[Linear, ...]
     activation: Activation
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         weights, chosen = self.route(self.router(rows), self.active)
         output = torch.zeros_like(rows)
-        for expert in torch.unique(chosen).tolist():
-            token, rank = torch.nonzero(chosen == expert, as_tuple=True)
+        for number in torch.unique(chosen).tolist():
+            expert = number - self.first
+            if not 0 <= expert < len(self.gate_up):
+                continue
+            token, rank = torch.nonzero(chosen == number, as_tuple=True)
             gate, up = self.gate_up[expert](rows[token]).chunk(2, dim=-1)
             result = self.down[expert](self.activation(gate, up))
             output.index_add_(0, token, result * weights[token, rank, None])

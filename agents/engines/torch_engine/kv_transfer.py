@@ -4,44 +4,45 @@ import torch
 
 from agents.engines.errors import BadBatchError
 from agents.engines.kv_part import KvPart
-from agents.engines.layer_range import LayerRange
+from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.kv_cache import KvCache
 
 
-def export_part(cache: KvCache, held: LayerRange, request_id: str, part: KvPart) -> torch.Tensor:
+def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> torch.Tensor:
     """(2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not held or not kept."""
-    _check(cache, held, request_id, part)
-    heads = slice(part.first_head, part.first_head + part.heads)
+    _check(cache, facts, request_id, part)
+    heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
     copies = []
     for layer in range(part.first_layer, part.first_layer + part.layers):
-        slots = cache.slots(request_id, layer - held.first_layer, part.first_token, part.tokens)
+        slots = cache.slots(request_id, layer - facts.held.first_layer, part.first_token, part.tokens)
         copies.append(torch.stack((cache.flat_keys[slots][:, heads], cache.flat_values[slots][:, heads])))
     return torch.stack(copies, dim=1).cpu()
 
 
-def import_part(cache: KvCache, held: LayerRange, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
+def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
     """Writes what `export_part` returned, there or elsewhere, into room that was reserved."""
-    _check(cache, held, request_id, part)
+    _check(cache, facts, request_id, part)
     expected = (2, part.layers, part.tokens, part.heads, cache.keys.shape[-1])
     if tuple(tensor.shape) != expected:
         raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")
     tensor = tensor.to(device=cache.keys.device, dtype=cache.keys.dtype)
-    heads = slice(part.first_head, part.first_head + part.heads)
+    heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
     for i in range(part.layers):
-        layer = part.first_layer - held.first_layer + i
+        layer = part.first_layer - facts.held.first_layer + i
         slots = cache.slots(request_id, layer, part.first_token, part.tokens)
         cache.flat_keys[slots, heads] = tensor[0, i]
         cache.flat_values[slots, heads] = tensor[1, i]
 
 
-def _check(cache: KvCache, held: LayerRange, request_id: str, part: KvPart) -> None:
+def _check(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
+    held, end_head = facts.held, facts.first_kv_head + facts.kv_heads
     if part.first_layer < held.first_layer or part.first_layer + part.layers > held.end:
         raise BadBatchError(f"layers of {part} are not all in [{held.first_layer}, {held.end})")
-    if part.first_head + part.heads > cache.keys.shape[2]:
-        raise BadBatchError(f"KV heads of {part} are not all in [0, {cache.keys.shape[2]})")
+    if part.first_head < facts.first_kv_head or part.first_head + part.heads > end_head:
+        raise BadBatchError(f"KV heads of {part} are not all in [{facts.first_kv_head}, {end_head})")
     table = cache.table(request_id)
-    for layer in range(part.first_layer - held.first_layer, part.first_layer - held.first_layer + part.layers):
-        kept = cache.groups[cache.place_of[layer][0]].first_kept_token(table.tokens)
+    for layer in range(part.first_layer, part.first_layer + part.layers):
+        kept = cache.groups[cache.place_of[layer - held.first_layer][0]].first_kept_token(table.tokens)
         if part.first_token < kept or part.first_token + part.tokens > table.tokens:
-            where = f"layer {layer + held.first_layer} of request {request_id!r}"
+            where = f"layer {layer} of request {request_id!r}"
             raise BadBatchError(f"{where} keeps tokens [{kept}, {table.tokens}), {part} wants others")

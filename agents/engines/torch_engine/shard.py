@@ -1,0 +1,63 @@
+"""One rank's part of a stage that is cut across heads and feed-forward width, or across experts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.distributed import ProcessGroup
+
+from agents.engines.torch_engine.decoder_config import DecoderConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019, section 3): the projections into heads and width are
+    cut by rows, those out of them by columns, and the partial outputs of each block are summed over the ranks.
+
+    Embedding, norms, router and LM head are whole on every rank, so all ranks sample the same token.
+    """
+
+    rank: int
+    size: int
+    whole_experts: bool
+    """Each rank holds some experts whole (expert parallel) instead of a part of each."""
+    total: Callable[[torch.Tensor], torch.Tensor]
+    """Sums a tensor over the ranks; every rank calls it for the same layers in the same order."""
+
+    def span(self, size: int) -> slice:
+        """This rank's part of `size` rows, columns or experts."""
+        part = size // self.size
+        return slice(self.rank * part, (self.rank + 1) * part)
+
+    @property
+    def adds_bias(self) -> bool:
+        """Outputs are summed: one rank alone adds their bias."""
+        return self.rank == 0
+
+    def check(self, config: DecoderConfig) -> None:
+        """Raises ValueError where the model cannot be cut into as many equal parts."""
+        experts = config.experts
+        parts = {"attention heads": config.heads, "KV heads": config.kv_heads}
+        if experts is None:
+            parts["feed-forward width"] = config.ffn_width
+        elif self.whole_experts:
+            parts["experts"] = experts.count
+        else:
+            parts["expert width"] = experts.width
+        for what, size in parts.items():
+            if size % self.size:
+                raise ValueError(f"{size} {what} cannot be cut into {self.size} equal parts: choose a divisor")
+
+
+WHOLE = Shard(0, 1, whole_experts=False, total=lambda tensor: tensor)
+
+
+def shard_of(group: ProcessGroup, whole_experts: bool) -> Shard:
+    """The part that belongs to this rank of `group` (gloo on CPU, NCCL on CUDA)."""
+
+    def total(tensor: torch.Tensor) -> torch.Tensor:
+        summed = tensor.contiguous()
+        group.allreduce([summed]).wait()
+        return summed
+
+    return Shard(group.rank(), group.size(), whole_experts, total)

@@ -1,0 +1,100 @@
+"""A stage cut over ranks, by heads and width or by experts, says what the whole says."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.engines.kv_part import KvPart
+from agents.engines.layer_range import LayerRange
+from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
+from agents.weights.checkpoint import Checkpoint
+from agents.weights.source import open_checkpoint
+from tests.agents.engines.conftest import TinyModel
+from tests.agents.engines.packed_experts import save_packed
+from tests.agents.engines.pipelines import CPU, Pipeline, Running
+from tests.agents.engines.shards import Ranks, ranks
+from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
+
+Made = Callable[[str], TinyModel]
+PROMPT = prompt_of(37)
+TOKENS = 10
+
+
+def engines(
+    checkpoint: Checkpoint, cut: Ranks, held: LayerRange, dtype: torch.dtype = torch.float32
+) -> list[TorchEngine]:
+    return cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, dtype, CPU, cut.shards[rank]))
+
+
+def generate(cut: Ranks, stages: list[list[TorchEngine]]) -> list[list[int]]:
+    """What every rank samples; `stages` lists the engines of each stage by rank."""
+
+    def one(rank: int) -> list[int]:
+        return Pipeline([engines[rank] for engines in stages]).generate(PROMPT, TOKENS, chunk=16)
+
+    return cut.each(one)
+
+
+@pytest.mark.parametrize(
+    ("name", "whole_experts"),
+    [
+        ("llama-tied-biased", False),
+        ("mistral", False),
+        ("qwen2", False),
+        ("qwen3", False),
+        ("qwen3-moe", False),
+        ("qwen3-moe", True),
+        ("gpt-oss", False),
+        ("gpt-oss", True),
+    ],
+)
+def test_two_ranks_sample_the_tokens_of_transformers(tiny_model: Made, name: str, whole_experts: bool) -> None:
+    checkpoint, model = tiny_model(name)
+    expected = reference(model, PROMPT, TOKENS)
+    with ranks(2, whole_experts) as cut:
+        head = engines(checkpoint, cut, LayerRange(0, 2, first=True, last=False))
+        tail = engines(checkpoint, cut, LayerRange(2, 4, first=False, last=True))
+        sampled = generate(cut, [head, tail])
+    assert sampled[0] == sampled[1]
+    assert_same(sampled[0], expected)
+
+
+@pytest.mark.parametrize("whole_experts", [False, True])
+def test_packed_experts_are_cut_too(tmp_path: Path, whole_experts: bool) -> None:
+    plain, packed = save_packed(tmp_path)
+    expected = Pipeline.load(open_checkpoint(plain), [LAYERS]).generate(PROMPT, TOKENS)
+    with ranks(2, whole_experts) as cut:
+        sampled = generate(cut, [engines(open_checkpoint(packed), cut, LayerRange.whole(LAYERS))])
+    assert sampled == [expected, expected]
+
+
+def test_each_rank_holds_its_kv_heads_and_hands_them_over_by_their_number(tiny_model: Made) -> None:
+    checkpoint, model = tiny_model("llama")
+    target = Pipeline.load(checkpoint, [LAYERS])
+    with ranks(2, whole_experts=False) as cut:
+        shards = engines(checkpoint, cut, LayerRange.whole(LAYERS))
+        (after, _) = cut.each(lambda rank: Pipeline([shards[rank]]).step([Running("x", tuple(PROMPT))], 64)[0])
+    assert [(e.facts.first_kv_head, e.facts.kv_heads) for e in shards] == [(0, 1), (1, 1)]
+    target.stages[0].reserve("x", len(PROMPT))
+    for engine in shards:
+        part = KvPart(0, LAYERS, engine.facts.first_kv_head, 1, 0, len(PROMPT))
+        target.stages[0].import_kv("x", part, engine.export_kv("x", part))
+    running = after
+    while len(running.tokens) < TOKENS:
+        (running,) = target.step([running], chunk=1)
+    assert_same(list(running.tokens), reference(model, PROMPT, TOKENS))
+
+
+def test_bf16_sums_work_and_ranks_agree(tiny_model: Made) -> None:
+    with ranks(2, whole_experts=False) as cut:
+        shards = engines(tiny_model("llama")[0], cut, LayerRange.whole(LAYERS), torch.bfloat16)
+        sampled = generate(cut, [shards])
+    assert sampled[0] == sampled[1]
+
+
+def test_a_model_that_cannot_be_cut_evenly_is_refused_with_what_does_not_divide(tiny_model: Made) -> None:
+    checkpoint, _ = tiny_model("llama")
+    with ranks(3, whole_experts=False) as cut, pytest.raises(ValueError, match="2 KV heads cannot be cut into 3"):
+        engines(checkpoint, cut, LayerRange.whole(LAYERS))
