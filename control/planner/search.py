@@ -199,12 +199,11 @@ class Search:
             self._complete = self._best is not None
             return
         order = np.argsort(found.rise, kind="stable")
-        improving = self._improving(found, order[: self._limits.proof_columns])
-        if len(improving) > FEW_IMPROVING:
+        if len(self._improving(found, order)) > FEW_IMPROVING:
             some = self._improving(found, order[: self._limits.incumbent_columns])
             self._polish(found, np.unique(np.concatenate([found.in_bundles, order[:POOL], some])))
         if self._gap() > self._limits.gap:
-            self._prove_refined(found, order)
+            self._prove_refined(found, self._improving(found, order))
         self._complete = True
 
     def _first_plan(self, relaxed: Relaxed, room: float) -> Refined:
@@ -242,14 +241,14 @@ class Search:
         target = self._bound / (1 - self._limits.gap)
         polish(self._problem, program, self._best.counts, self._best.objective, target, self._seed, solve, better)
 
-    def _prove_refined(self, found: Refined, order: Ints) -> None:
-        """A last program over the columns that a better plan may use, as many as the limits allow."""
+    def _prove_refined(self, found: Refined, improving: Ints) -> None:
+        """A last program over all columns that a better plan may use, unless they are too many to prove anything."""
         assert self._best is not None  # noqa: S101
+        if len(improving) > self._limits.proof_columns:
+            return
         room = self._best.objective - found.priced_bound
-        some = order[: self._limits.proof_columns]
-        left_out = float(found.rise[order[len(some)]]) if len(order) > len(some) else np.inf
-        answer = self._cost_program(self._whole_templates(found.examined.take(self._improving(found, some))), "proof")
-        self._raise_bound(min(answer.bound, found.priced_bound + min(left_out, room), found.limit))
+        answer = self._cost_program(self._whole_templates(found.examined.take(improving)), "proof")
+        self._raise_bound(min(answer.bound, found.priced_bound + room, found.limit))
 
     def _raise_bound(self, bound: float) -> None:
         if bound > self._bound:
