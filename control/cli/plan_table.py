@@ -13,6 +13,8 @@ from control.planning.report import SERVED, PlanReport, unmet_share
 from templates_lib.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
+ALIKE = 0.0005
+"""Share of the cost below which a saving would be printed as 0.0%."""
 TABLE_WIDTH = 118
 """Columns of a terminal in which the table of instances is still readable; a narrower one gets a list."""
 
@@ -137,7 +139,9 @@ def _baselines(report: PlanReport) -> RenderableType:
     else:
         other = report.baselines[best].usd_per_hour
         share = 1 - plan.usd_per_hour / other if other else 0.0
-        verdict = f"The plan saves {share:.1%} against {best}, the cheapest baseline that serves as much of the demand."
+        does = f"saves {share:.1%} against" if share >= ALIKE else f"costs {-share:.1%} more than"
+        does = "costs the same as" if abs(share) < ALIKE else does
+        verdict = f"The plan {does} {best}, the cheapest baseline that serves as much of the demand."
     return Padding(Group(table, Text(verdict)), (0, 0, 1, 0), expand=False)
 
 

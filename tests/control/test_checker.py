@@ -314,9 +314,7 @@ class TestFiles:
 
     def test_a_snapshot_that_was_edited_is_refused(self, tmp_path: Path) -> None:
         cheaper = replace(hashed(), offers=(replace(L4_A, usd_per_hour=0.1), L4_B, H100_B))
-        with pytest.raises(
-            CheckInputError, match=r"snapshot.json: was edited: its content hashes to \w{32}, but"
-        ):
+        with pytest.raises(CheckInputError, match=r"snapshot.json: was edited: its content hashes to \w{32}, but"):
             read_files(*self.write(tmp_path, sound_of_file(), cheaper))
 
     @pytest.mark.parametrize(

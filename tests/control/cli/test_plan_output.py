@@ -90,6 +90,13 @@ def test_the_saving_is_over_the_cheapest_baseline_that_serves_the_demand() -> No
     assert " - " in cauchy, "no saving over a fleet that serves less"
 
 
+def test_a_plan_that_saves_nothing_does_not_say_it_saves() -> None:
+    equal = {"homo": plan()}
+    assert "The plan costs the same as homo" in printed(report(baselines=equal))
+    cheaper = {"homo": dataclasses.replace(plan(), usd_per_hour=10.8)}
+    assert "The plan costs 25.0% more than homo" in printed(report(baselines=cheaper))
+
+
 def test_a_baseline_that_breaks_a_guardrail_is_no_alternative() -> None:
     made = report(broken={"homo": ("spot_share",)})
     assert made.cheapest_complete_baseline is None
