@@ -98,18 +98,15 @@ class Generation:
         return model
 
     async def _tokens(self, wanted: Wanted, model: ModelEntry) -> tuple[int, ...]:
-        """Raises ApiError for what cannot be a prompt; long texts do not hold up other requests."""
+        """Raises ApiError for what cannot be a prompt."""
         prompt, tokenizer = wanted.prompt, model.tokenizer
         try:
             if isinstance(prompt, tuple):
                 tokens = prompt
             elif isinstance(prompt, str):
-                is_long = len(prompt) > self._settings.inline_characters
-                tokens = await asyncio.to_thread(tokenizer.encode, prompt) if is_long else tokenizer.encode(prompt)
+                tokens = await model.encoder.encode(prompt, is_rendered=False)
             else:
-                is_long = sum(len(message["content"]) for message in prompt) > self._settings.inline_characters
-                encode = tokenizer.encode_chat
-                tokens = await asyncio.to_thread(encode, prompt) if is_long else encode(prompt)
+                tokens = await model.encoder.encode(tokenizer.render(prompt), is_rendered=True)
         except ChatTemplateError as error:
             raise bad_request(f"The conversation does not fit the model's template: {error}", "messages") from None
         if not tokens:

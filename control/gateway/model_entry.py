@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import ServedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge
@@ -12,6 +13,7 @@ class ModelEntry:
     def __init__(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         self.served = served
         self.tokenizer = tokenizer
+        self.encoder = PromptEncoder(tokenizer)
         self.router = ModelRouter(served.routing)
         self.unusable: frozenset[str] = frozenset(instance.id for instance in served.routing.instances)
         self._rates = (0.0, 0.0)
@@ -27,6 +29,8 @@ class ModelEntry:
         return len(self.unusable) < len(self.served.routing.instances)
 
     def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+        if tokenizer is not self.tokenizer:
+            self.encoder = PromptEncoder(tokenizer)
         self.served = served
         self.tokenizer = tokenizer
         self.router.update(served.routing)

@@ -28,6 +28,4 @@ class GatewaySettings:
     """Admitted work that may wait, in seconds of its class's capacity: what a TTFT objective leaves for queueing."""
     table_poll_s: float = 0.5
     """How often the routing table's file is looked at."""
-    inline_characters: int = 8192
-    """Longer prompts are tokenised on a thread: 8 Ki characters take about 2 ms."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

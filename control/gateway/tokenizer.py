@@ -30,11 +30,11 @@ class Tokenizer(Protocol):
     @property
     def vocabulary_size(self) -> int: ...
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Of a plain prompt, with the tokens that the model wants around one."""
+    def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
+        """Plain prompts get the tokens that the model wants around one; a rendered conversation has them."""
 
-    def encode_chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
-        """Of a conversation, up to where the assistant's answer begins; raises ChatTemplateError."""
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        """A conversation, up to where the assistant's answer begins; raises ChatTemplateError."""
 
     def token_text(self, token: int) -> str:
         """Of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
@@ -56,12 +56,13 @@ class TokenizerFiles:
     def vocabulary_size(self) -> int:
         return int(self.tokenizer.get_vocab_size())
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        return (*self.bos_ids, *self.tokenizer.encode(text).ids)
+    def encode(self, texts: Sequence[str], is_rendered: bool) -> list[tuple[int, ...]]:
+        before = () if is_rendered else self.bos_ids
+        encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=not is_rendered)
+        return [(*before, *encoding.ids) for encoding in encodings]
 
-    def encode_chat(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
-        template = self.chat or ChatTemplate.missing()
-        return tuple(self.tokenizer.encode(template.render(messages), add_special_tokens=False).ids)
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        return (self.chat or ChatTemplate.missing()).render(messages)
 
     def token_text(self, token: int) -> str:
         return str(self.tokenizer.decode([token], skip_special_tokens=False))

