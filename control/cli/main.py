@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from control.cli import check, database, explain, offers, plan, plans, profile, templates
+from control.cli import check, database, explain, offers, plan, plans, profile, templates, token
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")
 app.add_typer(profile.app, name="profile")
+app.add_typer(token.app, name="token")
 app.add_typer(database.app, name="db")
 
 

@@ -36,7 +36,7 @@ class PostgresInstances:
     def request(self, instance: Instance, template: ServingTemplate, plan_id: str, now: datetime) -> Instance:
         """Record that an instance is wanted, without nodes yet; the one on record if it is already.
 
-        ValueError for an instance that is not of `template`.
+        ValueError for an instance that is not of `template`, or whose id another one has.
         """
         if instance.template_id != template.id:
             raise ValueError(f"instance {instance.id} is of template {instance.template_id}, not {template.id}")
@@ -58,7 +58,12 @@ class PostgresInstances:
                 append_history(
                     connection, instance.id, 0, REQUESTED, "", InstanceState.REQUESTED, f"plan {plan_id}", now
                 )
-            return one_instance(connection, instance.id)
+            found = one_instance(connection, instance.id)
+        if found.template_id != template.id:
+            raise ValueError(
+                f"instance {instance.id} is on record with template {found.template_id}: choose another id"
+            )
+        return found
 
     def load(self, instance_id: str) -> Instance:
         """Raises NotStoredError with the nearest id."""

@@ -5,7 +5,11 @@ from collections.abc import Collection
 
 from control.db.errors import NotStoredError
 
-COMMANDS = {"plan": " (`medley plans list`)", "library": " (`medley templates list`)"}
+COMMANDS = {
+    "plan": " (`medley plans list`)",
+    "library": " (`medley templates list`)",
+    "token": " (`medley token list`)",
+}
 """Where people see the names of what is stored."""
 
 

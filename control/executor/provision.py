@@ -87,9 +87,10 @@ def provision(
     try:
         if missing and instances.load(instance_id).state == InstanceState.PROVISIONING:
             fill(missing[0])
+            # Without the scarcest, the others would only cost money.
+            others = [] if waiting else missing[1:]
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                # Without the scarcest, the others would only cost money.
-                for done in [pool.submit(fill, place) for place in missing[1:] if not waiting]:
+                for done in [pool.submit(fill, place) for place in others]:
                     done.result()
     except _NoOfferLeftError as error:
         instances.apply(instance_id, Event(EventKind.BROKE, str(error)), executor.clock())

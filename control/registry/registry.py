@@ -49,7 +49,7 @@ class Registry:
         self._agent_keys = agent_keys
         self._clock = clock
         self._registered = registered
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way: dict[bytes, asyncio.Task[None]] = {}
         self._listener: Listener[ToRegistry] = Listener(bind, keys, None, ToRegistry, self, settings)
 
     @property
@@ -60,10 +60,14 @@ class Registry:
         """A key alone is nothing yet."""
 
     def received(self, peer: Peer, message: Any) -> None:
-        if isinstance(message, Register):
-            task = asyncio.get_running_loop().create_task(self._register(peer, Secret(message.token)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if peer.connection in self._under_way:
+            # One at a time, so that a stranger cannot keep the database busy.
+            self._listener.drop(peer, "it does not wait for its answer")
+        elif isinstance(message, Register):
+            work = self._register(peer, Secret(message.token))
+            task = asyncio.get_running_loop().create_task(work)
+            self._under_way[peer.connection] = task
+            task.add_done_callback(lambda _: self._under_way.pop(peer.connection))
 
     def left(self, peer: Peer, reason: str) -> None:
         """Nothing is held for it."""

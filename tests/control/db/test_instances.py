@@ -54,6 +54,12 @@ def test_an_instance_of_another_template_is_refused(database: Database) -> None:
         PostgresInstances(database).request(other, template(), "plan-1", START)
 
 
+def test_an_id_that_another_instance_has_is_refused(database: Database) -> None:
+    taken, other = requested(database), replace(template(), id="another")
+    with pytest.raises(ValueError, match="choose another id"):
+        PostgresInstances(database).request(replace(taken, template_id="another"), other, "plan-1", START)
+
+
 def test_an_unknown_instance_is_an_error_with_the_nearest(database: Database) -> None:
     known = requested(database).id
     with pytest.raises(NotStoredError, match=known):

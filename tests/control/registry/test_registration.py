@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import datetime
+from threading import Event
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.errors import PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
+from agents.messages.to_newcomer import ToNewcomer
 from agents.messages.to_registry import Register
 from agents.messages.to_scheduler import ToScheduler
 from agents.registration import register
@@ -156,16 +158,41 @@ def test_a_registry_that_is_not_there_is_waited_for_so_long(database: Database) 
     asyncio.run(scenario())
 
 
+def test_a_stranger_that_does_not_wait_for_its_answer_is_dropped(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = Recorded(PostgresAgentKeys(database), failures=0)
+
+    async def scenario() -> None:
+        with Open(keys) as registry:
+            seen = Seen()
+            dialer = Dialer(registry.address, KeyPair.generate(), "newcomer", ToNewcomer, seen, FAST)
+            await dialer.wait_up(PATIENCE_S)
+            keys.go_on.clear()
+            for _ in range(50):
+                dialer.send(Register("guess"))
+            await seen.until(lambda: seen.downs)
+            keys.go_on.set()
+            dialer.close()
+
+    asyncio.run(scenario())
+    assert "it does not wait for its answer" in caplog.text
+    assert keys.calls == 1
+
+
 class Recorded:
     """The keys on record, behind a database that is away for the first calls."""
 
     def __init__(self, inner: PostgresAgentKeys, failures: int) -> None:
         self.calls = 0
+        self.go_on = Event()
+        self.go_on.set()
         self._inner = inner
         self._failures = failures
 
     def register(self, token: Secret, public_key: str, now: datetime) -> str:
         self.calls += 1
+        self.go_on.wait(PATIENCE_S)
         if self.calls <= self._failures:
             raise DatabaseUnavailableError("the database does not answer")
         return self._inner.register(token, public_key, now)

@@ -1,0 +1,80 @@
+"""`medley token`: who may speak to the API."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from control.access.role import Role
+from control.cli.guard import guarded
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+
+app = typer.Typer(name="token", help="Make, list and revoke API tokens.", no_args_is_help=True)
+
+
+@app.command("create")
+@guarded
+def create(
+    name: Annotated[str, typer.Argument(help="Who or what will use it, for people.")],
+    role: Annotated[Role, typer.Option(help="What its holder may do.")] = Role.VIEWER,
+    days: Annotated[
+        float | None, typer.Option(help="Days until it expires. Default: never.", show_default=False)
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Make a token and print it. It is not shown again: the database holds its hash only."""
+    from control.db.api_tokens import PostgresApiTokens
+    from control.db.database import open_database
+
+    now = datetime.now(UTC)
+    try:
+        expires_at = None if days is None else now + timedelta(days=days)
+    except (OverflowError, ValueError):
+        raise ValueError(f"--days {days:g} is no time that a token could live") from None
+    with open_database(database_url) as database:
+        token, secret = PostgresApiTokens(database).create(name, role, now, expires_at)
+    if output is Output.TABLE:
+        typer.echo(secret.reveal())
+        say(f"token {token.id} ({role}) for {name}: keep it, it is not shown again")
+    else:
+        emit({"id": token.id, "name": name, "role": role, "expires_at": expires_at, "token": secret.reveal()}, output)
+
+
+@app.command("list")
+@guarded
+def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """List all tokens that were ever made, the newest first. Their secrets are not known to anybody."""
+    from control.db.api_tokens import PostgresApiTokens
+    from control.db.database import open_database
+
+    with open_database(database_url) as database:
+        tokens = PostgresApiTokens(database).list()
+    if output is not Output.TABLE:
+        emit(tokens, output)
+        return
+    from rich.table import Table
+
+    now = datetime.now(UTC)
+    table = Table("id", "name", "role", "created at", "expires at", "works", box=None, pad_edge=False)
+    for token in tokens:
+        ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
+        works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
+        table.add_row(token.id, token.name, token.role, f"{token.created_at:%Y-%m-%d %H:%M}", ends, works)
+    console().print(table)
+
+
+@app.command("revoke")
+@guarded
+def revoke(
+    token: Annotated[str, typer.Argument(help="Its id, as `medley token list` shows it.")],
+    database_url: DatabaseOption = None,
+) -> None:
+    """Make a token worthless from now on."""
+    from control.db.api_tokens import PostgresApiTokens
+    from control.db.database import open_database
+
+    with open_database(database_url) as database:
+        PostgresApiTokens(database).revoke(token, datetime.now(UTC))
+    typer.echo(f"token {token} is revoked")
