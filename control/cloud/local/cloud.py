@@ -97,7 +97,7 @@ class LocalCloud:
         if record.leader is None and (leader := marked_leader(self._mark(record.name))) is not None:
             record = replace(record, leader=leader)
             self._records.put(record)
-        if record.leader is not None and is_leader(record.leader):
+        if record.leader is not None and is_leader(record.leader, self._mark(record.name)):
             return self._node(record, CloudNodeState.TERMINATING if record.ending else CloudNodeState.RUNNING)
         if members(self._mark(record.name), record.leader, record.confinement.groups):
             return self._node(record, CloudNodeState.TERMINATING if record.ending else CloudNodeState.BROKEN)

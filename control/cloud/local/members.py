@@ -14,17 +14,23 @@ from control.cloud.local.record import Leader
 MARK_VARIABLE = "MEDLEY_LOCAL_NODE"
 """In the environment of all processes of a node, by inheritance: which node of which local cloud they are."""
 _SAME_START_S = 2.0
-"""The system states a start by its clock, which may be set by a little meanwhile. No pid comes round in two seconds."""
+"""The system states a start by its clock, which is set by a little now and then. No pid comes round in two seconds."""
 _POLL_S = 0.01
 
 
-def is_leader(leader: Leader) -> bool:
-    """Whether that very process lives."""
+def is_leader(leader: Leader, mark: str) -> bool:
+    """Whether that very process lives.
+
+    Its start tells it from a later process of the same pid. Where the system's clock was set meanwhile, as on a virtual
+    machine that slept, starts seem to differ: then the mark decides.
+    """
     try:
         process = psutil.Process(leader.pid)
-        same = abs(process.create_time() - leader.started_at) <= _SAME_START_S
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        same_start = abs(process.create_time() - leader.started_at) <= _SAME_START_S
+        return same_start or (os.getsid(leader.pid) == leader.pid and process.environ().get(MARK_VARIABLE) == mark)
+    except (psutil.Error, OSError):
         return False
 
 
@@ -43,7 +49,7 @@ def members(mark: str, leader: Leader | None, groups: Iterable[str]) -> list[psu
     """
     grouped = {pid for group in groups for pid in processes(Path(group))}
     # A session's number means something only while its leader lives: a later process may have it.
-    session = leader.pid if leader is not None and is_leader(leader) else None
+    session = leader.pid if leader is not None and is_leader(leader, mark) else None
     found = {p.pid: p for p in psutil.process_iter() if _belongs(p, mark, grouped, session)}
     for member in tuple(found.values()):
         with suppress(psutil.Error):
@@ -52,12 +58,13 @@ def members(mark: str, leader: Leader | None, groups: Iterable[str]) -> list[psu
 
 
 def marked_leader(mark: str) -> Leader | None:
-    """The process that a node was started as, where its pid was not recorded any more."""
+    """The process that a node was started as, where its pid was not recorded any more: its oldest session's first."""
+    leaders = []
     for process in members(mark, None, ()):
         with suppress(psutil.Error, OSError):
             if os.getsid(process.pid) == process.pid:
-                return identified(process.pid)
-    return None
+                leaders.append(Leader(process.pid, process.create_time()))
+    return min(leaders, key=lambda leader: leader.started_at, default=None)
 
 
 def end(mark: str, leader: Leader | None, groups: tuple[str, ...], grace_s: float, patience_s: float) -> bool:
@@ -65,11 +72,11 @@ def end(mark: str, leader: Leader | None, groups: tuple[str, ...], grace_s: floa
 
     `patience_s` bounds the killing: a process that waits for a broken disk dies only when it answers.
     """
-    if leader is not None and is_leader(leader):
+    if leader is not None and is_leader(leader, mark):
         with suppress(psutil.Error):
             psutil.Process(leader.pid).terminate()
         give_up = time.monotonic() + grace_s
-        while is_leader(leader) and time.monotonic() < give_up:
+        while is_leader(leader, mark) and time.monotonic() < give_up:
             time.sleep(_POLL_S)
     give_up = time.monotonic() + patience_s
     while left := members(mark, leader, groups):

@@ -93,6 +93,18 @@ def test_another_process_with_the_same_pid_is_not_mistaken_for_a_node(local: Loc
         innocent.kill()
 
 
+def test_a_clock_that_was_set_does_not_make_a_node_a_stranger(local: LocalHarness) -> None:
+    local.cloud().create(request(), START)
+    records = RecordStore(local.home)
+    record = records.get(NAME)
+    assert record is not None
+    assert record.leader is not None
+    records.put(replace(record, leader=replace(record.leader, started_at=record.leader.started_at - 3600)))
+    assert [node.state for node in local.cloud().list({}, START)] == [CloudNodeState.RUNNING]
+    local.cloud().terminate(NAME, START)
+    assert not lives(record.leader.pid)
+
+
 def test_a_crash_between_record_and_start_leaves_nothing(local: LocalHarness) -> None:
     local.cloud().create(request(), START)
     records = RecordStore(local.home)
