@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, GroupBlocks
@@ -40,61 +41,65 @@ def attention_plans(cache: KvCache, batch: StepBatch, heads_per_kv_head: int) ->
 
 
 def _plan(cache: KvCache, batch: StepBatch, group: int, heads_per_kv_head: int) -> AttentionPlan:
-    device = cache.keys.device
-    held = [cache.table(request.id).blocks[group] for request in batch.requests]
-    slots = [_slots(request, blocks) for request, blocks in zip(batch.requests, held, strict=True)]
-    return AttentionPlan(
-        slots=torch.cat(slots, dim=1).to(device),
-        rows=tuple(_rows(cache, group, members, heads_per_kv_head) for members in _alike(batch, held)),
-    )
-
-
-def _slots(request: StepRequest, held: GroupBlocks) -> torch.Tensor:
-    """(layers of the group, tokens of the request)"""
-    first = request.position // BLOCK_TOKENS
-    tokens = torch.arange(request.position, request.position + request.tokens)
-    units = torch.tensor(held.units[first - held.first_block :])
-    return units[tokens // BLOCK_TOKENS - first].T * BLOCK_TOKENS + tokens % BLOCK_TOKENS
+    slots = torch.empty(len(cache.groups[group].layers), batch.tokens, dtype=torch.int64)
+    alike = tuple(_Alike(members) for members in _members(cache, batch, group))
+    for members in alike:
+        slots[:, members.rows] = members.slots
+    window = cache.groups[group].window
+    rows = tuple(members.attention(window, heads_per_kv_head, cache.keys) for members in alike)
+    return AttentionPlan(slots.to(cache.keys.device), rows)
 
 
 Member = tuple[int, StepRequest, GroupBlocks]
 """First row of the request in the step, the request, its blocks."""
 
 
-def _alike(batch: StepBatch, held: list[GroupBlocks]) -> Iterator[list[Member]]:
+def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[Member]]:
     """Requests by query count and power of two of blocks, so that padding at most doubles what is read."""
     alike: dict[tuple[int, int], list[Member]] = {}
     row = 0
-    for request, blocks in zip(batch.requests, held, strict=True):
+    for request in batch.requests:
+        blocks = cache.table(request.id).blocks[group]
         alike.setdefault((request.tokens, len(blocks.units).bit_length()), []).append((row, request, blocks))
         row += request.tokens
     yield from alike.values()
 
 
-def _rows(cache: KvCache, group: int, members: list[Member], heads_per_kv_head: int) -> AttentionRows:
-    device = cache.keys.device
-    blocks = max(len(held.units) for _, _, held in members)
-    padding = [0] * len(cache.groups[group].layers)
-    units = torch.tensor(
-        [unit for _, _, held in members for unit in held.units + [padding] * (blocks - len(held.units))]
-    )
-    queries = torch.arange(members[0][1].tokens)
-    rows = (torch.tensor([row for row, _, _ in members])[:, None] + queries).flatten()
-    query_at = (torch.tensor([request.position for _, request, _ in members])[:, None] + queries)[:, None, :, None]
-    begins = torch.tensor([held.first_block * BLOCK_TOKENS for _, _, held in members])
-    key_at = (begins[:, None] + torch.arange(blocks * BLOCK_TOKENS))[:, None, None, :]
-    seen = key_at <= query_at
-    window = cache.groups[group].window
-    if window:
-        seen &= key_at > query_at - window
-    mask = torch.zeros(seen.shape, dtype=cache.keys.dtype).masked_fill_(~seen, float("-inf"))
-    return AttentionRows(
-        rows=_slice(rows) or rows.to(device),
-        requests=len(members),
-        queries=len(queries),
-        units=units.T.contiguous().to(device),
-        mask=mask.repeat(1, 1, heads_per_kv_head, 1).to(device),
-    )
+class _Alike:
+    """Places of requests with equally many queries; index tensors, on the CPU."""
+
+    def __init__(self, members: list[Member]) -> None:
+        queries = torch.arange(members[0][1].tokens)
+        self.rows = (torch.tensor([row for row, _, _ in members])[:, None] + queries).flatten()
+        self.query_at = torch.tensor([request.position for _, request, _ in members])[:, None] + queries
+        """(requests, queries) positions."""
+        self.first_block = torch.tensor([held.first_block for _, _, held in members])[:, None]
+        self.units = pad_sequence([held.units for _, _, held in members], batch_first=True)
+        """(requests, blocks, layers), padded with unit 0."""
+
+    @property
+    def slots(self) -> torch.Tensor:
+        """(layers, requests × queries): where their own keys and values go."""
+        request = torch.arange(len(self.units))[:, None]
+        units = self.units[request, self.query_at // BLOCK_TOKENS - self.first_block]
+        return (units * BLOCK_TOKENS + self.query_at[:, :, None] % BLOCK_TOKENS).flatten(0, 1).T
+
+    def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> AttentionRows:
+        """On the device and in the data type of `like`."""
+        requests, blocks, _ = self.units.shape
+        key_at = self.first_block * BLOCK_TOKENS + torch.arange(blocks * BLOCK_TOKENS)
+        query_at, key_at = self.query_at[:, None, :, None], key_at[:, None, None, :]
+        seen = key_at <= query_at
+        if window:
+            seen &= key_at > query_at - window
+        mask = torch.zeros(seen.shape, dtype=like.dtype).masked_fill_(~seen, float("-inf"))
+        return AttentionRows(
+            rows=_slice(self.rows) or self.rows.to(like.device),
+            requests=requests,
+            queries=self.query_at.shape[1],
+            units=self.units.flatten(0, 1).T.contiguous().to(like.device),
+            mask=mask.repeat(1, 1, heads_per_kv_head, 1).to(like.device),
+        )
 
 
 def _slice(rows: torch.Tensor) -> slice | None:

@@ -1,6 +1,8 @@
 """Where the KV cache of one request lies."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import torch
 
 from agents.engines.torch_engine.block_pool import BlockPool
 
@@ -21,12 +23,13 @@ class WindowGroup:
         return max(0, tokens - self.window + 1) if self.window else 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class GroupBlocks:
-    """Live blocks of one window group: block b of the request is `units[b - first_block]`, one unit a layer."""
+    """Live blocks of one window group."""
 
+    units: torch.Tensor
+    """(blocks, layers of the group): block b of the request is row b - first_block."""
     first_block: int = 0
-    units: list[list[int]] = field(default_factory=list)
 
     @property
     def end_block(self) -> int:
@@ -39,7 +42,7 @@ class BlockTable:
     def __init__(self, groups: tuple[WindowGroup, ...]) -> None:
         self.tokens = 0
         self._groups = groups
-        self.blocks = [GroupBlocks() for _ in groups]
+        self.blocks = [GroupBlocks(torch.empty(0, len(group.layers), dtype=torch.int64)) for group in groups]
 
     def units_to_reach(self, tokens: int) -> int:
         """Units to take before `tokens` tokens have room, without what growing would free."""
@@ -53,24 +56,27 @@ class BlockTable:
         """Takes units until `tokens` tokens have room."""
         end = -(-tokens // BLOCK_TOKENS)
         for group, held in zip(self._groups, self.blocks, strict=True):
-            if not held.units:
+            if not len(held.units):
                 held.first_block = self._start(group)
-            while held.end_block < end:
-                held.units.append(pool.take(len(group.layers)))
+            added = end - held.end_block
+            if added > 0:
+                layers = len(group.layers)
+                held.units = torch.cat((held.units, torch.tensor(pool.take(added * layers)).view(added, layers)))
 
     def advance(self, tokens: int, pool: BlockPool) -> None:
         """Now `tokens` tokens are in the cache: blocks that no later query sees go back."""
         self.tokens = tokens
         for group, held in zip(self._groups, self.blocks, strict=True):
-            while held.units and held.first_block < self._start(group):
-                pool.give_back(held.units.pop(0))
-                held.first_block += 1
+            unseen = min(self._start(group) - held.first_block, len(held.units))
+            if unseen > 0:
+                pool.give_back(held.units[:unseen].flatten().tolist())
+                held.units = held.units[unseen:]
+                held.first_block += unseen
 
     def release(self, pool: BlockPool) -> None:
         for held in self.blocks:
-            for units in held.units:
-                pool.give_back(units)
-            held.units.clear()
+            pool.give_back(held.units.flatten().tolist())
+            held.units = held.units[:0]
 
     def _start(self, group: WindowGroup) -> int:
         return group.first_kept_token(self.tokens) // BLOCK_TOKENS

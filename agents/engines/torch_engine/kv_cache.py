@@ -91,13 +91,9 @@ class KvCache:
         """(tokens,) places of consecutive tokens in one held layer, in `flat_keys` and `flat_values`."""
         group, place = self.place_of[layer]
         held = self.table(request_id).blocks[group]
-        return torch.tensor(
-            [
-                held.units[token // BLOCK_TOKENS - held.first_block][place] * BLOCK_TOKENS + token % BLOCK_TOKENS
-                for token in range(first_token, first_token + tokens)
-            ],
-            device=self.keys.device,
-        )
+        tokens_at = torch.arange(first_token, first_token + tokens)
+        units = held.units[tokens_at // BLOCK_TOKENS - held.first_block, place]
+        return (units * BLOCK_TOKENS + tokens_at % BLOCK_TOKENS).to(self.keys.device)
 
     @property
     def flat_keys(self) -> torch.Tensor:

@@ -6,6 +6,8 @@ from agents.engines.batch import StepRequest
 from agents.engines.sampling import GREEDY, Sampling
 from agents.engines.step_output import Sample
 
+FIRST_LOOK = 512
+"""Tokens that hold the top-p share nearly always; a flatter distribution is sorted whole."""
 _MASK = (1 << 64) - 1
 
 
@@ -39,19 +41,30 @@ def _mixed(value: int) -> int:
 
 
 def _drawn(logits: torch.Tensor, sampling: Sampling, draw: float) -> int:
-    """Top-k, then temperature, then top-p, as vLLM and transformers do; what is left is cut by inverse distribution in
-    token order, so that two engines whose probabilities differ in the last digit agree but at the very edge."""
-    scaled = logits / sampling.temperature
-    if 0 < sampling.top_k < len(scaled):
-        scaled = scaled.masked_fill(scaled < scaled.topk(sampling.top_k).values[-1], float("-inf"))
-    probabilities = scaled.softmax(dim=-1, dtype=torch.float64)
-    if sampling.top_p < 1:
-        falling, order = probabilities.sort(descending=True, stable=True)
-        outside = falling.cumsum(0) - falling >= sampling.top_p
-        probabilities[order[outside]] = 0
-    cumulative = probabilities.cumsum(0)
-    token = torch.searchsorted(cumulative, draw * cumulative[-1], right=True)
-    return min(int(token), int(probabilities.nonzero()[-1]))
+    """Top-k, then top-p of what that leaves, as vLLM and transformers do; then the token where the cumulated
+    probability, in the order of token ids, passes `draw`: two engines whose logits differ in the last digits agree but
+    at the very edge of a token's share."""
+    tokens, probabilities = _candidates(logits / sampling.temperature, sampling)
+    cumulative = probabilities.cumsum(0, dtype=torch.float64)
+    place = int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))
+    return int(tokens[min(place, len(tokens) - 1)])
+
+
+def _candidates(scaled: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids that may be drawn, rising, and their probabilities up to a common factor."""
+    if not sampling.top_k and sampling.top_p >= 1:
+        probabilities = scaled.softmax(-1)
+        tokens = probabilities.nonzero()[:, 0]
+        return tokens, probabilities[tokens]
+    values, ids = scaled.topk(min(sampling.top_k or FIRST_LOOK, len(scaled)))
+    total = (values if sampling.top_k else scaled).logsumexp(-1)
+    probabilities = (values - total).exp()
+    if not sampling.top_k and probabilities.sum() < sampling.top_p:
+        values, ids = scaled.sort(descending=True)
+        probabilities = (values - total).exp()
+    kept = probabilities.cumsum(0) - probabilities < sampling.top_p
+    tokens, order = ids[kept].sort()
+    return tokens, probabilities[kept][order]
 
 
 def _logprobs(

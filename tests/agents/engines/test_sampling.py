@@ -42,6 +42,12 @@ def test_top_k_keeps_the_best_and_top_p_the_smallest_set_that_reaches_it() -> No
     assert drawn(lambda seed: Sampling(1e-4, seed=seed)).keys() == {0}
 
 
+def test_top_p_of_a_flat_distribution_keeps_its_share_of_a_large_vocabulary() -> None:
+    shares = drawn(lambda seed: Sampling(1.0, top_p=0.5, seed=seed), torch.linspace(1e-3, 0, 4000), draws=2000)
+    assert max(shares) < 2001
+    assert len(shares) > 1000
+
+
 def test_greedy_takes_the_lowest_id_among_equals_and_stop_tokens_are_marked() -> None:
     (chosen,) = sample([StepRequest("a", 0, 1, Sampling(stop_token_ids=(3,)))], torch.tensor([[0.0, 1.0, 1.0, 1.0]]))
     assert (chosen.token_id, chosen.stop) == (1, False)
