@@ -16,6 +16,8 @@ WIDTHS = (2, 3, 4)
 """Units planned anew at once: narrow neighbourhoods first, wider ones when a whole pass found nothing."""
 PASSES = 2
 """Passes at most over the units at each width."""
+MOST_SOLVED = 100
+"""Neighbourhoods at most, so that many units do not take many times as long."""
 LEAST_GAIN = 1e-6
 
 Solver = Callable[[Program, Start], Answer | None]
@@ -32,11 +34,14 @@ def polish(
     """
     unit = _units(problem, restricted)
     many = int(unit.max(initial=-1)) + 1
-    rng = np.random.default_rng(seed)
+    rng, solved = np.random.default_rng(seed), 0
     for width in sorted({min(width, many) for width in WIDTHS}):
         for _ in range(PASSES):
             order, gained = rng.permutation(many), False
             for first in range(many):
+                if solved == MOST_SOLVED:
+                    return
+                solved += 1
                 free = order[(first + np.arange(width)) % many]
                 answer = solve(_fixed(restricted, counts, ~np.isin(unit, free)), restricted.start(counts))
                 if answer is None:
