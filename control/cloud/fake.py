@@ -38,6 +38,8 @@ class FakeCloud:
     def __init__(self, name: str, stock: Mapping[str, int]) -> None:
         self.name = name
         self.calls: list[Call] = []
+        self.ends_slowly = False
+        """Whether nodes that are terminated are listed as such until `settle`."""
         self._stock = dict(stock)
         self._nodes: dict[str, tuple[NodeRequest, CloudNode]] = {}
         self._faults: dict[str, deque[tuple[Exception, Effect]]] = {
@@ -72,7 +74,7 @@ class FakeCloud:
         with self._turn:
             fault = self._called("terminate", name, now)
             if fault is None or fault[1] is Effect.DONE:
-                self._nodes.pop(name, None)
+                self._end(name)
             if fault is not None:
                 raise fault[0]
 
@@ -81,8 +83,11 @@ class FakeCloud:
         self._faults[method].append((error, effect))
 
     def settle(self) -> None:
-        """Let what is on its way arrive."""
+        """Let what is on its way arrive, and what is on its way out be gone."""
         with self._turn:
+            ending = [name for name, (_, node) in self._nodes.items() if node.state is CloudNodeState.TERMINATING]
+            for name in ending:
+                del self._nodes[name]
             while self._on_the_way:
                 self._rent(self._on_the_way.pop(0))
 
@@ -104,6 +109,13 @@ class FakeCloud:
     def _called(self, method: str, subject: str, now: datetime) -> tuple[Exception, Effect] | None:
         self.calls.append(Call(method, subject, now))
         return self._faults[method].popleft() if self._faults[method] else None
+
+    def _end(self, name: str) -> None:
+        if self.ends_slowly and name in self._nodes:
+            request, node = self._nodes[name]
+            self._nodes[name] = request, replace(node, state=CloudNodeState.TERMINATING)
+        else:
+            self._nodes.pop(name, None)
 
     def _rent(self, request: NodeRequest) -> CloudNode:
         if request.name in self._nodes:

@@ -72,6 +72,8 @@ def end(mark: str, leader: Leader | None, groups: tuple[str, ...], grace_s: floa
 
     `patience_s` bounds the killing: a process that waits for a broken disk dies only when it answers.
     """
+    # Some may be members only as long as their parents live.
+    known = {process.pid: process for process in members(mark, leader, groups)}
     if leader is not None and is_leader(leader, mark):
         with suppress(psutil.Error):
             psutil.Process(leader.pid).terminate()
@@ -79,14 +81,15 @@ def end(mark: str, leader: Leader | None, groups: tuple[str, ...], grace_s: floa
         while is_leader(leader, mark) and time.monotonic() < give_up:
             time.sleep(_POLL_S)
     give_up = time.monotonic() + patience_s
-    while left := members(mark, leader, groups):
-        if time.monotonic() > give_up:
-            return False
-        for process in left:
+    while True:
+        known.update((process.pid, process) for process in members(mark, leader, groups))
+        known = {pid: process for pid, process in known.items() if _lives(process)}
+        if not known or time.monotonic() > give_up:
+            return not known
+        for process in known.values():
             with suppress(psutil.Error):
                 process.kill()  # psutil makes sure that the pid is still that process
         time.sleep(_POLL_S)
-    return True
 
 
 def _belongs(process: psutil.Process, mark: str, grouped: set[int], session: int | None) -> bool:
@@ -102,5 +105,5 @@ def _belongs(process: psutil.Process, mark: str, grouped: set[int], session: int
 
 def _lives(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
+        return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
     return False

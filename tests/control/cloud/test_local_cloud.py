@@ -23,6 +23,8 @@ from tests.control.db.processes import line, lives, start, wait_until
 from tests.control.lifecycle.worlds import START
 
 NAME = "medley-i1-0-0"
+HIDING_CHILD = "env -i setsid sh -c 'echo $$; exec sleep 600' & wait"
+"""Neither the mark nor the session of its parent; in a control group it is found also after its parent's end."""
 STUBBORN_FAMILY = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -231,6 +233,32 @@ def test_an_ordinary_user_has_the_same_cloud_paced_and_limited_by_process() -> N
         os.chown(home, 65534, 65534)
     assert as_ordinary_user(lambda: life_of_a_node(home)) == "paced rlimit 0.5"
     shutil.rmtree(home)
+
+
+def test_even_without_control_groups_a_child_that_hides_is_ended_with_its_parent() -> None:
+    home = Path(tempfile.mkdtemp(prefix="medley-user-"))
+    if os.geteuid() == 0:
+        os.chown(home, 65534, 65534)
+
+    def work() -> str:
+        cloud = LocalCloud(home, KINDS)
+        cloud.create(request(command=("/bin/sh", "-c", HIDING_CHILD)), START)
+        wait_until(lambda: cloud.log(NAME).read_text().endswith("\n"))
+        pid = int(cloud.log(NAME).read_text())
+        assert lives(pid)
+        cloud.terminate(NAME, START)
+        assert not lives(pid)
+        return "ended"
+
+    assert as_ordinary_user(work) == "ended"
+    shutil.rmtree(home)
+
+
+def test_a_node_is_on_record_before_it_starts(local: LocalHarness) -> None:
+    local.cloud().create(request(command=("/bin/ls", f"nodes/{NAME}.json")), START)
+    log = local.cloud().log(NAME)
+    wait_until(lambda: log.read_text().endswith("\n"))
+    assert log.read_text() == f"nodes/{NAME}.json\n"
 
 
 def life_of_a_node(home: Path) -> str:

@@ -1,7 +1,9 @@
 """Renting and giving back: what is on record, and what the type of an error tells the caller to do next."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 from sqlalchemy import select
@@ -22,6 +24,7 @@ from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
 
 KEY = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
+CROWD = 8
 BUSY = RetryLaterError("fake: slow down", 1.0)
 
 
@@ -160,6 +163,36 @@ def test_an_instance_is_wound_down_only_when_no_node_is_left(database: Database,
     assert wind_down(medley.instances, medley.executor, instance.id, "again") == last
     assert set(outcomes(database)) == {f"{kind}:{name}" for kind in ("create", "terminate") for name in names}
     assert {state for state, _ in outcomes(database).values()} == {"done"}
+
+
+def test_a_node_is_gone_only_when_the_cloud_lists_it_no_more(database: Database, cloud: FakeCloud) -> None:
+    instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
+    name = medley.executor.rent(instance.id, 0, offer(), START).name
+    cloud.ends_slowly = True
+    done = wind_down(medley.instances, medley.executor, instance.id, "not wanted")
+    assert (done.instance.state, done.left) == ("terminating", {name: "the cloud still lists it"})
+    assert medley.recover().failed == {name: "the cloud still lists it"}
+    cloud.settle()
+    assert medley.recover().ended == [name]
+    assert wind_down(medley.instances, medley.executor, instance.id, "").instance.state == "terminated"
+
+
+def test_however_many_rent_a_place_at_once_it_has_one_node(database: Database, cloud: FakeCloud) -> None:
+    instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
+    barrier = Barrier(CROWD)
+
+    def rent(_: int) -> str:
+        barrier.wait()
+        try:
+            return medley.executor.rent(instance.id, 0, offer(), START).name
+        except PlaceTakenError:
+            return "taken"
+
+    with ThreadPoolExecutor(CROWD) as pool:
+        names = set(pool.map(rent, range(CROWD)))
+    (node,) = cloud.list({}, NOON)
+    assert names - {"taken"} == {node.name}
+    assert [held.id for held in medley.instances.load(instance.id).nodes] == [node.name]
 
 
 def test_a_serving_instance_is_not_wound_down_past_its_drain(database: Database, cloud: FakeCloud) -> None:
