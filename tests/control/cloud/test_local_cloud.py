@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,16 @@ for number in range(3):
         signal.pause()
 signal.pause()
 """
+
+
+@pytest.fixture
+def users_home() -> Iterator[Path]:
+    """Of somebody without root's rights; pytest's own directories are closed to them."""
+    home = Path(tempfile.mkdtemp(prefix="medley-user-"))
+    if os.geteuid() == 0:
+        os.chown(home, 65534, 65534)
+    yield home
+    shutil.rmtree(home)
 
 
 def family(harness: LocalHarness, name: str = NAME) -> list[int]:
@@ -227,21 +237,13 @@ def test_an_impossible_kind_is_refused(kind: tuple[str, float, int, int]) -> Non
         LocalKind(*kind)
 
 
-def test_an_ordinary_user_has_the_same_cloud_paced_and_limited_by_process() -> None:
-    home = Path(tempfile.mkdtemp(prefix="medley-user-"))
-    if os.geteuid() == 0:
-        os.chown(home, 65534, 65534)
-    assert as_ordinary_user(lambda: life_of_a_node(home)) == "paced rlimit 0.5"
-    shutil.rmtree(home)
+def test_an_ordinary_user_has_the_same_cloud_paced_and_limited_by_process(users_home: Path) -> None:
+    assert as_ordinary_user(lambda: life_of_a_node(users_home)) == "paced rlimit 0.5"
 
 
-def test_even_without_control_groups_a_child_that_hides_is_ended_with_its_parent() -> None:
-    home = Path(tempfile.mkdtemp(prefix="medley-user-"))
-    if os.geteuid() == 0:
-        os.chown(home, 65534, 65534)
-
+def test_even_without_control_groups_a_child_that_hides_is_ended_with_its_parent(users_home: Path) -> None:
     def work() -> str:
-        cloud = LocalCloud(home, KINDS)
+        cloud = LocalCloud(users_home, KINDS)
         cloud.create(request(command=("/bin/sh", "-c", HIDING_CHILD)), START)
         wait_until(lambda: cloud.log(NAME).read_text().endswith("\n"))
         pid = int(cloud.log(NAME).read_text())
@@ -251,7 +253,6 @@ def test_even_without_control_groups_a_child_that_hides_is_ended_with_its_parent
         return "ended"
 
     assert as_ordinary_user(work) == "ended"
-    shutil.rmtree(home)
 
 
 def test_a_node_is_on_record_before_it_starts(local: LocalHarness) -> None:
