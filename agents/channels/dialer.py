@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,6 +23,8 @@ _log = logging.getLogger(__name__)
 Incoming = TypeVar("Incoming")
 Received_contra = TypeVar("Received_contra", contravariant=True)
 
+_ENDPOINT = re.compile(r"tcp://([\w.\-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+
 _WATCHED = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -36,10 +39,13 @@ class Address:
     """Where a listener is and which key proves that it is the one."""
 
     endpoint: str
-    """tcp://host:port"""
+    """tcp://host:port, an IPv6 host in brackets."""
     public_key: str
 
     def __post_init__(self) -> None:
+        match = _ENDPOINT.fullmatch(self.endpoint)
+        if match is None or not 0 < int(match["port"]) < 1 << 16:
+            raise ValueError(f"endpoint must be tcp://host:port, is {self.endpoint!r}")
         check_key(self.public_key, f"public key of {self.endpoint}")
 
 
@@ -81,7 +87,7 @@ class Dialer(Generic[Incoming]):
         self._changed = asyncio.Event()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._socket = self._context.socket(zmq.DEALER)
-        limit(self._socket, self._settings)
+        limit(self._socket, address.endpoint, self._settings)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)
         self._socket.setsockopt(zmq.CURVE_SERVERKEY, address.public_key.encode())
         self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
@@ -111,7 +117,9 @@ class Dialer(Generic[Incoming]):
             raise PeerLostError(f"no welcome from {self.address.endpoint} within {timeout_s:g} s") from None
 
     def close(self) -> None:
-        """Stop; no event follows."""
+        """Stop; no event follows. Closing again is nothing."""
+        if self._socket.closed:
+            return
         self.is_up = False
         self._timer.cancel()
         self._pump.close()

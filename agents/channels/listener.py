@@ -69,7 +69,7 @@ class Listener(Generic[Incoming]):
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gatekeeper = Gatekeeper(self._context, allowed)
         self._socket = self._context.socket(zmq.ROUTER)
-        limit(self._socket, self._settings)
+        limit(self._socket, bind, self._settings)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.CURVE_SERVER, 1)
         self._socket.setsockopt(zmq.ZAP_DOMAIN, b"medley")
@@ -78,6 +78,7 @@ class Listener(Generic[Incoming]):
         try:
             self._socket.bind(bind)
         except zmq.ZMQError as error:
+            self._gatekeeper.close()
             self._context.destroy(linger=0)
             raise OSError(error.errno, f"cannot listen on {bind}: {error}") from error
         self.endpoint = bytes(self._socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
@@ -111,7 +112,9 @@ class Listener(Generic[Incoming]):
             self._call(self._events.left, peer, reason)
 
     def close(self) -> None:
-        """Stop; what is queued has `linger_s` to leave."""
+        """Stop; what is queued has `linger_s` to leave. Closing again is nothing."""
+        if self._context.closed:
+            return
         self._timer.cancel()
         self._pump.close()
         self._gatekeeper.close()

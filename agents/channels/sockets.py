@@ -5,8 +5,9 @@ import zmq
 from agents.channels.settings import ChannelSettings
 
 
-def limit(socket: "zmq.Socket[bytes]", settings: ChannelSettings) -> None:
+def limit(socket: "zmq.Socket[bytes]", endpoint: str, settings: ChannelSettings) -> None:
     """Bound what the socket holds and takes."""
+    socket.setsockopt(zmq.IPV6, "[" in endpoint)
     socket.setsockopt(zmq.MAXMSGSIZE, settings.max_message_bytes)
     socket.setsockopt(zmq.SNDHWM, settings.queue_messages)
     socket.setsockopt(zmq.RCVHWM, settings.queue_messages)

@@ -1,1 +1,1 @@
-"""A scheduler without an engine: it answers with the prompt's own tokens. For tests, and benches of what is before it."""
+"""A scheduler without an engine: it answers with the prompt itself. For tests, and benches of what is before it."""

@@ -35,7 +35,10 @@ class Attempt:
         return ids[:room], logprobs[:room]
 
     def close_leg(self, link: InstanceLink, finished: Finished) -> None:
-        """The shorter output counts: a prefill leg that meets a stop token ends it before the decode leg knows."""
+        """That instance has done its part and holds nothing for it any more.
+
+        The shorter output counts: a prefill leg that meets a stop token ends it before the decode leg knows.
+        """
         self._open.discard(link.instance)
         if finished.reason is not FinishReason.HANDED_OFF and (
             self._final is None or finished.output_tokens < self._final.output_tokens

@@ -10,6 +10,8 @@ from control.gateway.api_error import ApiError, bad_request
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
+_MAX_NAME = 200
+"""Of a field that a client made up, in the answer that refuses it."""
 
 _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARACTERS)]
 _TokenCount = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
@@ -110,9 +112,9 @@ def read_body(raw: bytes, kind: type[Body]) -> Body:
 def _invalid(message: str) -> ApiError:
     """msgspec says what is wrong and where: "Expected `int`, got `str` - at `$.max_tokens`"."""
     what, _, path = message.partition(" - at `$")
-    where = path.rstrip("`").lstrip(".")
+    where = path.rstrip("`").lstrip(".")[:_MAX_NAME]
     if "unknown field" in what:
-        field = what.rsplit("`", 2)[-2]
+        field = what.rsplit("`", 2)[-2][:_MAX_NAME]
         return bad_request(f"Unrecognized request argument supplied: {field}", field, "unknown_parameter")
     if "missing required field" in what:
         field = what.rsplit("`", 2)[-2]

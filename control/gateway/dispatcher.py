@@ -114,7 +114,9 @@ class Dispatcher:
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
             attempt.close_leg(link, message)
+            del self._by_link[link][attempt.id]  # what becomes of that instance matters no more
             self._settle(attempt, link)
+            self._close_if_idle(link)
         elif message.failure.is_retryable:
             self._lose(attempt, link, message.failure.value, message.reason)
         else:
@@ -200,7 +202,7 @@ class Dispatcher:
         """Forget an attempt; legs that still hold something free it."""
         del self._by_call[attempt.call]
         for link in attempt.links:
-            del self._by_link[link][attempt.id]
+            self._by_link[link].pop(attempt.id, None)
         for link in attempt.open_links():
             try:
                 link.send(Cancel(attempt.id))

@@ -28,10 +28,13 @@ class TableKeeper:
         self._tokenizers: dict[str, Tokenizer] = {}
 
     async def watch(self, poll_s: float) -> None:
-        """Look at the file for ever."""
+        """Look at the file for ever; no table, however odd, ends that."""
         while True:
-            await self.look()
             await asyncio.sleep(poll_s)
+            try:
+                await self.look()
+            except Exception:
+                _log.exception("looking at the routing table failed")
 
     async def look(self) -> None:
         """Take the file's content when it is new and good."""

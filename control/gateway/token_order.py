@@ -20,10 +20,13 @@ class TokenOrder:
     @property
     def is_overrun(self) -> bool:
         """More has come ahead of a missing token than any sane peer sends."""
-        return sum(len(run.ids) for run in self._ahead.values()) > _MAX_AHEAD
+        return bool(self._ahead) and sum(len(run.ids) for run in self._ahead.values()) > _MAX_AHEAD
 
     def push(self, run: TokenRun) -> tuple[list[int], list[TokenLogprobs]]:
         """The tokens that are next now, with their log-probabilities where there are any."""
+        if run.seq == self.next_seq and not self._ahead:  # as good as always
+            self.next_seq += len(run.ids)
+            return list(run.ids), list(run.logprobs)
         if run.seq > self.next_seq:
             known = self._ahead.get(run.seq)
             if known is None or len(known.ids) < len(run.ids):

@@ -279,3 +279,22 @@ def test_keys_are_kept_private_and_checked(tmp_path):
         KeyPair(KeyPair.generate().public, keys.secret)
     with pytest.raises(BadKeyError, match="40 characters"):
         Address("tcp://127.0.0.1:1", "short")
+
+
+@pytest.mark.parametrize("endpoint", ["", "127.0.0.1:80", "tcp://host", "tcp://host:0", "tcp://a b:1", "tcp://h:99999"])
+def test_an_address_that_cannot_be_dialled_is_refused(endpoint: str):
+    with pytest.raises(ValueError, match=r"tcp://host:port"):
+        Address(endpoint, KeyPair.generate().public)
+
+
+def test_ipv6_is_spoken_where_the_machine_has_it():
+    async def scenario():
+        async with Ends() as ends:
+            try:
+                listener = ends.listen("tcp://[::1]:*")
+            except OSError:
+                pytest.skip("no IPv6 on this machine")
+            dialer = ends.dial(listener.endpoint, Seen())
+            await dialer.wait_up(5)
+
+    asyncio.run(scenario())

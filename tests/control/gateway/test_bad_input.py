@@ -99,6 +99,14 @@ def test_wrong_values_name_the_parameter(world: World, path: str, change: dict[s
     assert len(answer.content) < 2000
 
 
+def test_an_endless_name_is_not_sent_back(world: World):
+    with world.http() as http:
+        answer = http.post("/v1/completions", json={**PLAIN, "z" * 100_000: 1})
+        unknown = http.post("/v1/completions", json={**PLAIN, "model": "m" * 500})
+    assert (answer.status_code, unknown.status_code) == (400, 404)
+    assert len(answer.content) + len(unknown.content) < 2000
+
+
 @pytest.mark.parametrize("missing", ["model", "prompt"])
 def test_what_is_missing_is_named(world: World, missing: str):
     with world.http() as http:

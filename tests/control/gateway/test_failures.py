@@ -133,6 +133,24 @@ def test_prefill_and_decode_on_two_instances_give_one_answer(tmp_path: Path):
         world.stop()
 
 
+def test_a_prefill_instance_that_has_handed_off_may_go(tmp_path: Path):
+    world = World(tmp_path)
+    try:
+        world.echo("p1", leg=PREFILL)
+        world.echo("d1", *SLOW, leg=DECODE)
+        world.publish()
+        world.start_gateway()
+        world.wait_ready()
+        stream = stream_of(world, "gone ", 300)
+        start = first_text(stream)
+        start += first_text(stream)  # the decode leg is at work
+        world.echoes["p1"].stop(signal.SIGKILL)
+        assert start + rest_of(stream)[0] == echoed("gone ", 300)
+        assert resumptions(world, "lost") == 0
+    finally:
+        world.stop()
+
+
 def stream_text(world: World, prompt: str, count: int) -> str:
     return rest_of(stream_of(world, prompt, count))[0]
 

@@ -1,0 +1,46 @@
+"""`python -m agents.echo`: one echo scheduler as a process of its own; prints its address and key as a JSON line."""
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+from dataclasses import fields
+from pathlib import Path
+
+import uvloop
+
+from agents.channels.keys import KeyPair
+from agents.echo.scheduler import EchoScheduler, EchoSettings
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agents.echo", description=__doc__)
+    parser.add_argument("--bind", default="tcp://127.0.0.1:0")
+    parser.add_argument("--key", type=Path, help="key file; made when it does not exist", required=True)
+    parser.add_argument("--allow", action="append", default=[], metavar="NAME=PUBLIC_KEY")
+    for field in fields(EchoSettings):
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default, dest=field.name
+        )
+    return parser.parse_args()
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    if not arguments.key.exists():
+        KeyPair.generate().save(arguments.key)
+    keys = KeyPair.load(arguments.key)
+    allowed = {key: name for name, key in (entry.split("=", 1) for entry in arguments.allow)}
+    settings = EchoSettings(**{field.name: getattr(arguments, field.name) for field in fields(EchoSettings)})
+    scheduler = EchoScheduler(arguments.bind, keys, allowed, settings)
+    print(json.dumps({"endpoint": scheduler.endpoint, "public_key": keys.public}), flush=True)
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    await stop.wait()
+    scheduler.close()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    uvloop.run(_serve(_arguments()))

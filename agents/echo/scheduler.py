@@ -1,0 +1,166 @@
+"""A scheduler that echoes: the whole protocol, queueing and accounting of one, with no engine behind it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from agents.channels.errors import ChannelError
+from agents.channels.keys import KeyPair
+from agents.channels.listener import Listener
+from agents.channels.peer import Peer
+from agents.channels.settings import ChannelSettings
+from agents.echo.sequence import Sequence
+from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens
+from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, ToScheduler
+
+
+@dataclass(frozen=True, slots=True)
+class EchoSettings:
+    max_running: int = 512
+    max_waiting: int = 2048
+    """More are refused as `overloaded`."""
+    step_s: float = 0.0
+    """Pause between two steps; 0 is as fast as it goes."""
+    tokens_per_step: int = 1
+    kv_blocks: int = 1 << 20
+    block_tokens: int = 16
+    calls_kept: int = 1000
+
+
+class EchoScheduler:
+    """Make it on a running loop. `fail_next` answers that many coming requests with failures; `calls` is what came."""
+
+    def __init__(
+        self,
+        bind: str,
+        keys: KeyPair,
+        allowed: Mapping[str, str],
+        settings: EchoSettings | None = None,
+        channel: ChannelSettings | None = None,
+    ) -> None:
+        self.fail_next: deque[Failure] = deque()
+        self._settings = settings or EchoSettings()
+        self.calls: deque[ToScheduler] = deque(maxlen=self._settings.calls_kept)
+        self._state = SchedulerState.READY
+        self._running: dict[tuple[bytes, int], Sequence] = {}
+        self._waiting: dict[tuple[bytes, int], Sequence] = {}
+        self._kv_blocks_free = self._settings.kv_blocks
+        self._is_stepping = False
+        self._loop = asyncio.get_running_loop()
+        self._channel = channel or ChannelSettings()
+        self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, self._channel)
+        self.endpoint = self._listener.endpoint
+        self._beat = self._loop.call_later(self._channel.heartbeat_s, self._tell_status)
+
+    @property
+    def status(self) -> Status:
+        return Status(
+            self._state,
+            len(self._running),
+            len(self._waiting),
+            self._settings.kv_blocks,
+            self._kv_blocks_free,
+        )
+
+    def close(self) -> None:
+        self._beat.cancel()
+        self._listener.close()
+        self._running.clear()
+        self._waiting.clear()
+
+    def joined(self, peer: Peer) -> None:
+        self._send(peer, self.status)
+
+    def left(self, peer: Peer, _reason: str) -> None:
+        for key in [key for key in (*self._running, *self._waiting) if key[0] == peer.connection]:
+            self._release(key)
+
+    def received(self, peer: Peer, message: ToScheduler) -> None:
+        self.calls.append(message)
+        match message:
+            case Generate():
+                self._take(peer, message)
+            case Cancel():
+                self._release((peer.connection, message.attempt))
+            case Drain():
+                self._state = SchedulerState.DRAINING
+                self._tell_all()
+            case AskStatus():
+                self._send(peer, self.status)
+
+    def _take(self, peer: Peer, request: Generate) -> None:
+        sequence = Sequence(peer, request, self._settings.block_tokens)
+        if self.fail_next:
+            self._refuse(sequence, self.fail_next.popleft(), "told to fail")
+        elif self._state is SchedulerState.DRAINING:
+            self._refuse(sequence, Failure.DRAINING, "takes no new request")
+        elif sequence.kv_blocks > self._settings.kv_blocks:
+            self._refuse(sequence, Failure.TOO_LONG, f"needs {sequence.kv_blocks} KV blocks of {self.status.kv_blocks}")
+        elif len(self._waiting) >= self._settings.max_waiting:
+            self._refuse(sequence, Failure.OVERLOADED, f"{len(self._waiting)} requests wait")
+        else:
+            self._waiting[peer.connection, request.attempt] = sequence
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_stepping:
+            self._is_stepping = True
+            self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        """Admit what fits, advance everyone, send each gateway its tokens in one message."""
+        self._admit()
+        runs: dict[Peer, list[TokenRun]] = {}
+        ended: list[tuple[tuple[bytes, int], Finished]] = []
+        for key, sequence in self._running.items():
+            run, reason = sequence.advance(self._settings.tokens_per_step)
+            if run is not None:
+                runs.setdefault(sequence.peer, []).append(run)
+            if reason is not None:
+                ended.append((key, Finished(sequence.request.attempt, reason, sequence.output_tokens)))
+        for peer, made in runs.items():
+            self._send(peer, Tokens(tuple(made)))
+        for key, finished in ended:
+            if key in self._running:
+                self._send(self._running[key].peer, finished)
+                self._release(key)
+        self._is_stepping = bool(self._running or self._waiting)
+        if self._is_stepping:
+            self._loop.call_later(self._settings.step_s, self._step)
+        elif self._state is SchedulerState.DRAINING:
+            self._tell_all()
+
+    def _admit(self) -> None:
+        """First come, first served, as far as KV blocks and places go."""
+        for key, sequence in list(self._waiting.items()):
+            if len(self._running) >= self._settings.max_running or sequence.kv_blocks > self._kv_blocks_free:
+                return
+            self._kv_blocks_free -= sequence.kv_blocks
+            self._running[key] = self._waiting.pop(key)
+
+    def _release(self, key: tuple[bytes, int]) -> None:
+        self._waiting.pop(key, None)
+        sequence = self._running.pop(key, None)
+        if sequence is not None:
+            self._kv_blocks_free += sequence.kv_blocks
+
+    def _refuse(self, sequence: Sequence, failure: Failure, reason: str) -> None:
+        self._send(sequence.peer, Failed(sequence.request.attempt, failure, reason))
+
+    def _tell_status(self) -> None:
+        self._beat = self._loop.call_later(self._channel.heartbeat_s, self._tell_status)
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        for peer in self._listener.peers:
+            self._send(peer, self.status)
+
+    def _send(self, peer: Peer, message: msgspec.Struct) -> None:
+        """A gateway that cannot be reached, or does not read, has lost its requests here; it resumes them elsewhere."""
+        try:
+            self._listener.send(peer, message)
+        except ChannelError as error:
+            self._listener.drop(peer, str(error))

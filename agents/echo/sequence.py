@@ -1,0 +1,45 @@
+"""One request as the echo scheduler holds it: its output is its own prompt, over and over."""
+
+from collections.abc import Sequence as Ids
+
+from agents.channels.peer import Peer
+from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
+from agents.messages.to_scheduler import Generate, Leg
+
+
+def echo_token(prompt: Ids[int], index: int) -> int:
+    """Output token `index`: a function of prompt and position alone, as sampling with a seed is."""
+    return prompt[index % len(prompt)]
+
+
+class Sequence:
+    def __init__(self, peer: Peer, request: Generate, block_tokens: int) -> None:
+        self.peer = peer
+        self.request = request
+        self.kv_blocks = -(-(len(request.prompt) + request.max_tokens) // block_tokens)
+        """Held from admission to the end."""
+        self._at = len(request.generated) + (1 if request.leg is Leg.DECODE else 0)
+
+    @property
+    def output_tokens(self) -> int:
+        return self._at
+
+    def advance(self, count: int) -> tuple[TokenRun | None, FinishReason | None]:
+        """At most `count` more tokens; the reason once it ends."""
+        request, start = self.request, self._at
+        stop = min(start + (1 if request.leg is Leg.PREFILL else count), request.max_tokens)
+        ids = [echo_token(request.prompt, index) for index in range(start, stop)]
+        reason = FinishReason.LENGTH if stop >= request.max_tokens else None
+        for n, token in enumerate(ids):
+            if token in request.stop_ids:
+                ids, reason = ids[:n], FinishReason.STOP
+                break
+        self._at = start + len(ids)
+        if reason is None and request.leg is Leg.PREFILL:
+            reason = FinishReason.HANDED_OFF
+        logprobs = () if request.sampling.top_logprobs is None else tuple(map(self._certain, ids))
+        return (TokenRun(request.attempt, start, tuple(ids), logprobs) if ids else None), reason
+
+    def _certain(self, token: int) -> TokenLogprobs:
+        """An echo has no doubts: probability 1."""
+        return TokenLogprobs(0.0, ((token, 0.0),) if self.request.sampling.top_logprobs else ())
