@@ -24,3 +24,7 @@ class UnknownRequestError(EngineError):
 
 class BadBatchError(EngineError):
     """The step does not fit what the engine holds: wrong positions, counts, shapes or ids. The caller's bug."""
+
+
+class RankLostError(EngineError):
+    """A rank of a sharded stage is gone: close the engine and load it anew; its requests go on elsewhere."""

@@ -14,7 +14,7 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
-from agents.engines.torch_engine.kv_transfer import export_part, import_part
+from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part
 from agents.engines.torch_engine.sampler import sample
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
@@ -111,6 +111,10 @@ class TorchEngine:
         if self._cache.tokens(request_id) or tokens < 1:
             raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
         self._cache.reserve(request_id, tokens)
+
+    def check_kv(self, request_id: str, part: KvPart) -> None:
+        """Raises what export and import of the part would."""
+        check_part(self._cache, self.facts, request_id, part)
 
     @torch.inference_mode()
     def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:

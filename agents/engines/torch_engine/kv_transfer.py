@@ -10,7 +10,7 @@ from agents.engines.torch_engine.kv_cache import KvCache
 
 def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> torch.Tensor:
     """(2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not held or not kept."""
-    _check(cache, facts, request_id, part)
+    check_part(cache, facts, request_id, part)
     heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
     copies = []
     for layer in range(part.first_layer, part.first_layer + part.layers):
@@ -21,7 +21,7 @@ def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
 
 def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
     """Writes what `export_part` returned, there or elsewhere, into room that was reserved."""
-    _check(cache, facts, request_id, part)
+    check_part(cache, facts, request_id, part)
     expected = (2, part.layers, part.tokens, part.heads, cache.keys.shape[-1])
     if tuple(tensor.shape) != expected:
         raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")
@@ -34,7 +34,8 @@ def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
         cache.flat_values[slots, heads] = tensor[1, i]
 
 
-def _check(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
+def check_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
+    """Raises BadBatchError where the part is not all held and kept here, UnknownRequestError for the request."""
     held, end_head = facts.held, facts.first_kv_head + facts.kv_heads
     if part.first_layer < held.first_layer or part.first_layer + part.layers > held.end:
         raise BadBatchError(f"layers of {part} are not all in [{held.first_layer}, {held.end})")

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
-from torch.distributed import ProcessGroup
 
 from agents.engines.torch_engine.decoder_config import DecoderConfig
 
@@ -52,8 +52,19 @@ class Shard:
 WHOLE = Shard(0, 1, whole_experts=False, total=lambda tensor: tensor)
 
 
-def shard_of(group: ProcessGroup, whole_experts: bool) -> Shard:
-    """The part that belongs to this rank of `group` (gloo on CPU, NCCL on CUDA)."""
+class Ranks(Protocol):
+    """What is needed of a process group: gloo on CPU, NCCL on CUDA."""
+
+    def rank(self) -> int: ...
+
+    def size(self) -> int: ...
+
+    def allreduce(self, tensors: list[torch.Tensor]) -> Any:
+        """Sums in place; the returned work is waited for."""
+
+
+def shard_of(group: Ranks, whole_experts: bool) -> Shard:
+    """The part that belongs to this rank of `group`."""
 
     def total(tensor: torch.Tensor) -> torch.Tensor:
         summed = tensor.contiguous()

@@ -1,0 +1,72 @@
+"""What the first rank of a sharded stage tells the others: msgpack with raw tensor bytes."""
+
+import msgspec
+import torch
+
+from agents.engines.batch import StepBatch
+from agents.engines.kv_part import KvPart
+
+
+class Rows(msgspec.Struct, array_like=True, frozen=True):
+    """A tensor: data type by name, shape, bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "Rows":
+        raw = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw.numpy().tobytes())
+
+    def tensor(self) -> torch.Tensor:
+        raw = torch.frombuffer(bytearray(self.data), dtype=torch.uint8)
+        return raw.view(getattr(torch, self.dtype)).view(self.shape)
+
+
+class Step(msgspec.Struct, tag=True, frozen=True):
+    batch: StepBatch
+    rows: Rows
+
+
+class Free(msgspec.Struct, tag=True, frozen=True):
+    request_id: str
+
+
+class Reserve(msgspec.Struct, tag=True, frozen=True):
+    request_id: str
+    tokens: int
+
+
+class ExportKv(msgspec.Struct, tag=True, frozen=True):
+    """The only one with an answer: the part's Rows."""
+
+    request_id: str
+    part: KvPart
+
+
+class ImportKv(msgspec.Struct, tag=True, frozen=True):
+    request_id: str
+    part: KvPart
+    rows: Rows
+
+
+Command = Step | Free | Reserve | ExportKv | ImportKv
+
+
+class Loaded(msgspec.Struct, tag=True, frozen=True):
+    """First answer of a rank."""
+
+    stored_bytes: int
+
+
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """First answer of a rank that could not load."""
+
+    why: str
+
+
+commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+first_answers: msgspec.msgpack.Decoder[Loaded | Failed] = msgspec.msgpack.Decoder(Loaded | Failed)
+rows = msgspec.msgpack.Decoder(Rows)
+encode = msgspec.msgpack.Encoder().encode
