@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -133,10 +134,18 @@ def test_a_recovery_that_is_cut_short_anywhere_is_mended_by_the_next(database: D
     assert 20 < step < MANY
 
 
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalCloud]:
+    cloud = LocalCloud(tmp_path / "local-cloud", KINDS)
+    yield cloud
+    for node in cloud.list({}, NOON):
+        cloud.terminate(node.name, NOON)
+
+
 def test_a_control_plane_that_is_killed_for_good_leaves_no_process_behind(
-    database: Database, database_url: str, tmp_path: Path
+    database: Database, database_url: str, local: LocalCloud, tmp_path: Path
 ) -> None:
-    local, deaths = LocalCloud(tmp_path / "local-cloud", KINDS), 0
+    deaths = 0
     for step in range(MANY):
         instance = wanted()
         if (child := os.fork()) == 0:
