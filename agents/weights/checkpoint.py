@@ -20,6 +20,9 @@ class Checkpoint(Protocol):
     def stored_bytes(self, name: str) -> int:
         """Size of a tensor as stored."""
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Rows first, known without reading the tensor. Raises MissingWeightsError where there is no such tensor."""
+
     def read(self, name: str) -> torch.Tensor:
         """The tensor on the CPU: as stored, or dequantised to fp32 where the storage is a block format.
 

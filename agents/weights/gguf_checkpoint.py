@@ -53,6 +53,11 @@ class GgufCheckpoint:
         tensor = self._header.tensors[location.stored]
         return tensor.size if location.expert is None else tensor.size // tensor.shape[0]
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        location = self._location(name)
+        shape = self._header.tensors[location.stored].shape
+        return shape if location.expert is None else shape[1:]
+
     def read(self, name: str) -> torch.Tensor:
         location = self._location(name)
         tensor = self._header.tensors[location.stored]

@@ -49,6 +49,9 @@ class MeteredCheckpoint:
     def stored_bytes(self, name: str) -> int:
         return self._checkpoint.stored_bytes(name)
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._checkpoint.shape(name)
+
     def read(self, name: str) -> torch.Tensor:
         start = time.perf_counter()
         tensor = self._checkpoint.read(name)

@@ -1,5 +1,6 @@
 """Checkpoints in the safetensors format: one file, or shards with an index."""
 
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,10 @@ class SafetensorsCheckpoint:
 
     def stored_bytes(self, name: str) -> int:
         tensor = self._slice(name)
-        elements = 1
-        for size in tensor.get_shape():
-            elements *= size
-        return elements * _ELEMENT_BITS[tensor.get_dtype()] // 8
+        return math.prod(self.shape(name)) * _ELEMENT_BITS[tensor.get_dtype()] // 8
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._slice(name).get_shape())
 
     def read(self, name: str) -> torch.Tensor:
         tensor = self._tensor(name)

@@ -15,6 +15,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part
+from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
@@ -29,10 +30,13 @@ def load_torch_engine(
     dtype: torch.dtype,
     device: torch.device,
     shard: Shard = WHOLE,
+    memory_bytes: int | None = None,
 ) -> "TorchEngine":
     """Loads `held` of the model, or `shard`'s part of it, with a KV cache of `kv_blocks` blocks of all held layers.
 
-    The shards of a stage are each an engine in a process of its own; they take the same steps in the same order.
+    `memory_bytes` is what weights and cache may take of the device, checked before anything is read; None: whatever the
+    device gives, which on a CPU may be more than it has. The shards of a stage are each an engine in a process of its
+    own; they take the same steps in the same order.
 
     Raises UnsupportedModelError for an architecture not known, WeightsError for missing or damaged files,
     OutOfMemoryError where weights and cache do not fit, ValueError where the model has no such layers or shards.
@@ -41,6 +45,13 @@ def load_torch_engine(
     if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
         raise ValueError(f"{held} does not fit a model of {config.layers} layers")
     shard.check(config)
+    need = memory_need(checkpoint, config, held, dtype, shard)
+    if memory_bytes is not None and need.total_bytes(kv_blocks) > memory_bytes:
+        raise OutOfMemoryError(
+            f"{held} takes {need.weight_bytes / 2**20:.0f} MiB of weights and {kv_blocks} KV blocks of "
+            f"{need.kv_block_bytes / 2**20:.2f} MiB, of {memory_bytes / 2**20:.0f} MiB: load at most "
+            f"{need.kv_blocks_within(memory_bytes)} blocks, or fewer layers"
+        )
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     try:

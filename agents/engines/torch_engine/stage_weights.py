@@ -15,6 +15,13 @@ from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.weights.checkpoint import Checkpoint
 
 EMBEDDING = "model.embed_tokens.weight"
+NORM = "model.norm"
+HEAD = "lm_head.weight"
+
+
+def layer_prefix(layer: int) -> str:
+    """What the names of a layer's tensors begin with."""
+    return f"model.layers.{layer}."
 
 
 def read_stage(
@@ -34,13 +41,15 @@ def read_stage(
     embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
     head = None
     if held.last:
-        norm = reader.norm("model.norm", config.hidden_size, config.norm_epsilon, config.family == "gpt_oss")
+        norm = reader.norm(
+            NORM.removesuffix(".weight"), config.hidden_size, config.norm_epsilon, config.family == "gpt_oss"
+        )
         if not config.tied_embeddings:
-            projection = reader.tensor("lm_head.weight", matrix)
+            projection = reader.tensor(HEAD, matrix)
         else:
             projection = embedding if embedding is not None else reader.tensor(EMBEDDING, matrix)
         head = LanguageHead(norm, Linear(projection))
-    layers = tuple(_layer(reader.under(f"model.layers.{i}."), config) for i in range(held.first_layer, held.end))
+    layers = tuple(_layer(reader.under(layer_prefix(i)), config) for i in range(held.first_layer, held.end))
     return DecoderStage(embedding, layers, head, config.rope, dtype)
 
 

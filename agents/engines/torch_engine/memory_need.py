@@ -1,0 +1,57 @@
+"""What a range of layers takes of a device's memory, known before anything is read."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from agents.engines.layer_range import LayerRange
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.decoder_config import DecoderConfig
+from agents.engines.torch_engine.shard import WHOLE, Shard
+from agents.engines.torch_engine.stage_weights import EMBEDDING, HEAD, NORM, layer_prefix
+from agents.weights.checkpoint import Checkpoint
+
+REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
+"""Parts of the names of tensors that every shard holds whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes on one device; the activations of a step come on top."""
+
+    weight_bytes: int
+    kv_block_bytes: int
+    """One block of BLOCK_TOKENS tokens of all held layers."""
+
+    def total_bytes(self, kv_blocks: int) -> int:
+        return self.weight_bytes + kv_blocks * self.kv_block_bytes
+
+    def kv_blocks_within(self, memory_bytes: int) -> int:
+        """KV blocks that `memory_bytes` have room for beside the weights; 0 where not even these fit."""
+        return max(0, memory_bytes - self.weight_bytes) // self.kv_block_bytes
+
+
+def memory_need(
+    checkpoint: Checkpoint, config: DecoderConfig, held: LayerRange, dtype: torch.dtype, shard: Shard = WHOLE
+) -> MemoryNeed:
+    """Of `shard`'s part of `held`, kept as `dtype`. Raises MissingWeightsError where a whole tensor is not there."""
+    prefixes = tuple(layer_prefix(layer) for layer in range(held.first_layer, held.end))
+    names = [name for name in checkpoint.names if name.startswith(prefixes)]
+    if held.first or (held.last and config.tied_embeddings):
+        names.append(EMBEDDING)
+    if held.last:
+        names += [f"{NORM}.weight"] if config.tied_embeddings else [f"{NORM}.weight", HEAD]
+    elements = sum(_elements(checkpoint, name) // _cut(name, shard) for name in names)
+    token = 2 * config.kv_heads // shard.size * config.head_dim * dtype.itemsize
+    return MemoryNeed(elements * dtype.itemsize, BLOCK_TOKENS * token * held.layers)
+
+
+def _elements(checkpoint: Checkpoint, name: str) -> int:
+    """Weights in a tensor: two in each byte of MXFP4 blocks, whose scales are not kept."""
+    stored = math.prod(checkpoint.shape(name))
+    return 2 * stored if name.endswith("_blocks") else 0 if name.endswith("_scales") else stored
+
+
+def _cut(name: str, shard: Shard) -> int:
+    return 1 if any(part in name for part in REPLICATED) else shard.size
