@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.echo.scheduler import EchoScheduler, EchoSettings
 
@@ -43,4 +44,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    uvloop.run(_serve(_arguments()))
+    try:
+        uvloop.run(_serve(_arguments()))
+    except (BadKeyError, OSError, ValueError) as error:
+        raise SystemExit(f"echo: {error}") from None

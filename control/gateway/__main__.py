@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
+from agents.channels.errors import BadKeyError
 from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
 
@@ -27,7 +28,10 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
     settings = replace(defaults, channel=channel, **{name: getattr(given, name) for name in _TUNABLE})
-    run(given.host, given.port, given.table, given.key, settings)
+    try:
+        run(given.host, given.port, given.table, given.key, settings)
+    except (BadKeyError, OSError) as error:
+        parser.exit(1, f"gateway: {error}\n")
 
 
 if __name__ == "__main__":

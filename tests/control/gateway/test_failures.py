@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import openai
@@ -281,6 +283,21 @@ def test_an_answer_under_way_is_finished_when_the_gateway_is_told_to_stop(tmp_pa
         world.gateway.child.send_signal(signal.SIGTERM)
         assert start + rest_of(stream)[0] == echoed("bye ", 300)
         assert world.gateway.child.wait(timeout=20) in (0, -signal.SIGTERM)
+
+
+def test_a_start_that_cannot_be_says_why_in_one_line(tmp_path: Path):
+    with world_of(tmp_path, {"e1": ()}) as world:
+        table, key = str(tmp_path / "table.json"), str(tmp_path / "gateway.key")
+        port = world.url.rpartition(":")[2]
+        for arguments, reason in (
+            (["--table", table, "--key", table], "table.json"),
+            (["--table", table, "--key", key, "--port", port], "Address already in use"),
+        ):
+            command = [sys.executable, "-m", "control.gateway", *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+            assert done.returncode == 1
+            assert reason in done.stderr
+            assert done.stderr.count("\n") == 1
 
 
 def test_the_published_file_is_json_that_people_can_read(tmp_path: Path):
