@@ -12,11 +12,13 @@ def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
     """(2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not held or not kept."""
     check_part(cache, facts, request_id, part)
     heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
-    copies = []
-    for layer in range(part.first_layer, part.first_layer + part.layers):
-        slots = cache.slots(request_id, layer - facts.held.first_layer, part.first_token, part.tokens)
-        copies.append(torch.stack((cache.flat_keys[slots][:, heads], cache.flat_values[slots][:, heads])))
-    return torch.stack(copies, dim=1).cpu()
+    shape = (2, part.layers, part.tokens, part.heads, cache.keys.shape[-1])
+    copied = torch.empty(shape, dtype=cache.keys.dtype, device=cache.keys.device)
+    for i in range(part.layers):
+        slots = cache.slots(request_id, part.first_layer - facts.held.first_layer + i, part.first_token, part.tokens)
+        torch.index_select(cache.flat_keys[:, heads], 0, slots, out=copied[0, i])
+        torch.index_select(cache.flat_values[:, heads], 0, slots, out=copied[1, i])
+    return copied.cpu()
 
 
 def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
