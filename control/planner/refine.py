@@ -61,7 +61,7 @@ def refine(
     examined, asked = _examined(problem, relaxed, room), room
     while len(examined) > MOST_EXAMINED:
         room *= NARROWER
-        examined = _examined(problem, relaxed, room)
+        examined = examined.take(np.flatnonzero(examined.reduced_cost <= room))
     decomposition = Decomposition(problem, examined, row_upper)
     bundles = Bundles(problem, decomposition, row_upper, 10 * max(relaxed.bound, 1.0), seed)
     best = relaxed.bound

@@ -187,7 +187,8 @@ class Search:
         return RuntimeError(f"{what}; please report this")
 
     def _is_large(self) -> bool:
-        return self._relaxation.total > self._limits.incumbent_columns
+        """Whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner."""
+        return self._relaxation.total > 2 * self._limits.incumbent_columns
 
     def _refine(self, relaxed: Relaxed) -> None:
         """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""
