@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from templates_lib.library import Library
 from templates_lib.offer import Market, Offer
-from templates_lib.settings import Mode, Settings
+from templates_lib.settings import Settings
 from templates_lib.snapshot import Snapshot
 from templates_lib.traffic import TrafficPrice
 from templates_lib.work import Demand, Edge, Leg, Route, Unit, WorkClass
@@ -150,8 +150,8 @@ def library(seed: int, *, copies: int = 1) -> Library:
     )  # fmt: skip
 
 
-def snapshot(lib: Library, seed: int, *, zones: int, mode: Mode, requests_per_s: float, available: float,
-             settings: Settings | None = None) -> Snapshot:  # fmt: skip
+def snapshot(lib: Library, seed: int, *, zones: int, requests_per_s: float, available: float,
+             settings: Settings) -> Snapshot:  # fmt: skip
     """`available` is the mean number of nodes of a configuration in a zone."""
     rng = np.random.default_rng(seed + 1)
     offers = []
@@ -176,5 +176,5 @@ def snapshot(lib: Library, seed: int, *, zones: int, mode: Mode, requests_per_s:
     traffic = tuple(TrafficPrice(f"cloud/z{a}", f"cloud/z{b}", 0.02) for a, b in pairs)
     return Snapshot(
         f"synthetic-{seed}", "2026-11-21T00:00:00Z", tuple(offers), (), traffic, (), tuple(routes), tuple(demand),
-        settings or Settings(mode=mode, seed=seed), lib.version, lib.cost_model_fingerprint,
+        settings, lib.version, lib.cost_model_fingerprint,
     )  # fmt: skip
