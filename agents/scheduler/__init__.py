@@ -1,0 +1,1 @@
+"""The scheduler of one instance: which tokens of which request every stage computes next."""

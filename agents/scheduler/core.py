@@ -1,0 +1,292 @@
+"""The scheduler of one pipeline, without sockets, clocks or engines: requests and results in, orders and answers out.
+
+Requests are admitted, first come first served, into as many groups as there are stages. A group has at most one step
+under way, so every stage works on another group (`lockstep-v1`, design section 7). A step takes one token of each
+member that decodes and, within the nodes' chunks, prompt tokens of those that do not yet. KV blocks for all known
+tokens are taken on admission, more as the output grows; where there are none, the youngest request at that node gives
+up its cache, waits, and is computed again from the tokens it has.
+"""
+
+from bisect import insort
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agents.messages.to_gateway import (
+    Failed,
+    Failure,
+    Finished,
+    FinishReason,
+    SchedulerState,
+    Status,
+    TokenLogprobs,
+    TokenRun,
+    Tokens,
+)
+from agents.messages.to_scheduler import Generate, Leg
+from agents.scheduler.groups import Groups
+from agents.scheduler.layout import PipelineLayout
+from agents.scheduler.orders import Entry, GroupStep, Order, Release
+from agents.scheduler.sequence import Admission, Key, Sequence
+
+
+class BadResultError(Exception):
+    """A stage reported what it was not asked for, or less: its cache can no longer be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """For the gateway `to`."""
+
+    to: Hashable
+    message: Tokens | Finished | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    token: int
+    logprobs: TokenLogprobs | None = None
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A step under way."""
+
+    step: GroupStep
+    awaited: set[int]
+    """Nodes of the last stage that have not reported."""
+    samples: dict[int, Sampled]
+
+
+class SchedulerCore:
+    def __init__(self, layout: PipelineLayout, max_waiting: int) -> None:
+        """`max_waiting`: requests not admitted yet; more are refused as overloaded."""
+        self._layout = layout
+        self._max_waiting = max_waiting
+        self._groups = Groups(layout)
+        self._is_draining = False
+        self._broken = ""
+        self._arrivals = self._runs = self._steps = 0
+        self._all: dict[Key, Sequence] = {}
+        self._waiting: list[Sequence] = []
+        """In order of arrival."""
+        self._running: dict[int, Sequence] = {}
+        self._flights: dict[int, _Flight] = {}
+        self._released: list[Order] = []
+
+    @property
+    def status(self) -> Status:
+        return Status(
+            SchedulerState.DRAINING if self._is_draining else SchedulerState.READY,
+            len(self._running),
+            len(self._waiting),
+            min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
+            self._groups.least_free,
+        )
+
+    def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[Answer, ...]:
+        """Take a request, or answer why not."""
+        limit = min(request.max_tokens, self._layout.max_context_tokens - len(request.prompt))
+        refusal = next(self._refusals(owner, request, limit), None)
+        if refusal is not None:
+            return (Answer(owner, Failed(request.attempt, *refusal)),)
+        if len(request.generated) >= limit:
+            return (Answer(owner, Finished(request.attempt, FinishReason.LENGTH, len(request.generated))),)
+        self._arrivals += 1
+        sequence = Sequence((owner, request.attempt), request, self._arrivals, now_s + request.deadline_s, limit)
+        self._all[sequence.key] = sequence
+        self._waiting.append(sequence)
+        return ()
+
+    def cancel(self, owner: Hashable, attempt: int) -> None:
+        sequence = self._all.get((owner, attempt))
+        if sequence is not None:
+            self._forget(sequence)
+
+    def leave(self, owner: Hashable) -> None:
+        """The gateway is gone: nobody waits for its requests."""
+        for sequence in [s for s in self._all.values() if s.key[0] == owner]:
+            self._forget(sequence)
+
+    def drain(self) -> None:
+        """Take no new request; those held are finished."""
+        self._is_draining = True
+
+    def expire(self, now_s: float) -> tuple[Answer, ...]:
+        """Fail what is past its deadline."""
+        late = [s for s in self._all.values() if s.expires_s <= now_s]
+        return self._fail(late, Failure.DEADLINE, "the request took longer than it may")
+
+    def break_down(self, reason: str) -> tuple[Answer, ...]:
+        """A stage is lost: nothing held can be finished here, nothing new is taken."""
+        self._broken = reason
+        answers = self._fail(list(self._all.values()), Failure.ENGINE, reason)
+        self._flights.clear()
+        self._released.clear()
+        return answers
+
+    def next_orders(self) -> tuple[Order, ...]:
+        """Admit what fits and order a step of every group that has none under way and something to do."""
+        self._admit()
+        busy = {flight.step.group for flight in self._flights.values()}
+        orders: list[Order] = []
+        for group in range(self._layout.groups):
+            entries = () if group in busy else self._entries(group)
+            orders += self._released
+            self._released = []
+            if entries:
+                orders.append(self._launch(group, entries))
+        return tuple(orders)
+
+    def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[Answer, ...]:
+        """What a node of the last stage sampled, by run. The group goes on once all of them have reported.
+
+        Raises BadResultError."""
+        flight = self._flights.get(step)
+        if flight is None or node not in flight.awaited:
+            raise BadResultError(f"node {node} of the last stage reported step {step}, which is not asked of it")
+        asked = {e.run for e in flight.step.entries if e.nodes[-1] == node and e.sampling is not None}
+        if asked != set(samples):
+            raise BadResultError(f"node {node} of the last stage sampled {sorted(samples)} and not {sorted(asked)}")
+        flight.awaited.remove(node)
+        flight.samples.update(samples)
+        if flight.awaited:
+            return ()
+        del self._flights[step]
+        return self._join(flight)
+
+    def _join(self, flight: _Flight) -> tuple[Answer, ...]:
+        """The whole group is through: its requests move on."""
+        made: dict[Hashable, list[TokenRun]] = {}
+        ended: list[Answer] = []
+        for entry in flight.step.entries:
+            sequence = self._running.get(entry.run)
+            if sequence is None or sequence.admission is None:
+                continue  # cancelled or preempted meanwhile
+            sequence.admission.position += len(entry.token_ids)
+            if entry.sampling is None:
+                continue
+            sequence.admission.has_sampled = True
+            sample = flight.samples[entry.run]
+            run, reason = sequence.append(sample.token, sample.logprobs)
+            if run is not None:
+                made.setdefault(sequence.key[0], []).append(run)
+            if reason is not None:
+                self._forget(sequence)
+                finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
+                ended.append(Answer(sequence.key[0], finished))
+        return (*(Answer(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
+
+    def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
+        """Why the request is not taken; the first reason is the one to give."""
+        prompt, model, context = len(request.prompt), self._layout.model, self._layout.max_context_tokens
+        if self._broken:
+            yield Failure.ENGINE, self._broken
+        if self._is_draining:
+            yield Failure.DRAINING, "takes no new request"
+        if request.model != model:
+            yield Failure.UNKNOWN_MODEL, f"serves {model!r}, not {request.model!r}"
+        if request.leg is not Leg.WHOLE:
+            yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
+        if not prompt or (owner, request.attempt) in self._all:
+            yield Failure.UNSUPPORTED, "an empty prompt" if not prompt else "the attempt is under way already"
+        if limit < 1 <= request.max_tokens:
+            yield Failure.TOO_LONG, f"{prompt} prompt tokens, of a context of {context}"
+        most_blocks = self._layout.blocks(prompt + limit - 1)
+        if not self._groups.could_ever_fit(most_blocks):
+            yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
+        if len(self._waiting) >= self._max_waiting:
+            yield Failure.OVERLOADED, f"{len(self._waiting)} requests wait"
+
+    def _admit(self) -> None:
+        """First come, first served: who does not fit keeps those behind from starving it."""
+        while self._waiting:
+            sequence = self._waiting[0]
+            blocks, most = self._layout.blocks(len(sequence.tokens)), self._layout.blocks(sequence.most_cached)
+            for group in sorted(range(self._layout.groups), key=self._groups.size):
+                nodes = self._groups.place(group, blocks, most)
+                if nodes is not None:
+                    break
+            else:
+                return
+            self._waiting.pop(0)
+            self._runs += 1
+            sequence.admission = Admission(self._runs, group, nodes, blocks)
+            self._groups.join(group, nodes, blocks)
+            self._running[self._runs] = sequence
+
+    def _entries(self, group: int) -> tuple[Entry, ...]:
+        chunk_left = [[node.chunk_tokens for node in stage] for stage in self._layout.stages]
+        members = [(s, s.admission) for s in self._running.values() if s.admission and s.admission.group == group]
+        entries = []
+        for sequence, held in sorted(members, key=lambda member: member[0].arrival):
+            if sequence.admission is not held:
+                continue  # preempted for an older one, a moment ago
+            count = len(sequence.tokens) - held.position
+            if not held.has_sampled:
+                count = min(count, *(chunk_left[stage][node] for stage, node in enumerate(held.nodes)))
+            if not count or not self._grow(sequence, held, held.position + count):
+                continue
+            if not held.has_sampled:
+                for stage, node in enumerate(held.nodes):
+                    chunk_left[stage][node] -= count
+            end = held.position + count
+            sampling = sequence.request.sampling if end == len(sequence.tokens) else None
+            entries.append(
+                Entry(held.run, held.nodes, held.position, tuple(sequence.tokens[held.position : end]), sampling)
+            )
+        return tuple(entries)
+
+    def _launch(self, group: int, entries: tuple[Entry, ...]) -> GroupStep:
+        self._steps += 1
+        step = GroupStep(self._steps, group, entries)
+        self._flights[step.number] = _Flight(step, {entry.nodes[-1] for entry in entries}, {})
+        return step
+
+    def _grow(self, sequence: Sequence, held: Admission, tokens: int) -> bool:
+        """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
+        needed = self._layout.blocks(tokens) - held.blocks
+        if needed <= 0:
+            return True
+        victims: list[Sequence] = []
+        for stage, node in enumerate(held.nodes):
+            short = needed - self._groups.free(stage, node) - _freed(victims, stage, node)
+            for other in sorted(self._running.values(), key=lambda s: -s.arrival) if short > 0 else ():
+                if short <= 0 or other.arrival <= sequence.arrival:
+                    break
+                if other not in victims and other.admission and other.admission.nodes[stage] == node:
+                    victims.append(other)
+                    short -= other.admission.blocks
+            if short > 0:
+                return False
+        for victim in victims:
+            self._stop(victim)
+            insort(self._waiting, victim, key=lambda s: s.arrival)
+        self._groups.take(held.nodes, needed)
+        held.blocks += needed
+        return True
+
+    def _stop(self, sequence: Sequence) -> None:
+        """Give back what a running request holds."""
+        held = sequence.admission
+        if held is not None:
+            self._groups.leave(held.group, held.nodes, held.blocks)
+            del self._running[held.run]
+            sequence.admission = None
+            self._released.append(Release(held.run, held.nodes))
+
+    def _forget(self, sequence: Sequence) -> None:
+        if sequence.admission is None:
+            self._waiting.remove(sequence)
+        self._stop(sequence)
+        del self._all[sequence.key]
+
+    def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[Answer, ...]:
+        answers = []
+        for sequence in sequences:
+            self._forget(sequence)
+            answers.append(Answer(sequence.key[0], Failed(sequence.request.attempt, failure, reason)))
+        return tuple(answers)
+
+
+def _freed(victims: Iterable[Sequence], stage: int, node: int) -> int:
+    return sum(v.admission.blocks for v in victims if v.admission and v.admission.nodes[stage] == node)

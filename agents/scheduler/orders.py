@@ -1,0 +1,39 @@
+"""What the scheduler wants done at the stages. Orders are sent in the order they are given."""
+
+from dataclasses import dataclass
+
+from agents.messages.to_scheduler import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The next tokens of one request."""
+
+    run: int
+    nodes: tuple[int, ...]
+    """One in each stage."""
+    position: int
+    token_ids: tuple[int, ...]
+    sampling: Sampling | None
+    """Set where the last of these tokens is followed by a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStep:
+    """One pass of a group through all stages."""
+
+    number: int
+    """Rises by one from step to step of the whole instance."""
+    group: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The KV cache of a run is no longer needed. It may be in a step ordered before, whose result is then ignored."""
+
+    run: int
+    nodes: tuple[int, ...]
+
+
+Order = GroupStep | Release

@@ -1,0 +1,60 @@
+"""One request as the scheduler holds it."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
+from agents.messages.to_scheduler import Generate
+
+Key = tuple[Hashable, int]
+"""Whoever asked, and the attempt's number with them."""
+
+
+@dataclass(slots=True)
+class Admission:
+    """What a request has while it runs: lost as a whole when it is preempted."""
+
+    run: int
+    """Names it to the stages; a request that is admitted again has another one, so that late results are not mixed."""
+    group: int
+    nodes: tuple[int, ...]
+    """Its node in each stage, for as long as its KV cache lives."""
+    blocks: int
+    """KV blocks, the same number on each of its nodes."""
+    position: int = 0
+    """Tokens in the KV cache."""
+    has_sampled: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    key: Key
+    request: Generate
+    arrival: int
+    """Who came first is served first and preempted last."""
+    expires_s: float
+    max_output: int
+    """The request's own limit, or what the context leaves."""
+    admission: Admission | None = None
+    tokens: list[int] = field(init=False)
+    """Prompt and output so far."""
+
+    def __post_init__(self) -> None:
+        self.tokens = [*self.request.prompt, *self.request.generated]
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.tokens) - len(self.request.prompt)
+
+    @property
+    def most_cached(self) -> int:
+        """Tokens in the cache when its last one is sampled."""
+        return len(self.request.prompt) + self.max_output - 1
+
+    def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
+        """What to tell of a sampled token, and the reason once it ends the output. A stop token is not sent."""
+        if token in self.request.stop_ids:
+            return None, FinishReason.STOP
+        run = TokenRun(self.request.attempt, self.output_tokens, (token,), (logprobs,) if logprobs else ())
+        self.tokens.append(token)
+        return run, FinishReason.LENGTH if self.output_tokens >= self.max_output else None

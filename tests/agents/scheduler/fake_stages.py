@@ -1,0 +1,137 @@
+"""Stages that compute nothing, and check every order: the scheduler's counterpart in tests."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
+from agents.messages.to_scheduler import Generate, Sampling
+from agents.scheduler.core import Answer, Sampled, SchedulerCore
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from agents.scheduler.orders import GroupStep, Order, Release
+
+GREEDY = Sampling(0.0, 1.0, 0, 0)
+BLOCK_TOKENS = 4
+
+
+def layout(*stages: tuple[float, ...], cap: int = 8, chunk: int = 8, blocks: int = 64, context: int = 200):
+    """Weights of the nodes of each stage."""
+    nodes = tuple(
+        tuple(NodeLimits(f"{s}.{n}", weight, cap, chunk, blocks) for n, weight in enumerate(weights))
+        for s, weights in enumerate(stages)
+    )
+    return PipelineLayout("m", nodes, BLOCK_TOKENS, context)
+
+
+def asked(attempt: int, prompt: tuple[int, ...] = (5, 6, 7), max_tokens: int = 8, **options: object) -> Generate:
+    values = {"generated": (), "stop_ids": (), "sampling": GREEDY, "deadline_s": 10.0, **options}
+    return Generate(attempt, f"r{attempt}", values.pop("model", "m"), prompt, max_tokens=max_tokens, **values)
+
+
+def next_token(text: tuple[int, ...]) -> int:
+    """A function of all tokens before, as a model's choice is."""
+    return (sum(text) * 31 + len(text) * 7) % 97
+
+
+def continuation(prompt: tuple[int, ...], count: int, stop_ids: tuple[int, ...] = ()) -> list[int]:
+    text = list(prompt)
+    for _ in range(count):
+        token = next_token(tuple(text))
+        if token in stop_ids:
+            break
+        text.append(token)
+    return text[len(prompt) :]
+
+
+@dataclass
+class FakeStages:
+    """Caches what it is told, refuses what a real engine would, and answers steps when the test says so."""
+
+    core: SchedulerCore
+    layout: PipelineLayout
+    cached: dict[int, list[int]] = field(default_factory=dict)
+    places: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    group_of: dict[int, int] = field(default_factory=dict)
+    flights: dict[int, tuple[GroupStep, dict[int, Sampled]]] = field(default_factory=dict)
+    tokens: dict[int, list[int]] = field(default_factory=dict)
+    ended: dict[int, list[Finished | Failed]] = field(default_factory=dict)
+    releases: int = 0
+    last_step: int = 0
+    on_step: Callable[[GroupStep], None] = lambda _step: None
+
+    def order(self) -> int:
+        """Have the core order what it wants; how many orders came."""
+        orders = self.core.next_orders()
+        for order in orders:
+            self._obey(order)
+        return len(orders)
+
+    def report(self, step: int) -> None:
+        """The last stage's nodes report, in turn."""
+        order, samples = self.flights.pop(step)
+        for node in sorted({entry.nodes[-1] for entry in order.entries}):
+            mine = {e.run: samples[e.run] for e in order.entries if e.nodes[-1] == node and e.run in samples}
+            self.hear(self.core.record(step, node, mine))
+
+    def hear(self, answers: tuple[Answer, ...]) -> None:
+        for answer in answers:
+            if isinstance(answer.message, Tokens):
+                for run in answer.message.runs:
+                    self._hear_run(run)
+            else:
+                self.ended.setdefault(answer.message.attempt, []).append(answer.message)
+
+    def run_dry(self) -> None:
+        """Until nothing is under way."""
+        while self.order() or self.flights:
+            self.report(min(self.flights)) if self.flights else None
+
+    def _hear_run(self, run: TokenRun) -> None:
+        known = self.tokens.setdefault(run.attempt, [])
+        assert run.seq == len(known), "a token was lost or came twice"
+        known.extend(run.ids)
+
+    def _obey(self, order: Order) -> None:
+        if isinstance(order, Release):
+            assert self.places.pop(order.run, order.nodes) == order.nodes
+            self.cached.pop(order.run, None)
+            self.releases += 1
+            return
+        self._check_limits(order)
+        assert order.number == self.last_step + 1
+        assert all(flight.group != order.group for flight, _ in self.flights.values()), "one step a group at once"
+        self.last_step = order.number
+        samples = {}
+        for entry in order.entries:
+            assert self.places.setdefault(entry.run, entry.nodes) == entry.nodes, "nodes are fixed while a run lives"
+            assert self.group_of.setdefault(entry.run, order.group) == order.group
+            held = self.cached.setdefault(entry.run, [])
+            assert entry.position == len(held), "every position once and in order"
+            held.extend(entry.token_ids)
+            if entry.sampling is not None:
+                samples[entry.run] = Sampled(next_token(tuple(held)))
+        self._check_blocks()
+        self.flights[order.number] = (order, samples)
+        self.on_step(order)
+
+    def _check_limits(self, step: GroupStep) -> None:
+        requests: Counter[tuple[int, int]] = Counter()
+        prompt_tokens: Counter[tuple[int, int]] = Counter()
+        for entry in step.entries:
+            is_decode = len(entry.token_ids) == 1 and entry.position > 0
+            for place in enumerate(entry.nodes):
+                requests[place] += 1
+                prompt_tokens[place] += 0 if is_decode else len(entry.token_ids)
+        assert len({entry.run for entry in step.entries}) == len(step.entries) > 0
+        for (stage, node), count in requests.items():
+            limits = self.layout.stages[stage][node]
+            assert count <= limits.batch_cap
+            assert prompt_tokens[stage, node] <= limits.chunk_tokens
+
+    def _check_blocks(self) -> None:
+        held: Counter[tuple[int, int]] = Counter()
+        for run, tokens in self.cached.items():
+            for place in enumerate(self.places[run]):
+                held[place] += self.layout.blocks(len(tokens))
+        for (stage, node), blocks in held.items():
+            assert blocks <= self.layout.stages[stage][node].kv_blocks
