@@ -54,7 +54,7 @@ def fixed_rate(load: Load, requests_per_s: float, seconds: float) -> tuple[float
         json.dump(load.body, file)
         file.flush()
         headers = [part for name, value in load.headers.items() for part in ("-H", f"{name}: {value}")]
-        rate = ["-z", f"{seconds:g}s", "-c", "1", "-q", f"{requests_per_s / clients:g}", "-o", "csv"]
+        rate = ["-z", f"{seconds:g}s", "-c", "1", "-cpus", "1", "-q", f"{requests_per_s / clients:g}", "-o", "csv"]
         command = ["hey", *rate, "-m", "POST", *headers, "-D", file.name, load.url]
         children = []
         for _ in range(clients):

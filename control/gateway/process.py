@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings)
 
     Prints {"url": …} as one line once it listens. Raises OSError when the address is taken, BadKeyError for the key.
     """
+    # Prompts are batched over threads here already; a pool of threads below that only adds wake-ups to each of them.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     keys = KeyPair.load(key)
     listening = socket.create_server((host, port), backlog=2048, family=_family(host))
     uvloop.run(_serve(listening, table, keys, settings))
