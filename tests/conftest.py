@@ -1,9 +1,12 @@
 """What tests of many folders share: a real PostgreSQL, one server a session, one fresh database a test."""
 
 import itertools
+import os
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,40 @@ from sqlalchemy.engine import URL
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
 
+NEEDS: dict[str, Callable[[], bool]] = {
+    "root": lambda: os.geteuid() == 0,
+    "ipv6": lambda: _can_bind("::1"),
+}
+"""What a test may ask for with `@pytest.mark.needs(name)`; without it the test is skipped and the last line says so."""
+
 TEMPLATE = "medley_template"
 _numbers = itertools.count(1)
+
+
+_missing: Counter[str] = Counter()
+
+
+def _can_bind(address: str) -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if not NEEDS[name]():
+                _missing[name] += 1
+                pytest.skip(f"needs {name}")
+
+
+def pytest_unconfigure() -> None:
+    """After pytest's own last line."""
+    if _missing:
+        print("skipped for want of " + ", ".join(f"{name} ({count})" for name, count in sorted(_missing.items())))
 
 
 @pytest.fixture(scope="session")

@@ -172,7 +172,7 @@ def test_a_server_that_does_not_start_says_why_in_one_line(home: Path) -> None:
     aside.rename(control)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user; then all other tests are this one")
+@pytest.mark.needs("root")  # to become another user; for an ordinary user all other tests are this one
 def test_an_ordinary_user_runs_it_as_itself(short_tmp: Path) -> None:
     nobody = 65534
     short_tmp.chmod(0o755)
