@@ -1,0 +1,41 @@
+"""One end of an edge as a process of its own: run as a module with what it should do."""
+
+import sys
+
+import torch
+
+from agents.edges.edge import connect_receiver, connect_sender
+from agents.edges.rendezvous import join
+from agents.edges.settings import EdgeSettings
+
+HIDDEN = 4
+
+
+def settings(timeout_s: float = 20.0, dtype: torch.dtype = torch.float32, unsent: int = 4) -> EdgeSettings:
+    return EdgeSettings(HIDDEN, dtype, max_rows=1000, peer_timeout_s=timeout_s, unsent=unsent)
+
+
+def receive(port: int, count: int) -> None:
+    """Takes `count` rows, then stays until its input ends."""
+    edge = connect_receiver(join("127.0.0.1", port, 20), "e", settings())
+    for _ in range(count):
+        edge.receive(1)
+    print("received", flush=True)
+    sys.stdin.read()
+
+
+def send(port: int, count: int) -> None:
+    """Gives `count` rows, then stays until its input ends."""
+    edge = connect_sender(join("127.0.0.1", port, 20), "e", settings())
+    for _ in range(count):
+        edge.send(torch.zeros(1, HIDDEN))
+    print("sent", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["receive", port, count]:
+            receive(int(port), int(count))
+        case ["send", port, count]:
+            send(int(port), int(count))

@@ -1,0 +1,159 @@
+"""Edges between real processes: rows arrive whole and in order, and an end that is lost is noticed."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+import torch
+
+from agents.edges.edge import Receiver, Sender, connect_receiver, connect_sender
+from agents.edges.errors import BadRowsError, EdgeLostError
+from agents.edges.mesh import Place, connect_mesh
+from agents.edges.rendezvous import Rendezvous, join
+from agents.edges.settings import EdgeSettings
+from tests.agents.edges.ends import HIDDEN, settings
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def rendezvous() -> Iterator[Rendezvous]:
+    with closing(Rendezvous("127.0.0.1")) as made:
+        yield made
+
+
+@pytest.fixture
+def start(rendezvous: Rendezvous) -> Iterator[Start]:
+    """Ends in processes of their own, which end with the test."""
+    started = []
+
+    def run(kind: str, *arguments: object) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "tests.agents.edges.ends", kind, str(rendezvous.port), *map(str, arguments)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def pair(rendezvous: Rendezvous, agreed: EdgeSettings) -> tuple[Sender, Receiver]:
+    """Both ends of an edge in this process."""
+    senders: list[Sender] = []
+    at = (rendezvous.host, rendezvous.port, 20.0)
+    other = threading.Thread(target=lambda: senders.append(connect_sender(join(*at), "e", agreed)))
+    other.start()
+    receiver = connect_receiver(join(*at), "e", agreed)
+    other.join()
+    return senders[0], receiver
+
+
+def relay(port: int, place: Place, rounds: int) -> list[int]:
+    """Sends to all nodes of the next stage what came from all before, plus a number of its own; sums by round."""
+    mesh = connect_mesh(join("127.0.0.1", port, 20), place, settings())
+    sums = []
+    for rows in range(1, rounds + 1):
+        total = torch.full((rows, HIDDEN), float(10**place.stage * (place.node + 1)))
+        for receiver in mesh.incoming:
+            total += receiver.receive(rows)
+        for sender in mesh.outgoing:
+            sender.send(total)
+        sums.append(int(total.sum()))
+    for sender in mesh.outgoing:
+        sender.flush()
+    return sums
+
+
+def line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_arrive_bit_for_bit_and_in_order(rendezvous: Rendezvous, dtype: torch.dtype) -> None:
+    sender, receiver = pair(rendezvous, settings(dtype=dtype))
+    sent = [torch.randn(HIDDEN, n).to(dtype).T for n in (1, 7, 1000)]
+    for rows in sent:
+        sender.send(rows)
+    for rows in sent:
+        assert torch.equal(receiver.receive(len(rows)), rows)
+    sender.flush()
+
+
+def test_every_node_reaches_every_node_of_the_next_stage(rendezvous: Rendezvous) -> None:
+    nodes, rounds = (2, 3, 2), 3
+    places = [Place(nodes, stage, node) for stage, n in enumerate(nodes) for node in range(n)]
+    with ThreadPoolExecutor(len(places)) as pool:
+        sums = list(pool.map(lambda place: relay(rendezvous.port, place, rounds), places))
+    of_two = 3 * (1 + 2) + 10 * (1 + 2 + 3)
+    for node in range(nodes[-1]):
+        expected = [(of_two + 100 * (node + 1)) * rows * HIDDEN for rows in range(1, rounds + 1)]
+        assert sums[places.index(Place(nodes, 2, node))] == expected
+
+
+def test_a_sender_that_is_killed_is_noticed_at_once(rendezvous: Rendezvous, start: Start) -> None:
+    other = start("send", 1)
+    receiver = connect_receiver(join("127.0.0.1", rendezvous.port, 20), "e", settings(timeout_s=300))
+    receiver.receive(1)
+    assert line(other) == "sent"
+    other.kill()
+    with pytest.raises(EdgeLostError, match="e is lost"):
+        receiver.receive(1)
+
+
+def test_a_receiver_that_is_killed_is_noticed_by_who_sends_on(rendezvous: Rendezvous, start: Start) -> None:
+    other = start("receive", 1)
+    sender = connect_sender(join("127.0.0.1", rendezvous.port, 20), "e", settings(timeout_s=300))
+    sender.send(torch.zeros(1, HIDDEN))
+    assert line(other) == "received"
+    other.kill()
+
+    def send_on() -> None:
+        for _ in range(10):
+            sender.send(torch.zeros(1, HIDDEN))
+
+    with pytest.raises(EdgeLostError):
+        send_on()
+
+
+def test_a_silent_sender_counts_as_lost(rendezvous: Rendezvous) -> None:
+    _sender, receiver = pair(rendezvous, settings(timeout_s=2))
+    with pytest.raises(EdgeLostError):
+        receiver.receive(1)
+
+
+def test_a_receiver_that_does_not_take_its_rows_counts_as_lost(rendezvous: Rendezvous) -> None:
+    sender, _receiver = pair(rendezvous, settings(timeout_s=2, unsent=1))
+    sender.send(torch.zeros(1, HIDDEN))
+    with pytest.raises(EdgeLostError):
+        sender.send(torch.zeros(1, HIDDEN))
+
+
+def test_an_end_that_never_comes_is_an_error_and_no_wait_for_ever(rendezvous: Rendezvous) -> None:
+    store = join("127.0.0.1", rendezvous.port, 20)
+    with pytest.raises(EdgeLostError, match="did not come"):
+        connect_sender(store, "e", settings(timeout_s=0.5))
+
+
+def test_rows_that_were_not_agreed_on_are_refused_before_anything_is_sent(rendezvous: Rendezvous) -> None:
+    sender, receiver = pair(rendezvous, settings())
+    for rows in (torch.zeros(1, HIDDEN + 1), torch.zeros(0, HIDDEN), torch.zeros(1001, HIDDEN)):
+        with pytest.raises(BadRowsError):
+            sender.send(rows)
+    with pytest.raises(BadRowsError, match=r"torch\.float32"):
+        sender.send(torch.zeros(1, HIDDEN, dtype=torch.float64))
+    with pytest.raises(BadRowsError, match="1 to 1000"):
+        receiver.receive(0)
+    sender.send(torch.ones(1, HIDDEN))
+    assert receiver.receive(1).sum() == HIDDEN
+
+
+def test_a_place_outside_the_pipeline_is_refused() -> None:
+    with pytest.raises(ValueError, match="not in a pipeline"):
+        Place((1, 2), 1, 2)
