@@ -34,12 +34,16 @@ class NearestMiss:
 
     def __str__(self) -> str:
         nodes = f"{self.stages} × {self.config}" if self.stages > 1 else self.config
-        short = f"{self.short_ms:.3g} ms too slow"
-        return f"nearest is {nodes}: {self.needs_ms:.4g} ms against {self.has_ms:.4g} ms, {short} ({self._reason})"
+        needs, has, short = (_shown(ms) for ms in (self.needs_ms, self.has_ms, self.short_ms))
+        return f"nearest is {nodes}: {needs} ms against {has} ms, {short} ms too slow ({self._reason})"
 
     @property
     def _reason(self) -> str:
         return "one stage" if self.slowest is Role.ONLY else f"its {self.slowest.name.lower()} stage is the slowest"
+
+
+def _shown(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.4g}"
 
 
 def nearest_miss(
