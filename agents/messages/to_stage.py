@@ -1,0 +1,68 @@
+"""What a stage worker receives from its instance's scheduler. Steps and frees take effect in the order they come."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Text, TokenIds
+from agents.messages.to_scheduler import Sampling
+
+MAX_PEERS = 256
+"""Data-parallel nodes of one stage, and stages of one pipeline."""
+
+NOWHERE = -1
+"""Instead of a node, where there is no stage before or after."""
+
+Peer = Annotated[int, Meta(ge=NOWHERE, lt=MAX_PEERS)]
+
+
+class Connect(Struct, frozen=True, array_like=True, tag="connect"):
+    """Where you stand; connect your edges. Answered by `StageConnected`."""
+
+    nodes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_PEERS)], ...], Meta(min_length=1, max_length=MAX_PEERS)]
+    """How many peers each stage has."""
+    stage: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
+    node: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
+    rendezvous_host: Name
+    rendezvous_port: Annotated[int, Meta(gt=0, lt=1 << 16)]
+    max_rows: Annotated[int, Meta(ge=1, le=1 << 20)]
+    """Tokens of one step at one node, at most."""
+
+
+class StageEntry(Struct, frozen=True, array_like=True):
+    """The next tokens of one request, as one node sees them."""
+
+    run: Count
+    position: Position
+    """Of the first of them; 0 begins the request."""
+    tokens: Position
+    source: Peer
+    """Node of the stage before that sends their rows."""
+    target: Peer
+    """Node of the stage after that gets them."""
+    sampling: Sampling | None = None
+    """On the last stage, where a token is to be sampled behind them."""
+
+
+class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):
+    """One pass of a group. Every node takes the steps it is part of in the order of their numbers."""
+
+    number: Count
+    entries: Annotated[tuple[StageEntry, ...], Meta(min_length=1, max_length=MAX_RUNS)]
+    token_ids: TokenIds = ()
+    """On the first stage: of all entries, in turn."""
+
+
+class FreeRuns(Struct, frozen=True, array_like=True, tag="free_runs"):
+    """Give the KV cache of these back."""
+
+    runs: Annotated[tuple[Count, ...], Meta(max_length=MAX_RUNS)]
+
+
+class Leave(Struct, frozen=True, array_like=True, tag="leave"):
+    """The instance is at its end: free everything and go."""
+
+    reason: Text
+
+
+ToStage = Connect | StageStep | FreeRuns | Leave

@@ -1,0 +1,47 @@
+"""What an instance's scheduler receives from its stage workers."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Text, TokenId
+from agents.messages.to_gateway import TokenLogprobs
+
+
+class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
+    """First message of a worker: what it holds. Answered by `Connect` once all nodes are there."""
+
+    first_layer: Position
+    layers: Position
+    model_layers: Position
+    hidden_size: Position
+    dtype: Name
+    """Of activations."""
+    block_tokens: Position
+    kv_blocks: Count
+
+
+class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
+    """All edges are there: steps may come."""
+
+
+class RunSample(Struct, frozen=True, array_like=True):
+    run: Count
+    token: TokenId
+    logprobs: TokenLogprobs | None = None
+
+
+class StageSampled(Struct, frozen=True, array_like=True, tag="stage_sampled"):
+    """From each node of the last stage for each of its steps, in order, also where nothing was to be sampled."""
+
+    step: Count
+    samples: Annotated[tuple[RunSample, ...], Meta(max_length=MAX_RUNS)]
+
+
+class StageFailed(Struct, frozen=True, array_like=True, tag="stage_failed"):
+    """The worker cannot go on: a neighbour is lost, or its engine failed."""
+
+    reason: Text
+
+
+ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed

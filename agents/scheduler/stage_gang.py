@@ -1,0 +1,157 @@
+"""The stage workers of an instance, as its scheduler sees them: who is there, what each holds, are they connected."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from agents.channels.errors import ChannelError
+from agents.channels.keys import KeyPair
+from agents.channels.listener import Listener
+from agents.channels.peer import Peer
+from agents.channels.settings import ChannelSettings
+from agents.edges.rendezvous import Rendezvous
+from agents.messages.to_stage import Connect, FreeRuns, Leave
+from agents.messages.to_stage_scheduler import (
+    StageConnected,
+    StageFailed,
+    StageLoaded,
+    StageSampled,
+    ToStageScheduler,
+)
+from agents.scheduler.layout import PipelineLayout
+from agents.scheduler.node_steps import node_steps
+from agents.scheduler.orders import GroupStep, Order
+
+_log = logging.getLogger(__name__)
+
+
+class StageGang:
+    """Make it on a running loop. A worker that leaves, fails or does not fit ends the gang: `lost` is called once."""
+
+    def __init__(
+        self,
+        bind: str,
+        interface: str,
+        keys: KeyPair,
+        workers: Mapping[str, str],
+        layout: PipelineLayout,
+        ready: Callable[[], None],
+        sampled: Callable[[int, StageSampled], None],
+        lost: Callable[[str], None],
+        settings: ChannelSettings,
+    ) -> None:
+        """`workers`: public key → node name of the layout. `interface`: of the private network, for the rendezvous.
+
+        `sampled`: called with the node of the last stage."""
+        self._layout = layout
+        self._places = {node.name: (s, n) for s, stage in enumerate(layout.stages) for n, node in enumerate(stage)}
+        if set(self._places) != set(workers.values()):
+            raise ValueError(f"there are keys of {sorted(workers.values())}, and nodes {sorted(self._places)}")
+        self._ready, self._sampled, self._lost = ready, sampled, lost
+        self._there: dict[tuple[int, int], Peer] = {}
+        self._loaded: dict[tuple[int, int], StageLoaded] = {}
+        self._connected: set[tuple[int, int]] = set()
+        self.is_ready = False
+        self._is_over = False
+        self._rendezvous = Rendezvous(interface)
+        try:
+            self._listener: Listener[ToStageScheduler] = Listener(bind, keys, workers, ToStageScheduler, self, settings)
+        except OSError:
+            self._rendezvous.close()
+            raise
+        self.endpoint = self._listener.endpoint
+
+    def send(self, orders: tuple[Order, ...]) -> None:
+        """Tell every node its part, in order."""
+        for order in orders:
+            if isinstance(order, GroupStep):
+                for stage, node, message in node_steps(order, len(self._layout.stages)):
+                    self._tell((stage, node), message)
+            else:
+                for place in enumerate(order.nodes):
+                    self._tell(place, FreeRuns((order.run,)))
+
+    def end(self, reason: str) -> None:
+        """Send the workers home."""
+        self._is_over = True
+        for place in list(self._there):
+            self._tell(place, Leave(reason[:1000]))
+
+    def close(self) -> None:
+        self._is_over = True
+        self._listener.close()
+        self._rendezvous.close()
+
+    def joined(self, peer: Peer) -> None:
+        place = self._places[peer.name]
+        if place in self._there:
+            self._lose(f"{peer.name} came back, without its KV cache")
+        else:
+            self._there[place] = peer
+
+    def left(self, peer: Peer, reason: str) -> None:
+        self._lose(f"{peer.name} is lost: {reason}")
+
+    def received(self, peer: Peer, message: ToStageScheduler) -> None:
+        place = self._places[peer.name]
+        match message:
+            case StageLoaded():
+                self._take_loaded(place, message)
+            case StageConnected():
+                self._connected.add(place)
+                if len(self._connected) == len(self._places):
+                    self.is_ready = True
+                    self._ready()
+            case StageSampled():
+                self._sampled(place[1], message)
+            case StageFailed():
+                self._lose(f"{peer.name} failed: {message.reason}")
+
+    def _take_loaded(self, place: tuple[int, int], loaded: StageLoaded) -> None:
+        self._loaded[place] = loaded
+        if len(self._loaded) < len(self._places):
+            return
+        fault = self._fault()
+        if fault:
+            self._lose(fault)
+            return
+        max_rows = max(node.chunk_tokens + node.batch_cap for stage in self._layout.stages for node in stage)
+        nodes = tuple(map(len, self._layout.stages))
+        for stage, node in self._places.values():
+            connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows)
+            self._tell((stage, node), connect)
+
+    def _fault(self) -> str:
+        """Why what the workers hold is not the pipeline of the layout; empty when it is."""
+        agreed = {(one.hidden_size, one.dtype, one.block_tokens, one.model_layers) for one in self._loaded.values()}
+        if len(agreed) > 1:
+            return f"the stages differ in (hidden size, data type, tokens of a block, layers of the model): {agreed}"
+        end = 0
+        for stage, nodes in enumerate(self._layout.stages):
+            held = {(one.first_layer, one.layers) for (s, _), one in self._loaded.items() if s == stage}
+            if len(held) > 1 or min(held)[0] != end:
+                return f"stage {stage} holds (first layer, layers) {sorted(held)}, must begin with layer {end}"
+            end += min(held)[1]
+            for node, limits in enumerate(nodes):
+                if self._loaded[stage, node].kv_blocks < limits.kv_blocks:
+                    return f"{limits.name} has fewer KV blocks than {limits.kv_blocks}"
+        one = self._loaded[0, 0]
+        if end != one.model_layers:
+            return f"the stages hold {end} layers of {one.model_layers}"
+        if one.block_tokens != self._layout.block_tokens:
+            return f"the stages' KV blocks have {one.block_tokens} tokens, not {self._layout.block_tokens}"
+        return ""
+
+    def _tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
+        """Nothing more is sent once a worker cannot be reached."""
+        try:
+            self._listener.send(self._there[place], message)
+        except ChannelError as error:
+            self._lose(f"a worker cannot be reached: {error}")
+
+    def _lose(self, reason: str) -> None:
+        if not self._is_over:
+            self._is_over = True
+            _log.error("the instance has failed: %s", reason)
+            self._lost(reason)

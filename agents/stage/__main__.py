@@ -1,0 +1,88 @@
+"""`python -m agents.stage`: one stage worker as a process of its own; ends with its instance."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+import zmq
+
+from agents.channels.dialer import Address
+from agents.channels.errors import BadKeyError, ChannelError
+from agents.channels.keys import KeyPair
+from agents.engines.errors import EngineError
+from agents.engines.layer_range import LayerRange
+from agents.engines.protocol import StageEngine
+from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.engine import load_torch_engine
+from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
+from agents.weights.errors import WeightsError
+from agents.weights.source import open_checkpoint
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agents.stage", description=__doc__)
+    parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
+    parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
+    parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--first-layer", type=int, required=True)
+    parser.add_argument("--layers", type=int, required=True)
+    parser.add_argument("--kv-blocks", type=int, required=True)
+    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
+    parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
+    parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
+    parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
+    return parser.parse_args()
+
+
+def _load(arguments: argparse.Namespace) -> StageEngine:
+    checkpoint = open_checkpoint(arguments.checkpoint)
+    first, layers = arguments.first_layer, arguments.layers
+    is_last = first + layers == decoder_config(checkpoint.config).layers
+    memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
+    return load_torch_engine(
+        checkpoint,
+        LayerRange(first, layers, first=first == 0, last=is_last),
+        arguments.kv_blocks,
+        _DTYPES[arguments.dtype],
+        arguments.device,
+        memory_bytes=memory_bytes,
+    )
+
+
+async def _serve(arguments: argparse.Namespace, engine: StageEngine) -> None:
+    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s)
+    address = Address(arguments.scheduler, arguments.scheduler_key)
+    worker = StageWorker(engine, address, KeyPair.load(arguments.key), settings)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, worker.stop)
+    await worker.run()
+
+
+def _main() -> int:
+    arguments = _arguments()
+    torch.set_num_threads(arguments.threads)
+    try:
+        asyncio.run(_serve(arguments, _load(arguments)))
+    except (BadKeyError, ChannelError, EngineError, InstanceLostError, WeightsError, OSError, ValueError) as error:
+        print(f"stage: {error}", file=sys.stderr)
+        return 1
+    finally:
+        zmq.Context.instance().destroy(linger=200)  # ms: the reason is to reach the scheduler
+    return 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    status = _main()
+    logging.shutdown()
+    os._exit(status)  # the engine's thread may wait for a neighbour, and nothing ends that wait sooner

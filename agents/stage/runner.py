@@ -1,0 +1,83 @@
+"""Steps of one stage: rows in from the stage before, through the engine, rows out to the stage after."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from agents.edges.mesh import Mesh
+from agents.engines.batch import StepBatch, StepRequest
+from agents.engines.protocol import StageEngine
+from agents.engines.sampling import Sampling
+from agents.engines.step_output import Sample
+from agents.messages import to_scheduler
+from agents.messages.to_gateway import TokenLogprobs
+from agents.messages.to_stage import StageEntry, StageStep
+from agents.messages.to_stage_scheduler import RunSample, StageSampled
+
+
+class StageRunner:
+    """Not thread-safe: the engine's thread owns it."""
+
+    def __init__(self, engine: StageEngine, mesh: Mesh) -> None:
+        self._engine = engine
+        self._mesh = mesh
+
+    def step(self, step: StageStep) -> StageSampled | None:
+        """The report of a last stage; None of others, whose rows are on their way.
+
+        Raises EdgeError and EngineError: either way the instance has failed.
+        """
+        batch = StepBatch(tuple(_step_request(entry) for entry in step.entries))
+        output = self._engine.step(batch, self._rows(step))
+        if output.hidden is not None:
+            self._send(step, output.hidden)
+            return None
+        return StageSampled(step.number, tuple(map(_run_sample, output.samples)))
+
+    def free(self, runs: Iterable[int]) -> None:
+        for run in runs:
+            self._engine.free(str(run))
+
+    def _rows(self, step: StageStep) -> torch.Tensor:
+        """The step's input: rows of the nodes before, put in the order of the entries."""
+        if not self._mesh.incoming:
+            return torch.tensor(step.token_ids)
+        parts = _parts(step.entries, [entry.source for entry in step.entries])
+        received = {source: self._mesh.incoming[source].receive(len(places)) for source, places in parts.items()}
+        if len(received) == 1:
+            return next(iter(received.values()))
+        like = next(iter(received.values()))
+        rows = torch.empty(sum(map(len, parts.values())), like.shape[1], dtype=like.dtype)
+        for source, places in parts.items():
+            rows[places] = received[source]
+        return rows
+
+    def _send(self, step: StageStep, hidden: torch.Tensor) -> None:
+        parts = _parts(step.entries, [entry.target for entry in step.entries])
+        for target, places in parts.items():
+            self._mesh.outgoing[target].send(hidden if len(parts) == 1 else hidden[places])
+
+
+def _parts(entries: Sequence[StageEntry], peers: Sequence[int]) -> dict[int, list[int]]:
+    """Peer → the rows of the step that it sends or gets, peers and rows rising."""
+    parts: dict[int, list[int]] = {peer: [] for peer in sorted(set(peers))}
+    start = 0
+    for entry, peer in zip(entries, peers, strict=True):
+        parts[peer].extend(range(start, start + entry.tokens))
+        start += entry.tokens
+    return parts
+
+
+def _step_request(entry: StageEntry) -> StepRequest:
+    sampling = None if entry.sampling is None else _sampling(entry.sampling)
+    return StepRequest(str(entry.run), entry.position, entry.tokens, sampling)
+
+
+def _sampling(told: to_scheduler.Sampling) -> Sampling:
+    """Stop tokens are the scheduler's matter."""
+    return Sampling(told.temperature, told.top_p, told.top_k, told.seed, logprobs=told.top_logprobs)
+
+
+def _run_sample(sample: Sample) -> RunSample:
+    logprobs = None if sample.logprob is None else TokenLogprobs(sample.logprob, sample.alternatives)
+    return RunSample(int(sample.request_id), sample.token_id, logprobs)

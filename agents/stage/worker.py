@@ -1,0 +1,144 @@
+"""A stage worker: hears its scheduler on the loop, computes on a thread of its own."""
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+import msgspec
+
+from agents.channels.dialer import Address, Dialer
+from agents.channels.errors import ChannelError
+from agents.channels.keys import KeyPair
+from agents.channels.settings import ChannelSettings
+from agents.edges.errors import EdgeError
+from agents.edges.mesh import Place, connect_mesh
+from agents.edges.rendezvous import join
+from agents.edges.settings import EdgeSettings
+from agents.engines.errors import EngineError
+from agents.engines.protocol import StageEngine
+from agents.messages.to_stage import Connect, FreeRuns, Leave, StageStep, ToStage
+from agents.messages.to_stage_scheduler import StageConnected, StageFailed, StageLoaded
+from agents.stage.runner import StageRunner
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    interface: str
+    """This node's address on the private network: edges are bound to it."""
+    peer_timeout_s: float
+    """A neighbour that is silent for as long in a step has failed: longer than the longest step."""
+    join_timeout_s: float = 600.0
+    """The scheduler may start later than this worker, but not by more."""
+    channel: ChannelSettings = field(default_factory=ChannelSettings)
+
+
+class InstanceLostError(Exception):
+    """The instance is over before its time: this stage failed, or its scheduler is lost."""
+
+
+class StageWorker:
+    """Make it on a running loop; `run` until the instance ends."""
+
+    def __init__(self, engine: StageEngine, scheduler: Address, keys: KeyPair, settings: WorkerSettings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._orders: SimpleQueue[Connect | StageStep | FreeRuns] = SimpleQueue()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
+
+    async def run(self) -> None:
+        """Serves until the scheduler says goodbye.
+
+        Raises InstanceLostError, and PeerLostError or RefusedError where there is no scheduler. The engine's thread may
+        then still be in a step or wait for a neighbour, which nothing can interrupt: the process should end."""
+        try:
+            await self._dialer.wait_up(self._settings.join_timeout_s)
+            threading.Thread(target=self._compute, name="engine", daemon=True).start()
+            await self._end
+        finally:
+            self._dialer.close()
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        if not self._end.done():
+            self._end.set_result(None)
+
+    def up(self) -> None:
+        facts = self._engine.facts
+        self._send(
+            StageLoaded(
+                facts.held.first_layer,
+                facts.held.layers,
+                facts.model_layers,
+                facts.hidden_size,
+                str(facts.dtype),
+                facts.block_tokens,
+                facts.kv_blocks,
+            )
+        )
+
+    def received(self, message: ToStage) -> None:
+        if isinstance(message, Leave):
+            _log.info("told to leave: %s", message.reason)
+            self.stop()
+        else:
+            self._orders.put(message)
+
+    def down(self, reason: str) -> None:
+        """Orders may be lost, and with them the requests here: the instance is over."""
+        self._lose(f"the scheduler is lost: {reason}")
+
+    def _compute(self) -> None:
+        """The engine's thread: obeys in order, until something breaks."""
+        try:
+            runner = self._connect()
+            while True:
+                order = self._orders.get()
+                if isinstance(order, StageStep):
+                    sampled = runner.step(order)
+                    if sampled is not None:
+                        self._report(sampled)
+                elif isinstance(order, FreeRuns):
+                    runner.free(order.runs)
+                else:
+                    raise EdgeError("told to connect twice")
+        except (EdgeError, EngineError) as error:
+            self._give_up(str(error))
+        except Exception as error:
+            _log.exception("the stage failed")
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _connect(self) -> StageRunner:
+        told = self._orders.get()
+        if not isinstance(told, Connect):
+            raise EdgeError(f"told to {type(told).__name__} before the edges are connected")
+        settings, facts = self._settings, self._engine.facts
+        edges = EdgeSettings(
+            facts.hidden_size, facts.dtype, told.max_rows, settings.peer_timeout_s, interface=settings.interface
+        )
+        store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
+        mesh = connect_mesh(store, Place(told.nodes, told.stage, told.node), edges)
+        self._report(StageConnected())
+        return StageRunner(self._engine, mesh)
+
+    def _report(self, message: msgspec.Struct) -> None:
+        self._loop.call_soon_threadsafe(self._send, message)
+
+    def _give_up(self, reason: str) -> None:
+        self._report(StageFailed(reason[:1000]))
+        self._loop.call_soon_threadsafe(self._lose, reason)
+
+    def _send(self, message: msgspec.Struct) -> None:
+        try:
+            self._dialer.send(message)
+        except ChannelError as error:
+            self._lose(f"the scheduler cannot be reached: {error}")
+
+    def _lose(self, reason: str) -> None:
+        if not self._end.done():
+            self._end.set_exception(InstanceLostError(reason))

@@ -1,0 +1,121 @@
+"""An instance in real processes: a scheduler, its stage workers, and a gateway's end of the channel to it."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agents.channels.dialer import Address, Dialer
+from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import Failed, Finished, Status, ToGateway, Tokens
+from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from tests.agents.channels.channel_ends import Seen
+
+KV_BLOCKS = 24
+
+
+@dataclass
+class Instance:
+    """`layers` of each stage, and the weights of its nodes."""
+
+    folder: Path
+    checkpoint: Path
+    layers: tuple[int, ...]
+    weights: tuple[tuple[float, ...], ...]
+    gateway: KeyPair = field(default_factory=KeyPair.generate)
+    workers: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
+
+    def __enter__(self) -> "Instance":
+        names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
+        keys = {name: KeyPair.generate() for name in (*(n for stage in names for n in stage), "scheduler")}
+        for name, pair in keys.items():
+            pair.save(self.folder / f"{name}.key")
+        stages = tuple(
+            tuple(NodeLimits(name, weight, 4, 16, KV_BLOCKS) for name, weight in zip(*stage, strict=True))
+            for stage in zip(names, self.weights, strict=True)
+        )
+        workers = {pair.public: name for name, pair in keys.items() if name != "scheduler"}
+        told = InstanceFile(PipelineLayout("tiny", stages, 16, 256), {self.gateway.public: "gateway"}, workers)
+        (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
+        self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")
+        assert self.scheduler.stdout is not None
+        self.addresses = json.loads(self.scheduler.stdout.readline())
+        firsts = (0, *accumulate(self.layers))
+        for stage, (first, layers) in enumerate(zip(firsts, self.layers, strict=False)):
+            for name in names[stage]:
+                self.workers[name] = self._start_worker(name, first, layers)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (self.scheduler, *self.workers.values()):
+            process.kill()
+            process.communicate()
+
+    def ended(self) -> dict[str, int]:
+        """Exit statuses, once all processes have ended by themselves."""
+        processes = {"scheduler": self.scheduler, **self.workers}
+        return {name: process.wait(30) for name, process in processes.items()}
+
+    def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
+        module = "agents.scheduler" if name == "scheduler" else "agents.stage"
+        command = [sys.executable, "-m", module, "--key", self.folder / f"{name}.key", *arguments]
+        return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+
+    def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str]":
+        at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
+        held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
+        return self._start(name, *at, *held, "--kv-blocks", KV_BLOCKS, "--dtype", "float32")
+
+
+class Gateway:
+    """A gateway's end: what it heard, by attempt."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.seen = Seen()
+        address = Address(instance.addresses["endpoint"], instance.addresses["public_key"])
+        self.dialer: Dialer[ToGateway] = Dialer(address, instance.gateway, "gateway", ToGateway, self.seen)
+
+    async def __aenter__(self) -> "Gateway":
+        await self.dialer.wait_up(30)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.dialer.close()
+
+    def send(self, *messages: msgspec.Struct) -> None:
+        for message in messages:
+            self.dialer.send(message)
+
+    def of(self, kind: type) -> list[Any]:
+        return [message for message in self.seen.messages if isinstance(message, kind)]
+
+    def ends(self) -> dict[int, Finished | Failed]:
+        return {message.attempt: message for message in (*self.of(Finished), *self.of(Failed))}
+
+    def tokens(self, attempt: int) -> list[int]:
+        """In order; a repeat or a gap fails."""
+        runs = [run for message in self.of(Tokens) for run in message.runs if run.attempt == attempt]
+        for one, next_one in pairwise(runs):
+            assert next_one.seq == one.seq + len(one.ids)
+        return [token for run in runs for token in run.ids]
+
+    def status(self) -> Status:
+        return self.of(Status)[-1]
+
+    async def until(self, condition: Any) -> None:
+        await self.seen.until(condition, 60)
+
+
+def play(instance: Instance, scenario: Any) -> None:
+    async def main() -> None:
+        async with Gateway(instance) as gateway:
+            await scenario(gateway)
+
+    asyncio.run(main())

@@ -1,0 +1,133 @@
+"""A pipeline of real processes answers as one engine does, and fails as a whole, soon and with a reason."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.engines import sampling
+from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status
+from agents.messages.to_scheduler import Cancel, Generate, Sampling
+from agents.weights.source import open_checkpoint
+from tests.agents.engines.pipelines import Pipeline
+from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
+from tests.agents.stage.instances import Gateway, Instance, play
+
+GREEDY = Sampling(0.0, 1.0, 0, 0)
+WARM = Sampling(0.9, 0.95, 40, 11, 2)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    save_model("qwen3", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(checkpoint: Path) -> Pipeline:
+    """The same model behind one engine."""
+    return Pipeline.load(open_checkpoint(checkpoint), [LAYERS])
+
+
+@pytest.fixture(scope="module")
+def parallel(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """Three uneven stages, the middle one on two unequal nodes."""
+    folder = tmp_path_factory.mktemp("parallel")
+    with Instance(folder, checkpoint, (1, 3, 2), ((1.0,), (0.6, 0.4), (1.0,))) as made:
+        yield made
+
+
+@pytest.fixture
+def straight(checkpoint: Path, tmp_path: Path) -> Iterator[Instance]:
+    """Three uneven stages of one node each."""
+    with Instance(tmp_path, checkpoint, (3, 1, 2), ((1.0,), (1.0,), (1.0,))) as made:
+        yield made
+
+
+def asked(attempt: int, prompt: list[int], tokens: int, chosen: Sampling = GREEDY, sent: tuple[int, ...] = ()):
+    return Generate(attempt, f"r{attempt}", "tiny", tuple(prompt), sent, tokens, (), chosen, 120.0)
+
+
+def expected(whole: Pipeline, prompt: list[int], tokens: int, chosen: Sampling = GREEDY) -> list[int]:
+    ours = sampling.Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.seed)
+    return whole.generate(prompt, tokens, sampling=ours)
+
+
+def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instance, whole: Pipeline) -> None:
+    requests = {n: (prompt_of(5 + 9 * n, n), 6 + 3 * n, WARM if n % 3 == 2 else GREEDY) for n in range(10)}
+    answers = {n: expected(whole, *request) for n, request in requests.items()}
+    resumed = answers[4][:7]
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(*(asked(n, *request) for n, request in requests.items()))
+        gateway.send(asked(50, prompt_of(20, 50), 200), asked(51, *requests[4], tuple(resumed)))
+        await gateway.until(lambda: gateway.tokens(50))
+        gateway.send(Cancel(50))
+        await gateway.until(lambda: len(gateway.ends()) == len(requests) + 1)
+        assert all(isinstance(end, Finished) for end in gateway.ends().values())
+        for n, tokens in answers.items():
+            assert gateway.tokens(n) == tokens, f"request {n}"
+        assert resumed + gateway.tokens(51) == answers[4]
+        await gateway.until(lambda: gateway.status().running == 0)
+        assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
+
+    play(parallel, scenario)
+
+
+def test_log_probabilities_come_with_the_tokens_that_asked_for_them(parallel: Instance) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 4, WARM))
+        await gateway.until(gateway.ends)
+        entries = [run.logprobs[0] for message in gateway.seen.messages for run in getattr(message, "runs", ())]
+        assert len(entries) == 4
+        assert all(entry.chosen <= 0 and len(entry.top) == 2 for entry in entries)
+
+    play(parallel, scenario)
+
+
+def test_a_gateway_that_leaves_takes_its_requests_with_it(parallel: Instance) -> None:
+    async def leave(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 240))
+        await gateway.until(lambda: gateway.tokens(1))
+
+    async def look(gateway: Gateway) -> None:
+        await gateway.until(lambda: gateway.of(Status) and gateway.status().running == 0)
+
+    play(parallel, leave)
+    play(parallel, look)
+
+
+@pytest.mark.parametrize("victim", ["1.0", "2.0"])
+def test_a_killed_stage_fails_its_requests_with_a_reason_and_ends_the_instance(straight: Instance, victim: str) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 240), asked(2, prompt_of(30), 200))
+        await gateway.until(lambda: gateway.tokens(1) and gateway.tokens(2))
+        straight.workers[victim].kill()
+        await gateway.until(lambda: set(gateway.ends()) == {1, 2})
+        for end in gateway.ends().values():
+            assert isinstance(end, Failed)
+            assert end.failure is Failure.ENGINE
+            assert end.failure.is_retryable
+            assert end.reason
+
+    play(straight, scenario)
+    statuses = straight.ended()
+    assert statuses.pop(victim) == -signal.SIGKILL
+    assert statuses.pop("scheduler") == 1
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_scheduler(straight: Instance, end: signal.Signals) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        await gateway.until(lambda: gateway.of(Status) and gateway.status().state is SchedulerState.READY)
+        straight.scheduler.send_signal(end)
+        await gateway.until(lambda: gateway.seen.downs)
+
+    play(straight, scenario)
+    is_told = end is signal.SIGTERM
+    workers = dict.fromkeys(straight.workers, 0 if is_told else 1)
+    assert straight.ended() == {"scheduler": 0 if is_told else -end, **workers}
