@@ -58,10 +58,10 @@ class Instance:
             process.kill()
             process.communicate()
 
-    def ended(self) -> dict[str, int]:
-        """Exit statuses, once all processes have ended by themselves."""
+    def ended(self, but: str = "") -> dict[str, int]:
+        """Exit statuses, once all processes `but` one have ended by themselves."""
         processes = {"scheduler": self.scheduler, **self.workers}
-        return {name: process.wait(30) for name, process in processes.items()}
+        return {name: process.wait(30) for name, process in processes.items() if name != but}
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"

@@ -120,6 +120,32 @@ def test_a_killed_stage_fails_its_requests_with_a_reason_and_ends_the_instance(s
     assert statuses.pop("scheduler") == 1
 
 
+def test_a_stage_that_hangs_is_given_up(straight: Instance) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 240))
+        await gateway.until(lambda: gateway.tokens(1))
+        straight.workers["1.0"].send_signal(signal.SIGSTOP)
+        await gateway.until(gateway.ends)
+        end = gateway.ends()[1]
+        assert isinstance(end, Failed)
+        assert end.failure is Failure.ENGINE
+        assert "1.0 is lost: silent" in end.reason
+
+    play(straight, scenario)
+    assert straight.ended(but="1.0") == {"scheduler": 1, "0.0": 0, "2.0": 0}
+
+
+def test_stages_that_do_not_make_the_model_serve_nothing_and_say_why(checkpoint: Path, tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 5))
+        await gateway.until(gateway.ends)
+        assert gateway.ends() == {1: Failed(1, Failure.ENGINE, "the stages hold 5 layers of 6")}
+
+    with Instance(tmp_path, checkpoint, (1, 4), ((1.0,), (1.0,))) as instance:
+        play(instance, scenario)
+        assert instance.ended() == {"scheduler": 1, "0.0": 0, "1.0": 0}
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_scheduler(straight: Instance, end: signal.Signals) -> None:
     async def scenario(gateway: Gateway) -> None:

@@ -1,0 +1,35 @@
+"""A file that a scheduler cannot be started with is refused with its name and what is wrong in it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from tests.agents.scheduler.fake_stages import layout
+
+GOOD = InstanceFile(layout((1.0,), (0.5, 0.5)), {"k": "gateway"}, {"a": "0.0", "b": "1.0", "c": "1.1"})
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "instance.json"
+    path.write_bytes(msgspec.json.encode(GOOD))
+    assert read_instance_file(path) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "truncated"),
+        (b"{}", "layout"),
+        (msgspec.json.encode(GOOD).replace(b'"weight":1.0', b'"weight":0'), "positive"),
+        (msgspec.json.encode(GOOD).replace(b'"weight":1.0', b'"weight":"1"'), "weight"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "instance.json"
+    path.write_bytes(content)
+    with pytest.raises(BadInstanceFileError, match=rf"instance\.json.*{reason}"):
+        read_instance_file(path)
+    with pytest.raises(BadInstanceFileError, match="absent"):
+        read_instance_file(tmp_path / "absent")
