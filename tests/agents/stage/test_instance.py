@@ -1,5 +1,6 @@
 """A pipeline of real processes answers as one engine does, and fails as a whole, soon and with a reason."""
 
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,35 @@ def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instan
         assert resumed + gateway.tokens(51) == answers[4]
         await gateway.until(lambda: gateway.status().running == 0)
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
+
+    play(parallel, scenario)
+
+
+def test_64_streams_with_random_cancels_leave_nothing_held(parallel: Instance, whole: Pipeline) -> None:
+    """More than fits at once: some wait, some are preempted, a third is cancelled at some token."""
+    draw = random.Random(7)
+    prompts = {n: prompt_of(draw.randint(1, 40), n) for n in range(64)}
+    cancel_at = {n: draw.randint(0, 11) for n in prompts if n % 3 == 0}
+    answers = {n: expected(whole, prompt, 12) for n, prompt in prompts.items() if n not in cancel_at}
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(*(asked(n, prompt, 12) for n, prompt in prompts.items()))
+        due = dict(cancel_at)
+
+        def is_done() -> bool:
+            for n in [n for n, at in due.items() if len(gateway.tokens(n)) >= at]:
+                gateway.send(Cancel(n))
+                del due[n]
+            return not due and set(answers) <= set(gateway.ends())
+
+        await gateway.until(is_done)
+        for n, tokens in answers.items():
+            assert gateway.tokens(n) == tokens, f"request {n}"
+        await gateway.until(lambda: gateway.status().running + gateway.status().waiting == 0)
+        assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
+        gateway.send(asked(100, prompt_of(240), 15))
+        await gateway.until(lambda: 100 in gateway.ends())
+        assert gateway.tokens(100) == expected(whole, prompt_of(240), 15)
 
     play(parallel, scenario)
 
