@@ -17,6 +17,9 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     hidden_size: Position
     dtype: Name
     """Of activations."""
+    vocab_size: Count
+    max_context_tokens: Count
+    """0: the model does not say."""
     block_tokens: Position
     kv_blocks: Count
 

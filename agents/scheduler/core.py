@@ -189,6 +189,8 @@ class SchedulerCore:
             yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
         if not prompt or (owner, request.attempt) in self._all:
             yield Failure.UNSUPPORTED, "an empty prompt" if not prompt else "the attempt is under way already"
+        if max((*request.prompt, *request.generated), default=0) >= self._layout.vocab_size:
+            yield Failure.UNSUPPORTED, f"token ids must be under {self._layout.vocab_size}"
         if limit < 1 <= request.max_tokens:
             yield Failure.TOO_LONG, f"{prompt} prompt tokens, of a context of {context}"
         most_blocks = self._layout.blocks(prompt + limit - 1)

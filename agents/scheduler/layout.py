@@ -31,6 +31,8 @@ class PipelineLayout:
     block_tokens: int
     max_context_tokens: int
     """Prompt and output together."""
+    vocab_size: int
+    """Other token ids are refused before a stage sees them."""
 
     def __post_init__(self) -> None:
         names = [node.name for stage in self.stages for node in stage]
@@ -38,8 +40,8 @@ class PipelineLayout:
             raise ValueError("a pipeline has at least one stage, and a stage at least one node")
         if len(set(names)) != len(names):
             raise ValueError(f"nodes of a pipeline have names of their own, not {names}")
-        if min(self.block_tokens, self.max_context_tokens) < 1:
-            raise ValueError("block_tokens and max_context_tokens are positive")
+        if min(self.block_tokens, self.max_context_tokens, self.vocab_size) < 1:
+            raise ValueError("block_tokens, max_context_tokens and vocab_size are positive")
 
     @property
     def groups(self) -> int:

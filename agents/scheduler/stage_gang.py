@@ -22,6 +22,7 @@ from agents.messages.to_stage_scheduler import (
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.node_steps import node_steps
 from agents.scheduler.orders import GroupStep, Order
+from agents.scheduler.stage_check import faults
 
 _log = logging.getLogger(__name__)
 
@@ -112,8 +113,8 @@ class StageGang:
         self._loaded[place] = loaded
         if len(self._loaded) < len(self._places):
             return
-        fault = self._fault()
-        if fault:
+        fault = next(faults(self._layout, self._loaded), None)
+        if fault is not None:
             self._lose(fault)
             return
         max_rows = max(node.chunk_tokens + node.batch_cap for stage in self._layout.stages for node in stage)
@@ -121,27 +122,6 @@ class StageGang:
         for stage, node in self._places.values():
             connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows)
             self._tell((stage, node), connect)
-
-    def _fault(self) -> str:
-        """Why what the workers hold is not the pipeline of the layout; empty when it is."""
-        agreed = {(one.hidden_size, one.dtype, one.block_tokens, one.model_layers) for one in self._loaded.values()}
-        if len(agreed) > 1:
-            return f"the stages differ in (hidden size, data type, tokens of a block, layers of the model): {agreed}"
-        end = 0
-        for stage, nodes in enumerate(self._layout.stages):
-            held = {(one.first_layer, one.layers) for (s, _), one in self._loaded.items() if s == stage}
-            if len(held) > 1 or min(held)[0] != end:
-                return f"stage {stage} holds (first layer, layers) {sorted(held)}, must begin with layer {end}"
-            end += min(held)[1]
-            for node, limits in enumerate(nodes):
-                if self._loaded[stage, node].kv_blocks < limits.kv_blocks:
-                    return f"{limits.name} has fewer KV blocks than {limits.kv_blocks}"
-        one = self._loaded[0, 0]
-        if end != one.model_layers:
-            return f"the stages hold {end} layers of {one.model_layers}"
-        if one.block_tokens != self._layout.block_tokens:
-            return f"the stages' KV blocks have {one.block_tokens} tokens, not {self._layout.block_tokens}"
-        return ""
 
     def _tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
         """Nothing more is sent once a worker cannot be reached."""

@@ -77,6 +77,8 @@ class StageWorker:
                 facts.model_layers,
                 facts.hidden_size,
                 str(facts.dtype),
+                facts.vocab_size,
+                facts.max_context_tokens,
                 facts.block_tokens,
                 facts.kv_blocks,
             )

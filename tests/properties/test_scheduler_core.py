@@ -27,7 +27,7 @@ def layouts(draw: st.DrawFn) -> PipelineLayout:
             for node in range(draw(st.integers(1, 3)))
         ]
         stages.append(tuple(nodes))
-    return PipelineLayout("m", tuple(stages), BLOCK_TOKENS, 60)
+    return PipelineLayout("m", tuple(stages), BLOCK_TOKENS, 60, 1000)
 
 
 ACTIONS = st.one_of(
@@ -79,7 +79,7 @@ def test_every_request_gets_its_tokens_once_and_nothing_stays_held(shape: Pipeli
 @given(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=4), st.integers(1, 40))
 def test_a_group_is_split_in_proportion_to_weights(weights: list[float], requests: int) -> None:
     nodes = tuple(NodeLimits(f"n{n}", weight, 100, 10_000, 10_000) for n, weight in enumerate(weights))
-    core = SchedulerCore(PipelineLayout("m", (nodes,), BLOCK_TOKENS, 60), max_waiting=1000)
+    core = SchedulerCore(PipelineLayout("m", (nodes,), BLOCK_TOKENS, 60, 1000), max_waiting=1000)
     for attempt in range(requests):
         core.submit("gw", asked(attempt), 0.0)
     (step,) = core.next_orders()

@@ -20,7 +20,7 @@ def layout(*stages: tuple[float, ...], cap: int = 8, chunk: int = 8, blocks: int
         tuple(NodeLimits(f"{s}.{n}", weight, cap, chunk, blocks) for n, weight in enumerate(weights))
         for s, weights in enumerate(stages)
     )
-    return PipelineLayout("m", nodes, BLOCK_TOKENS, context)
+    return PipelineLayout("m", nodes, BLOCK_TOKENS, context, 1000)
 
 
 def asked(attempt: int, prompt: tuple[int, ...] = (5, 6, 7), max_tokens: int = 8, **options: object) -> Generate:

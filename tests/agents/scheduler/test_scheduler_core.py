@@ -74,6 +74,7 @@ def test_the_context_ends_an_output_as_its_length_does():
         (asked(1, tuple(range(90)), 60), Failure.TOO_LONG),
         (asked(1, leg=Leg.PREFILL), Failure.HAND_OFF),
         (asked(1, ()), Failure.UNSUPPORTED),
+        (asked(1, (5, 1000)), Failure.UNSUPPORTED),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_the_reason(request_, failure: Failure):
@@ -176,8 +177,8 @@ def test_results_that_nobody_asked_for_are_a_fault():
 def test_a_layout_without_stages_or_with_one_name_twice_is_refused():
     node = NodeLimits("a", 1.0, 1, 1, 1)
     with pytest.raises(ValueError, match="at least one"):
-        PipelineLayout("m", ((),), 16, 100)
+        PipelineLayout("m", ((),), 16, 100, 9)
     with pytest.raises(ValueError, match="names"):
-        PipelineLayout("m", ((node,), (node,)), 16, 100)
+        PipelineLayout("m", ((node,), (node,)), 16, 100, 9)
     with pytest.raises(ValueError, match="positive"):
         NodeLimits("a", 0.0, 1, 1, 1)

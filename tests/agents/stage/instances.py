@@ -17,6 +17,7 @@ from agents.messages.to_gateway import Failed, Finished, Status, ToGateway, Toke
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from tests.agents.channels.channel_ends import Seen
+from tests.agents.engines.tiny_models import VOCABULARY
 
 KV_BLOCKS = 24
 
@@ -42,7 +43,9 @@ class Instance:
             for stage in zip(names, self.weights, strict=True)
         )
         workers = {pair.public: name for name, pair in keys.items() if name != "scheduler"}
-        told = InstanceFile(PipelineLayout("tiny", stages, 16, 256), {self.gateway.public: "gateway"}, workers)
+        told = InstanceFile(
+            PipelineLayout("tiny", stages, 16, 256, VOCABULARY), {self.gateway.public: "gateway"}, workers
+        )
         (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
         self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")
         assert self.scheduler.stdout is not None
