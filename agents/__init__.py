@@ -1,1 +1,1 @@
-"""What runs on a node. Empty until serving is built; the layering contract already covers it."""
+"""What runs on a node: channels, messages, engines, stages and schedulers. Knows nothing of the control plane."""

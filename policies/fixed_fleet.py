@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from policies.supply_ledger import held_nodes, staying
 from templates_lib.library import Library
 from templates_lib.offer import Market, Offer
 from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer
@@ -41,12 +40,12 @@ def plan_of_counts(
     """
     offers = {o.key: o for o in snapshot.offers}
     prices = _mean_prices(offers, nodes_by_offer)
-    running = Counter((i.template_id, i.zone, i.market) for i in staying(snapshot))
+    running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     instances = tuple(
         _planned(library, c, prices, running)
         for c in sorted(counts, key=lambda c: (library.template_id(c.template), c.zone, c.market.value))
     )
-    held = held_nodes(snapshot)
+    held = snapshot.held_nodes()
     rented = tuple(
         PlannedOffer(key, offers[key].node_config, n, min(held[key], n), offers[key].usd_per_hour)
         for key, n in sorted(nodes_by_offer.items())

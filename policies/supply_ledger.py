@@ -3,25 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from templates_lib.instance import Instance
 from templates_lib.offer import Market, Offer
 from templates_lib.snapshot import Snapshot
 
 Place = tuple[str, str, Market]
 """(node configuration, zone id, market)"""
-
-
-LEAVING = ("draining", "terminating", "terminated", "failed")
-"""States of instances that a plan can no longer count on."""
-
-
-def staying(snapshot: Snapshot) -> tuple[Instance, ...]:
-    return tuple(i for i in snapshot.instances if i.state not in LEAVING)
-
-
-def held_nodes(snapshot: Snapshot) -> Counter[str]:
-    """Nodes that the fleet keeps, by offer key."""
-    return Counter(node.offer for instance in staying(snapshot) for node in instance.nodes)
 
 
 @dataclass(slots=True)
@@ -34,13 +20,11 @@ class SupplyLedger:
     """Offers of each place, cheapest first, and what their own bounds and the pools leave. Private to one run."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        held = held_nodes(snapshot)
-        unproven = snapshot.settings.guardrails.max_unproven_nodes
+        held = snapshot.held_nodes()
         self._left: dict[str, int] = {}
         self._offers: dict[Place, list[Offer]] = {}
         for offer in sorted(snapshot.offers, key=lambda o: (o.usd_per_hour, o.key)):
-            more = unproven if offer.available_count is None else offer.available_count
-            self._left[offer.key] = more + held[offer.key]
+            self._left[offer.key] = snapshot.more_nodes(offer) + held[offer.key]
             self._offers.setdefault((offer.node_config, offer.zone_id, offer.market), []).append(offer)
         self._pools = [_PoolLeft(pool.limit, pool.members) for pool in snapshot.pools]
         self.taken: Counter[str] = Counter()

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from templates_lib.offer import Market
 
+LEAVING = frozenset({"draining", "terminating", "terminated", "failed"})
+"""Instances in these states serve nothing that a plan may count on, and their nodes are on their way back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

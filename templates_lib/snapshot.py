@@ -1,8 +1,9 @@
 """Everything that a solve may see."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from templates_lib.instance import Instance
+from templates_lib.instance import LEAVING, Instance
 from templates_lib.offer import Offer
 from templates_lib.settings import Settings
 from templates_lib.supply import SupplyPool
@@ -27,3 +28,16 @@ class Snapshot:
     settings: Settings
     library_version: str
     cost_model_fingerprint: str
+
+    def staying(self) -> tuple[Instance, ...]:
+        """The instances that a plan may keep."""
+        return tuple(i for i in self.instances if i.state not in LEAVING)
+
+    def held_nodes(self) -> Counter[str]:
+        """Nodes of the instances that stay, by offer key."""
+        return Counter(node.offer for instance in self.staying() for node in instance.nodes)
+
+    def more_nodes(self, offer: Offer) -> int:
+        """Nodes of an offer that can be had beside those held: `max_unproven_nodes` where nobody knows."""
+        known = offer.available_count
+        return self.settings.guardrails.max_unproven_nodes if known is None else known

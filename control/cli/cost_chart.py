@@ -8,8 +8,7 @@ from control.planning.report import PlanReport, usd_per_hour_by_model
 
 def costs(report: PlanReport) -> dict[str, dict[str, float]]:
     """Fleet (the plan first) → model → $/h."""
-    fleets = {"medley": report.plan, **report.baselines}
-    return {name: usd_per_hour_by_model(plan, report.snapshot) for name, plan in fleets.items()}
+    return {name: usd_per_hour_by_model(plan, report.snapshot) for name, plan in report.fleets.items()}
 
 
 def terminal_chart(report: PlanReport, width: int) -> Table:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from control.cli.cost_chart import costs
 from control.cli.plan_document import stages
+from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
 from templates_lib.plan import PlannedInstance
 
@@ -35,11 +36,8 @@ def save_picture(report: PlanReport, path: Path) -> None:
 
 
 def _title(report: PlanReport) -> str:
-    cost, best = report.plan.usd_per_hour, report.cheapest_complete_baseline
-    title = f"{report.name}: {cost:,.2f} $/h"
-    if best is None or not report.baselines[best].usd_per_hour:
-        return title
-    return f"{title}, {1 - cost / report.baselines[best].usd_per_hour:.1%} below {best}"
+    title, verdict = f"{report.name}: {report.plan.usd_per_hour:,.2f} $/h", against_cheapest(report)
+    return title if verdict is None else f"{title}, {verdict}"
 
 
 def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
@@ -92,10 +90,9 @@ def _right(instance: PlannedInstance, report: PlanReport) -> str:
 def _draw_costs(axes: "Axes", report: PlanReport) -> None:
     by_fleet = costs(report)
     models = sorted({m for fleet in by_fleet.values() for m in fleet})
-    plans = {"medley": report.plan, **report.baselines}
     width = 0.8 / len(by_fleet)
     for place, (fleet, cost) in enumerate(by_fleet.items()):
-        short = unmet_share(plans[fleet], report.snapshot)
+        short = unmet_share(report.fleets[fleet], report.snapshot)
         label = f"{fleet} {sum(cost.values()):,.2f} $/h" + (f", {short:.0%} unmet" if short > 1e-6 else "")
         positions = [i + (place - (len(by_fleet) - 1) / 2) * width for i in range(len(models))]
         bars = axes.bar(positions, [cost.get(m, 0.0) for m in models], width, label=label)

@@ -133,16 +133,25 @@ def _baselines(report: PlanReport) -> RenderableType:
         saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if comparable else "-"
         short = Text(f"{unmet_share(baseline, report.snapshot):.1%}", style="red" if serves_less else "")
         table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, short, Text(broken, style="red"))
+    verdict = against_cheapest(report)
+    text = (
+        "No baseline serves as much of the demand within the guardrails, so no saving can be stated."
+        if verdict is None
+        else f"The plan {verdict}, the cheapest baseline that serves as much of the demand."
+    )
+    return Padding(Group(table, Text(text)), (0, 0, 1, 0), expand=False)
+
+
+def against_cheapest(report: PlanReport) -> str | None:
+    """`saves 7.7% against homo_joint`; None where no baseline is an alternative."""
     best = report.cheapest_complete_baseline
     if best is None:
-        verdict = "No baseline serves as much of the demand within the guardrails, so no saving can be stated."
-    else:
-        other = report.baselines[best].usd_per_hour
-        share = 1 - plan.usd_per_hour / other if other else 0.0
-        does = f"saves {share:.1%} against" if share >= ALIKE else f"costs {-share:.1%} more than"
-        does = "costs the same as" if abs(share) < ALIKE else does
-        verdict = f"The plan {does} {best}, the cheapest baseline that serves as much of the demand."
-    return Padding(Group(table, Text(verdict)), (0, 0, 1, 0), expand=False)
+        return None
+    other = report.baselines[best].usd_per_hour
+    share = 1 - report.plan.usd_per_hour / other if other else 0.0
+    if abs(share) < ALIKE:
+        return f"costs the same as {best}"
+    return f"saves {share:.1%} against {best}" if share > 0 else f"costs {-share:.1%} more than {best}"
 
 
 def _reasons(plan: Plan) -> Text:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from control.explain.node_supply import NodeSupply, node_supplies
+from control.explain.node_supply import NodeSupply, node_supplies, taken
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
 
 POLICIES = {
     "spot": ("spot_share", "policy.max_spot_share holds spot back for {}"),
@@ -60,15 +59,11 @@ def _exhausted(supply: NodeSupply, snapshot: Snapshot) -> str:
 
 def _pools(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:
     for pool in snapshot.pools:
-        taken = _taken(plan, pool)
+        used = taken(plan, pool)
         least = min((w for w in pool.members.values() if w > 0), default=0.0)
-        if taken > 0 and pool.limit - taken < least - 1e-9:
-            text = f"{taken:g} of {pool.limit:g} {pool.unit} of quota {pool.id} are used"
+        if used > 0 and pool.limit - used < least - 1e-9:
+            text = f"{used:g} of {pool.limit:g} {pool.unit} of quota {pool.id} are used"
             yield Limit("quota", pool.id, text, _saving(plan, f"pool/{pool.id}"))
-
-
-def _taken(plan: Plan, pool: SupplyPool) -> float:
-    return sum(pool.members.get(o.offer, 0.0) * o.nodes for o in plan.offers)
 
 
 def _budget(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:

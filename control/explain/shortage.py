@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from control.explain.node_supply import node_supplies
+from control.explain.node_supply import node_supplies, taken
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.settings import Replicas, Settings, Survive
@@ -51,8 +51,7 @@ def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> 
     left, lifted, other = best
     helps = left < sum(plan.unmet.values()) - SERVED
     missing = [s for s in node_supplies(other, snapshot) if s.used > s.most] if helps else []
-    taken = {o.offer: o.nodes for o in other.offers}
-    quotas = {p.id: sum(w * taken.get(key, 0) for key, w in p.members.items()) - p.limit for p in snapshot.pools}
+    quotas = {p.id: taken(other, p) - p.limit for p in snapshot.pools}
     return Shortage(
         unmet=plan.unmet,
         lifted=lifted if helps else "",

@@ -23,8 +23,7 @@ class Bundles:
         frame = problem.frame
         self._frame_rows = len(frame.row_names)
         rows = self._frame_rows + len(self._blocks)
-        every = np.arange(self._frame_rows)
-        shared = decomposition.is_shared(every)
+        shared = decomposition.is_shared
         ones = np.ones(len(self._blocks))
         lower = np.concatenate([np.where(shared, frame.row_lower, -np.inf), ones])
         upper = np.concatenate([np.where(shared, row_upper, np.inf), ones])
@@ -42,7 +41,7 @@ class Bundles:
         """The frame's variables that no block owns."""
         base = self._problem.frame.variables
         wanted = self._decomposition.shared_variables
-        owner = np.repeat(np.arange(base.matrix.columns), np.diff(base.matrix.start))
+        owner = base.matrix.owner
         position = np.full(len(base), -1, dtype=np.int64)
         position[wanted] = np.arange(len(wanted))
         keep = position[owner] >= 0
@@ -74,8 +73,8 @@ class Bundles:
         cost = frame.cost(columns, picked) * count - self._lent_back(key, count)
         total = np.bincount(of, weights=cost, minlength=len(choices)).astype(np.float64)
         matrix = frame.matrix(columns, picked)
-        entry = np.repeat(np.arange(len(picked)), np.diff(matrix.start))
-        shared = self._decomposition.is_shared(matrix.row.astype(np.int64))
+        entry = matrix.owner
+        shared = self._decomposition.is_shared[matrix.row]
         parts: list[tuple[Ints, Ints, Floats]] = [
             (of[entry[shared]], matrix.row[shared].astype(np.int64), (matrix.value * count[entry])[shared]),
             (
@@ -89,7 +88,7 @@ class Bundles:
                 variable = frame.way_variables[way]
                 a, b = frame.variables.matrix.start[variable], frame.variables.matrix.start[variable + 1]
                 row = frame.variables.matrix.row[a:b].astype(np.int64)
-                mine = self._decomposition.is_shared(row)
+                mine = self._decomposition.is_shared[row]
                 value = share * frame.variables.matrix.value[a:b][mine]
                 parts.append((np.full(int(mine.sum()), i), row[mine], value))
         owner, row, value = (np.concatenate(p) for p in zip(*parts, strict=True))

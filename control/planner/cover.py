@@ -6,27 +6,10 @@ An unbounded knapsack cover by dynamic programming over loads 0 … G, the peak 
 from collections import Counter
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from control.planner.columns import Floats, Ints
-
-
-@numba.njit(cache=True, nogil=True)
-def _unbounded(size: NDArray[np.int64], cost: Floats, parts: int) -> tuple[Floats, NDArray[np.int32]]:
-    least = np.empty(parts + 1)
-    choice = np.full(parts + 1, -1, dtype=np.int32)
-    least[0] = 0.0
-    for load in range(1, parts + 1):
-        best, at = np.inf, -1
-        for item in range(len(size)):
-            rest = load - size[item]
-            total = cost[item] + (least[rest] if rest > 0 else 0.0)
-            if total < best:
-                best, at = total, item
-        least[load], choice[load] = best, at
-    return least, choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +42,16 @@ def cover(size: Ints, cost: Floats, parts: int, copies: list[tuple[int, float]])
 
     An item is only offered where no item at least as large is cheaper.
     """
+    # Numba takes a fifth of a second to import: only problems large enough for covers wait for it.
+    from control.planner.kernels import cheapest_covers
+
     order = np.lexsort((np.arange(len(size)), cost, -size))
     ordered = cost[order]
     front = np.ones(len(order), dtype=bool)
     front[1:] = ordered[1:] < np.minimum.accumulate(ordered)[:-1]
     kept = order[front]
     kept = kept[size[kept] > 0]
-    least, choice = _unbounded(size[kept].astype(np.int64), cost[kept].astype(np.float64), parts)
+    least, choice = cheapest_covers(size[kept].astype(np.int64), cost[kept].astype(np.float64), parts)
     discounted = []
     for item, price in copies:
         of = int(size[item])

@@ -10,13 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from control.planner.columns import Floats, Ints, Picked, Prices
 from control.planner.cover import Cover, cover
 from control.planner.problem import Problem
 from control.planner.routing import Way
-from control.planner.rows import transpose_dot
 from control.planner.splitting import Option, Split, best_split, index, split_from_below
 
 PARTS = 10_000
@@ -123,7 +121,10 @@ class Decomposition:
             if sum(of == k for of, _ in self._members) > 1:
                 self._members[k, ANYWHERE] = np.flatnonzero(self._class == k)
         own = np.concatenate([frame.class_rows.ravel(), frame.demand_rows, frame.running_row])
-        self._own_rows = own[own >= 0].astype(np.int64)
+        self.is_shared = np.ones(len(frame.row_names), dtype=bool)
+        """(rows,) whether a row of the frame is priced, rather than a block's own."""
+        self.is_shared[own[own >= 0].astype(np.int64)] = False
+        self.is_shared[[level.row for level in frame.levels]] = False
         own_variables = [frame.way_variables, frame.unmet_variables, frame.kept_variables]
         self._shared = np.ones(len(frame.variables), dtype=bool)
         self._shared[np.concatenate(own_variables).astype(np.int64)] = False
@@ -135,13 +136,6 @@ class Decomposition:
         for way in filter(_is_local, self._problem.routing.ways):
             blocks |= {(way.demand, k if self._has_one_way[way.demand] else -1) for k, _, _ in way.load}
         return tuple(sorted(blocks))
-
-    def is_shared(self, row: Ints) -> NDArray[np.bool_]:
-        """Whether the rows are priced, rather than a block's own."""
-        own = np.zeros(len(self._problem.frame.row_names), dtype=bool)
-        own[self._own_rows] = True
-        own[[level.row for level in self._problem.frame.levels]] = True
-        return ~own[row]
 
     @property
     def covers(self) -> int:
@@ -164,9 +158,7 @@ class Decomposition:
     def shared_dual(self, dual: Floats) -> Floats:
         """Prices on what demands share, with the sign that each row's sense asks for."""
         frame = self._problem.frame
-        out = dual.copy()
-        out[self._own_rows] = 0.0
-        out[[level.row for level in frame.levels]] = 0.0
+        out = np.where(self.is_shared, dual, 0.0)
         no_lower, no_upper = np.isinf(frame.row_lower), np.isinf(self._row_upper)
         out[no_lower] = np.minimum(out[no_lower], 0.0)
         out[no_upper] = np.maximum(out[no_upper], 0.0)
@@ -177,7 +169,7 @@ class Decomposition:
         frame = self._problem.frame
         dual = self.shared_dual(dual)
         cost = self._cost(frame.prices(dual, cost=True))
-        reduced = frame.variables.cost - transpose_dot(frame.variables.matrix, dual)
+        reduced = frame.variables.cost - frame.variables.matrix.dot(dual)
         way_cost = reduced[frame.way_variables]
         if (cost < -1e-9).any() or (way_cost < -1e-9).any():
             return None

@@ -11,29 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.instance import Instance
 from templates_lib.offer import Market, Offer
 from templates_lib.snapshot import Snapshot
-
-GONE_STATES = frozenset({"draining", "terminating", "terminated", "failed"})
-"""Instances in these states serve nothing that a plan may count on, and their nodes are on their way back."""
 
 Group = tuple[str, Market]
 
 
-def running_instances(snapshot: Snapshot) -> tuple[Instance, ...]:
-    """The instances that a plan may keep."""
-    return tuple(i for i in snapshot.instances if i.state not in GONE_STATES)
-
-
 def running_counts(snapshot: Snapshot) -> Counter[tuple[str, str, Market]]:
     """How many instances of each (template id, zone, market) run."""
-    return Counter((i.template_id, i.zone, i.market) for i in running_instances(snapshot))
-
-
-def held_nodes(snapshot: Snapshot) -> Counter[str]:
-    """Nodes that running instances hold, by offer key."""
-    return Counter(node.offer for i in running_instances(snapshot) for node in i.nodes)
+    return Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +59,7 @@ def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> Supply:
     ValueError for a price or count that is no finite number ≥ 0, and for two offers of one key.
     """
     _refuse_bad_offers(snapshot.offers)
-    held = held_nodes(snapshot)
-    unproven = snapshot.settings.guardrails.max_unproven_nodes
+    held = snapshot.held_nodes()
     config_index = {config: i for i, config in enumerate(configs)}
     offers = tuple(sorted((o for o in snapshot.offers if o.node_config in config_index), key=lambda o: o.key))
     groups = tuple(sorted({(o.zone_id, o.market) for o in offers}))
@@ -84,7 +69,7 @@ def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> Supply:
     offer_config = np.array([config_index[o.node_config] for o in offers], dtype=np.int64)
     offer_group = np.array([group_index[o.zone_id, o.market] for o in offers], dtype=np.int64)
     offer_held = np.array([held[o.key] for o in offers], dtype=np.int64)
-    more = [unproven if o.available_count is None else o.available_count for o in offers]
+    more = [snapshot.more_nodes(o) for o in offers]
     offer_bound: NDArray[np.float64] = offer_held.astype(np.float64) + np.array(more, dtype=np.float64)
     shape = (len(configs), len(groups))
     bound, price, risk = np.zeros(shape), np.zeros(shape), np.zeros(shape)

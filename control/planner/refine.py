@@ -29,6 +29,8 @@ class Refined:
     examined: Picked
     rise: Floats
     """(columns,) by how much the bound rises, at least, when a column is used."""
+    order: Ints
+    """Columns, those of the least rise first."""
     in_bundles: Ints
     """Columns of plans seen on the way."""
     priced_bound: float
@@ -95,7 +97,8 @@ def refine(
             break
     rise = decomposition.rises(best_priced) if best_priced is not None else examined.reduced_cost
     below = best_priced.bound if best_priced is not None else relaxed.bound
-    return Refined(examined, rise, bundles.columns(), below, relaxed.bound + room, room < asked, done)
+    order = np.argsort(rise, kind="stable")
+    return Refined(examined, rise, order, bundles.columns(), below, relaxed.bound + room, room < asked, done)
 
 
 def _examined(problem: Problem, relaxed: Relaxed, room: float) -> Picked:

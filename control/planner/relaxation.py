@@ -9,7 +9,7 @@ from control.planner.frame import Frame
 from control.planner.highs import GrowingLp, Vertex
 from control.planner.problem import Problem
 from control.planner.program import Program
-from control.planner.rows import Variables, transpose_dot
+from control.planner.rows import Variables
 
 FEW_COLUMNS = 3_000
 """Up to here every column is in the program from the start."""
@@ -147,7 +147,7 @@ class Relaxation:
         helped[frame.classes.row] = helped[frame.counts.row] = True
         helped &= dual > 0
         dual[helped] *= self._scale(dual, cost=cost)
-        reduced = base - transpose_dot(frame.variables.matrix, dual)
+        reduced = base - frame.variables.matrix.dot(dual)
         limits = np.where(dual > 0, frame.row_lower, np.where(dual < 0, self.row_upper, 0.0))
         slack = np.where(reduced < 0, reduced * frame.variables.upper, 0.0)
         return float(dual @ limits + slack.sum())

@@ -134,8 +134,7 @@ def _extend(
     """The program with more variables (cost 0) and more rows; `entries` are (variable, new row, coefficient)."""
     old = program.variables
     columns, rows = len(old) + len(upper), len(program.row_lower) + len(row_lower)
-    owner = np.repeat(np.arange(len(old)), np.diff(old.matrix.start))
-    parts: list[Entries] = [(owner, old.matrix.row.astype(np.int64), old.matrix.value)]
+    parts: list[Entries] = [(old.matrix.owner, old.matrix.row.astype(np.int64), old.matrix.value)]
     parts += [(variable, row + len(program.row_lower), value) for variable, row, value in entries]
     owners, at, values = (np.concatenate(p) for p in zip(*parts, strict=True))
     matrix: Matrix = compress(columns, rows, owners, at, values)

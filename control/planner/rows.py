@@ -62,6 +62,16 @@ class Matrix:
     def columns(self) -> int:
         return len(self.start) - 1
 
+    @property
+    def owner(self) -> Ints:
+        """(entries,) the column of each entry."""
+        return np.repeat(np.arange(self.columns), np.diff(self.start))
+
+    def dot(self, row_values: Floats) -> Floats:
+        """(columns,) Σ over a column's entries of value · row value."""
+        weights = self.value * row_values[self.row]
+        return np.bincount(self.owner, weights=weights, minlength=self.columns).astype(np.float64)
+
 
 def compress(columns: int, rows: int, owner: Ints, row: Ints, value: Floats) -> Matrix:
     """Entries as a matrix, with those of one place added up and zeros dropped."""
@@ -70,13 +80,6 @@ def compress(columns: int, rows: int, owner: Ints, row: Ints, value: Floats) -> 
     key, total = key[total != 0], total[total != 0]
     start = np.searchsorted(key, np.arange(columns + 1) * rows)
     return Matrix(start.astype(np.int32), (key % max(rows, 1)).astype(np.int32), total)
-
-
-def transpose_dot(matrix: Matrix, row_values: Floats) -> Floats:
-    """(columns,) Σ over a column's entries of value · row value."""
-    owner = np.repeat(np.arange(matrix.columns), np.diff(matrix.start))
-    weights = matrix.value * row_values[matrix.row]
-    return np.bincount(owner, weights=weights, minlength=matrix.columns).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,6 @@ class Outcome:
     relaxed: Relaxed
     row_upper: Floats
     """Limits of the rows, with the least unmet demand in them."""
-    complete: bool
     timed_out: bool
     statistics: dict[str, float] = field(default_factory=dict)
 
@@ -68,7 +67,8 @@ class Search:
         self._seconds = 0.0
         self._timed_out = False
         self._rounds = 0
-        self._complete = False
+        self._is_done = False
+        """Nothing is left to search for, whether or not the gap is reached."""
         self._nodes = 0
         self._iterations = 0
         self._bound = -np.inf
@@ -84,7 +84,7 @@ class Search:
             relaxed = self._least_unmet(values)
             if not self._find(relaxed):
                 raise self._failure("no whole plan reaches the least unmet demand just found")
-        if not self._complete:
+        if not self._is_done:
             self._prove(relaxed)
         assert self._best is not None  # noqa: S101 - for the type checker; _find returned true
         return Outcome(
@@ -92,7 +92,6 @@ class Search:
             min(self._bound, self._best.objective),
             relaxed,
             self._relaxation.row_upper.copy(),
-            self._complete,
             self._timed_out,
             {
                 "columns": float(self._relaxation.total),
@@ -175,7 +174,7 @@ class Search:
         answer = self._cost_program(picked, "plan")
         if whole and answer.complete:
             self._bound = max(self._bound, answer.bound)
-            self._complete = self._best is not None
+            self._is_done = self._best is not None
         return self._best is not None
 
     def _failure(self, what: str) -> Exception:
@@ -197,22 +196,22 @@ class Search:
         if self._best is not None and self._best.objective > relaxed.bound + room and not found.narrowed:
             found = self._first_plan(relaxed, self._best.objective - relaxed.bound)
         if self._best is None or self._gap() <= self._limits.gap:
-            self._complete = self._best is not None
+            self._is_done = self._best is not None
             return
-        order = np.argsort(found.rise, kind="stable")
+        order = found.order
         if len(self._improving(found, order)) > FEW_IMPROVING:
             some = self._improving(found, order[: self._limits.incumbent_columns])
             self._polish(found, np.unique(np.concatenate([found.in_bundles, order[:POOL], some])))
         if self._gap() > self._limits.gap:
             self._prove_refined(found, self._improving(found, order))
-        self._complete = True
+        self._is_done = True
 
     def _first_plan(self, relaxed: Relaxed, room: float) -> Refined:
         """Prices for what demands share, and plans from the columns that answer them best."""
         found = refine(self._problem, relaxed, self._relaxation.row_upper, room, self._seed, self._raise_bound)
         self._raise_bound(found.bound)
         self._rounds += found.rounds
-        near = np.union1d(found.in_bundles, np.argsort(found.rise, kind="stable")[:POOL])
+        near = np.union1d(found.in_bundles, found.order[:POOL])
         for pool in (found.in_bundles, near):
             self._cost_program(self._whole_templates(found.examined.take(pool)), "plan", POOL_NODES)
             if self._best is not None:
@@ -264,7 +263,7 @@ class Search:
         keep, least_left_out = self._cheapest(survivors, self._limits.proof_columns)
         answer = self._cost_program(keep, "proof")
         self._bound = max(self._bound, min(answer.bound, relaxed.bound + min(least_left_out, room)))
-        self._complete = self._gap() <= self._limits.gap
+        self._is_done = self._gap() <= self._limits.gap
 
     def _gap(self) -> float:
         assert self._best is not None  # noqa: S101
@@ -312,7 +311,7 @@ class Search:
         at = np.sort(np.concatenate(chosen))
         used = relaxed.vertex.x[len(self._problem.frame.variables) :] > NOTHING
         parts = [
-            Picked(near.point[at], near.group[at], near.reduced_cost[at]),
+            near.take(at),
             Picked(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
         ]
         return self._whole_templates(concatenate(parts))
@@ -324,9 +323,7 @@ class Search:
         """The `limit` columns of least reduced cost, and the least reduced cost among the others."""
         order = np.argsort(survivors.reduced_cost, kind="stable")
         least = float(survivors.reduced_cost[order[limit]]) if len(order) > limit else np.inf
-        at = np.sort(order[:limit])
-        kept = Picked(survivors.point[at], survivors.group[at], survivors.reduced_cost[at])
-        return self._whole_templates(kept), least
+        return self._whole_templates(survivors.take(np.sort(order[:limit]))), least
 
     def _whole_templates(self, picked: Picked) -> Picked:
         """All points of every picked (template, group), those of running templates added, each once."""

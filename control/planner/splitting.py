@@ -5,7 +5,6 @@ Tables are over i = 0 … S: the cost of giving an option the i-th part of the d
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from control.planner.columns import Floats
@@ -81,6 +80,8 @@ def option_cost(option: Option, tables: list[Floats], share: Floats, *, up: bool
 
 def split_from_below(options: tuple[Option, ...], covers: dict[Key, Cover], splits: int) -> Split:
     """A lower bound on serving a demand: exact for one option, with splits rounded towards cheaper for several."""
+    from control.planner.kernels import added
+
     tables = [tables_of(o, covers, crossing=True) for o in options]
     every = list(zip(options, tables, strict=True))
     whole = np.array([option_cost(o, t, np.ones(1), up=False)[0] for o, t in every])
@@ -89,28 +90,12 @@ def split_from_below(options: tuple[Option, ...], covers: dict[Key, Cover], spli
     one, several = np.full(splits + 1, np.inf), np.full(splits + 1, np.inf)
     for table in parts if len(options) > 1 else []:
         given = np.concatenate([[np.inf], table[1:]])
-        several = np.minimum(several, _add(np.minimum(one, several), given))
+        several = np.minimum(several, added(np.minimum(one, several), given))
         one = np.minimum(one, given)
     rest = np.minimum(one, several)
     rest[0] = 0.0
     least = min(float(whole.min(initial=np.inf)), float(several[splits]))
     return Split(options, tables, whole, parts, least, np.minimum.accumulate(rest[::-1])[::-1])
-
-
-@numba.njit(cache=True, nogil=True)
-def _add(left: Floats, right: Floats) -> Floats:
-    """(min, +) convolution of two tables; what exceeds the last entry counts there. `right` never falls."""
-    last = len(left) - 1
-    out = np.full(len(left), np.inf)
-    for i in range(last + 1):
-        if left[i] == np.inf:
-            continue
-        for j in range(last + 1 - i):
-            total = left[i] + right[j]
-            out[i + j] = min(out[i + j], total)
-        if i > 0:
-            out[last] = min(out[last], left[i] + right[last + 1 - i])
-    return out
 
 
 def best_split(options: tuple[Option, ...], covers: dict[Key, Cover], splits: int) -> list[tuple[int, float]]:

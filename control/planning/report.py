@@ -43,6 +43,11 @@ class PlanReport:
         return instance.count * sum(units * self.tokens_per_unit[k] for k, units in instance.units_per_s.items())
 
     @property
+    def fleets(self) -> dict[str, Plan]:
+        """The plan, as `medley`, and then its baselines."""
+        return {"medley": self.plan, **self.baselines}
+
+    @property
     def changes_fleet(self) -> bool:
         """Whether the fleet that runs now is another one than the plan's."""
         kept = sum(min(i.count, i.running) for i in self.plan.instances)

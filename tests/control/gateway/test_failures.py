@@ -100,11 +100,11 @@ def test_a_hung_instance_is_noticed_by_time_out(tmp_path: Path):
 def test_an_instance_that_leaves_the_table_finishes_what_it_has(tmp_path: Path):
     with world_of(tmp_path, {"e1": SLOW, "e2": ()}) as world:
         world.publish("e1")
-        world.wait_for("medley_gateway_table_version", 2, 5000)
+        world.wait_for("medley_gateway_table_version", 2)
         stream = stream_of(world, "stay ", 400)
         start = first_text(stream)
         world.publish("e2")
-        world.wait_for("medley_gateway_table_version", 3, 5000)
+        world.wait_for("medley_gateway_table_version", 3)
         assert world.client().completions.create(model=MODEL, prompt="new ", max_tokens=4).choices[0].text == "new "
         assert start + rest_of(stream)[0] == echoed("stay ", 400)
         assert sum(v for k, v in world.metrics().items() if "resumptions_total" in k) == 0
@@ -130,7 +130,7 @@ def test_prefill_and_decode_on_two_instances_give_one_answer(tmp_path: Path):
             assert start + rest_of(stream)[0] == echoed(f"{n} decode leg ", 400)
         assert resumptions(world, "lost") == 2
         for name in ("p1", "d2"):
-            world.wait_for(f'medley_gateway_instance_running{{instance="{name}"}}', 0, 5000)
+            world.wait_for(f'medley_gateway_instance_running{{instance="{name}"}}', 0)
     finally:
         world.stop()
 
@@ -200,7 +200,7 @@ def test_over_its_capacity_a_class_answers_429_with_the_time_to_come_again(tmp_p
     with world_of(tmp_path, {"e1": ()}, "--max-wait-s", "1") as world:
         world.rate = 100.0
         world.publish()
-        world.wait_for("medley_gateway_table_version", 2, 5000)
+        world.wait_for("medley_gateway_table_version", 2)
         client = world.client()
         client.completions.create(model=MODEL, prompt="x" * 900, max_tokens=1)  # 9 s of prompt work
         with pytest.raises(openai.RateLimitError, match="capacity for prompt tokens") as error:
@@ -216,12 +216,12 @@ def test_everything_but_gateway_and_instances_may_be_gone(tmp_path: Path):
         table = tmp_path / "table.json"
         content = table.read_bytes()
         table.unlink()
-        world.wait_for("medley_gateway_table_errors_total", 1, 5000)
+        world.wait_for("medley_gateway_table_errors_total", 1)
         assert stream_text(world, "on ", 30) == echoed("on ", 30)
         broken = tmp_path / "broken.json"
         broken.write_text('{"version": 3, "models": [')
         broken.replace(table)
-        world.wait_for("medley_gateway_table_errors_total", 2, 5000)
+        world.wait_for("medley_gateway_table_errors_total", 2)
         assert stream_text(world, "on ", 30) == echoed("on ", 30)
         assert "version 1 stays in use" in world.gateway_log
         table.write_bytes(content)
@@ -266,7 +266,7 @@ def test_a_model_whose_tokenizer_is_missing_is_named_and_the_reason_kept(tmp_pat
     with world_of(tmp_path, {"e1": ()}) as world:
         world.model = {"tokenizer": str(tmp_path / "nowhere")}
         world.publish()
-        world.wait_for("medley_gateway_table_version", 2, 5000)
+        world.wait_for("medley_gateway_table_version", 2)
         with world.http() as http:
             ready = http.get("/readyz")
         assert ready.status_code == 503
