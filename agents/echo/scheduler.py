@@ -5,16 +5,13 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
-from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
-from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.echo.sequence import Sequence
+from agents.gateways import Gateways
 from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, ToScheduler
+from agents.messages.to_scheduler import Generate
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,8 @@ class EchoSettings:
 
 
 class EchoScheduler:
-    """Make it on a running loop. `fail_next` answers that many coming requests with failures; `calls` is what came."""
+    """Make it on a running loop. `fail_next` answers that many coming requests with failures; `calls` are
+    those that came."""
 
     def __init__(
         self,
@@ -43,17 +41,15 @@ class EchoScheduler:
     ) -> None:
         self.fail_next: deque[Failure] = deque()
         self._settings = settings or EchoSettings()
-        self.calls: deque[ToScheduler] = deque(maxlen=self._settings.calls_kept)
+        self.calls: deque[Generate] = deque(maxlen=self._settings.calls_kept)
         self._state = SchedulerState.READY
         self._running: dict[tuple[bytes, int], Sequence] = {}
         self._waiting: dict[tuple[bytes, int], Sequence] = {}
         self._kv_blocks_free = self._settings.kv_blocks
         self._is_stepping = False
         self._loop = asyncio.get_running_loop()
-        self._channel = channel or ChannelSettings()
-        self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, self._channel)
-        self.endpoint = self._listener.endpoint
-        self._beat = self._loop.call_later(self._channel.heartbeat_s, self._tell_status)
+        self._gateways = Gateways(bind, keys, allowed, self, channel or ChannelSettings())
+        self.endpoint = self._gateways.endpoint
 
     @property
     def status(self) -> Status:
@@ -66,33 +62,26 @@ class EchoScheduler:
         )
 
     def close(self) -> None:
-        self._beat.cancel()
-        self._listener.close()
+        self._gateways.close()
         self._running.clear()
         self._waiting.clear()
 
-    def joined(self, peer: Peer) -> None:
-        self._send(peer, self.status)
+    def cancel(self, gateway: Peer, attempt: int) -> None:
+        self._release((gateway.connection, attempt))
 
-    def left(self, peer: Peer, _reason: str) -> None:
-        for key in [key for key in (*self._running, *self._waiting) if key[0] == peer.connection]:
+    def drain(self) -> None:
+        self._state = SchedulerState.DRAINING
+
+    def leave(self, gateway: Peer) -> None:
+        for key in [key for key in (*self._running, *self._waiting) if key[0] == gateway.connection]:
             self._release(key)
 
-    def received(self, peer: Peer, message: ToScheduler) -> None:
-        self.calls.append(message)
-        match message:
-            case Generate():
-                self._take(peer, message)
-            case Cancel():
-                self._release((peer.connection, message.attempt))
-            case Drain():
-                self._state = SchedulerState.DRAINING
-                self._tell_all()
-            case AskStatus():
-                self._send(peer, self.status)
+    def beat(self) -> None:
+        """An echo has no deadlines."""
 
-    def _take(self, peer: Peer, request: Generate) -> None:
-        sequence = Sequence(peer, request, self._settings.block_tokens)
+    def submit(self, gateway: Peer, request: Generate) -> None:
+        self.calls.append(request)
+        sequence = Sequence(gateway, request, self._settings.block_tokens)
         if self.fail_next:
             self._refuse(sequence, self.fail_next.popleft(), "told to fail")
         elif self._state is SchedulerState.DRAINING:
@@ -102,7 +91,7 @@ class EchoScheduler:
         elif len(self._waiting) >= self._settings.max_waiting:
             self._refuse(sequence, Failure.OVERLOADED, f"{len(self._waiting)} requests wait")
         else:
-            self._waiting[peer.connection, request.attempt] = sequence
+            self._waiting[gateway.connection, request.attempt] = sequence
             self._wake()
 
     def _wake(self) -> None:
@@ -122,16 +111,16 @@ class EchoScheduler:
             if reason is not None:
                 ended.append((key, Finished(sequence.request.attempt, reason, sequence.output_tokens)))
         for peer, made in runs.items():
-            self._send(peer, Tokens(tuple(made)))
+            self._gateways.send(peer, Tokens(tuple(made)))
         for key, finished in ended:
             if key in self._running:
-                self._send(self._running[key].peer, finished)
+                self._gateways.send(self._running[key].peer, finished)
                 self._release(key)
         self._is_stepping = bool(self._running or self._waiting)
         if self._is_stepping:
             self._loop.call_later(self._settings.step_s, self._step)
         elif self._state is SchedulerState.DRAINING:
-            self._tell_all()
+            self._gateways.tell_status()
 
     def _admit(self) -> None:
         """First come, first served, as far as KV blocks and places go."""
@@ -148,19 +137,4 @@ class EchoScheduler:
             self._kv_blocks_free += sequence.kv_blocks
 
     def _refuse(self, sequence: Sequence, failure: Failure, reason: str) -> None:
-        self._send(sequence.peer, Failed(sequence.request.attempt, failure, reason))
-
-    def _tell_status(self) -> None:
-        self._beat = self._loop.call_later(self._channel.heartbeat_s, self._tell_status)
-        self._tell_all()
-
-    def _tell_all(self) -> None:
-        for peer in self._listener.peers:
-            self._send(peer, self.status)
-
-    def _send(self, peer: Peer, message: msgspec.Struct) -> None:
-        """A gateway that cannot be reached, or does not read, has lost its requests here; it resumes them elsewhere."""
-        try:
-            self._listener.send(peer, message)
-        except ChannelError as error:
-            self._listener.drop(peer, str(error))
+        self._gateways.send(sequence.peer, Failed(sequence.request.attempt, failure, reason))

@@ -26,6 +26,7 @@ from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.groups import Groups
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Entry, GroupStep, Order, Release
+from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.sequence import Admission, Key, Sequence
 
 
@@ -85,7 +86,7 @@ class SchedulerCore:
 
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[Answer, ...]:
         """Take a request, or answer why not."""
-        limit = min(request.max_tokens, self._layout.max_context_tokens - len(request.prompt))
+        limit = output_limit(request, self._layout)
         refusal = next(self._refusals(owner, request, limit), None)
         if refusal is not None:
             return (Answer(owner, Failed(request.attempt, *refusal)),)
@@ -178,22 +179,16 @@ class SchedulerCore:
 
     def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
         """Why the request is not taken; the first reason is the one to give."""
-        prompt, model, context = len(request.prompt), self._layout.model, self._layout.max_context_tokens
         if self._broken:
             yield Failure.ENGINE, self._broken
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
-        if request.model != model:
-            yield Failure.UNKNOWN_MODEL, f"serves {model!r}, not {request.model!r}"
+        yield from unfit(request, self._layout)
         if request.leg is not Leg.WHOLE:
             yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
-        if not prompt or (owner, request.attempt) in self._all:
-            yield Failure.UNSUPPORTED, "an empty prompt" if not prompt else "the attempt is under way already"
-        if max((*request.prompt, *request.generated), default=0) >= self._layout.vocab_size:
-            yield Failure.UNSUPPORTED, f"token ids must be under {self._layout.vocab_size}"
-        if limit < 1 <= request.max_tokens:
-            yield Failure.TOO_LONG, f"{prompt} prompt tokens, of a context of {context}"
-        most_blocks = self._layout.blocks(prompt + limit - 1)
+        if (owner, request.attempt) in self._all:
+            yield Failure.UNSUPPORTED, "the attempt is under way already"
+        most_blocks = self._layout.blocks(len(request.prompt) + limit - 1)
         if not self._groups.could_ever_fit(most_blocks):
             yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
         if len(self._waiting) >= self._max_waiting:

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
-from agents.channels.listener import Listener
 from agents.channels.peer import Peer
-from agents.messages.to_gateway import SchedulerState, Status, ToGateway
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, ToScheduler
+from agents.gateways import Gateways
+from agents.messages.to_gateway import SchedulerState, Status
+from agents.messages.to_scheduler import Generate
 from agents.messages.to_stage_scheduler import StageSampled
 from agents.scheduler.core import Answer, BadResultError, Sampled, SchedulerCore
 from agents.scheduler.layout import PipelineLayout
@@ -46,12 +45,11 @@ class InstanceScheduler:
             bind_stages, interface, keys, workers, layout, self._begin, self._take, self._fail, channel
         )
         try:
-            self._listener: Listener[ToScheduler] = Listener(bind, keys, gateways, ToScheduler, self, channel)
+            self._gateways = Gateways(bind, keys, gateways, self, channel)
         except OSError:
             self._gang.close()
             raise
-        self.endpoint, self.stages_endpoint = self._listener.endpoint, self._gang.endpoint
-        self._beat = self._loop.call_later(channel.heartbeat_s, self._on_beat)
+        self.endpoint, self.stages_endpoint = self._gateways.endpoint, self._gang.endpoint
 
     @property
     def status(self) -> Status:
@@ -67,32 +65,30 @@ class InstanceScheduler:
         self.close()
 
     def close(self) -> None:
-        self._beat.cancel()
         self._gang.close()
-        self._listener.close()
+        self._gateways.close()
 
-    def joined(self, peer: Peer) -> None:
-        self._send(peer, self.status)
-
-    def left(self, peer: Peer, _reason: str) -> None:
-        self._core.leave(peer)
+    def submit(self, gateway: Peer, request: Generate) -> None:
+        self._answer(self._core.submit(gateway, request, self._loop.time()))
         self._wake()
 
-    def received(self, peer: Peer, message: ToScheduler) -> None:
-        match message:
-            case Generate():
-                self._answer(self._core.submit(peer, message, self._loop.time()))
-            case Cancel():
-                self._core.cancel(peer, message.attempt)
-            case Drain():
-                self._core.drain()
-                self._tell_status()
-            case AskStatus():
-                self._send(peer, self.status)
+    def cancel(self, gateway: Peer, attempt: int) -> None:
+        self._core.cancel(gateway, attempt)
+        self._wake()
+
+    def drain(self) -> None:
+        self._core.drain()
+
+    def leave(self, gateway: Peer) -> None:
+        self._core.leave(gateway)
+        self._wake()
+
+    def beat(self) -> None:
+        self._answer(self._core.expire(self._loop.time()))
         self._wake()
 
     def _begin(self) -> None:
-        self._tell_status()
+        self._gateways.tell_status()
         self._wake()
 
     def _take(self, node: int, message: StageSampled) -> None:
@@ -105,7 +101,7 @@ class InstanceScheduler:
         self._wake()
         status = self._core.status
         if status.state is SchedulerState.DRAINING and not status.running + status.waiting:
-            self._tell_status()
+            self._gateways.tell_status()
 
     def _fail(self, reason: str) -> None:
         if not self.failure:
@@ -124,24 +120,7 @@ class InstanceScheduler:
         if not self.failure:
             self._gang.send(self._core.next_orders())
 
-    def _on_beat(self) -> None:
-        self._beat = self._loop.call_later(self._settings.channel.heartbeat_s, self._on_beat)
-        self._answer(self._core.expire(self._loop.time()))
-        self._tell_status()
-        self._wake()
-
-    def _tell_status(self) -> None:
-        for peer in self._listener.peers:
-            self._send(peer, self.status)
-
     def _answer(self, answers: Iterable[Answer]) -> None:
         for answer in answers:
             if isinstance(answer.to, Peer):
-                self._send(answer.to, answer.message)
-
-    def _send(self, peer: Peer, message: ToGateway) -> None:
-        """A gateway that cannot be reached, or does not read, has lost its requests here; it resumes them elsewhere."""
-        try:
-            self._listener.send(peer, message)
-        except ChannelError as error:
-            self._listener.drop(peer, str(error))
+                self._gateways.send(answer.to, answer.message)

@@ -143,7 +143,7 @@ def test_a_cancel_and_a_gateway_that_leaves_free_what_was_held():
         at.dialer.send(AskStatus())
         await at.until(lambda: at.of(Status)[-1].running == 2)
         at.dialer.close()
-        at.scheduler._listener.drop(at.scheduler._listener.peers[0], "gone")
+        at.scheduler._gateways._listener.drop(at.scheduler._gateways._listener.peers[0], "gone")
         assert at.scheduler.status.running == 0
         assert at.scheduler.status.kv_blocks_free == at.scheduler.status.kv_blocks
 

@@ -50,8 +50,8 @@ class Fleet:
         if action == 0:
             scheduler.fail_next.append(self._random.choice(RETRYABLE))
         elif action == 1:
-            for peer in scheduler._listener.peers:
-                scheduler._listener.drop(peer, "struck")
+            for peer in scheduler._gateways._listener.peers:
+                scheduler._gateways._listener.drop(peer, "struck")
         else:
             endpoint = scheduler.endpoint
             scheduler.close()
