@@ -19,7 +19,7 @@ class Gpu:
     dtypes: tuple[str, ...]
     memory_gib: float
     peak_bf16_tflops: float
-    """Dense bf16 (fp16 where the card has no bf16) without sparsity."""
+    """Dense bf16 (fp16 where the card has no bf16, fp32 where it has neither) without sparsity."""
     peak_fp8_tflops: float
     """Dense fp8, or 0 where the card has none."""
     hbm_gbps: float

@@ -1,6 +1,6 @@
 """A decoder model, as far as cost, memory and placement need to know it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,13 @@ class ModelSpec:
         return self.weight_bytes - moe_layers * self.ffn_weight_bytes * (1 - used / width)
 
     @property
+    def activation_element_bytes(self) -> float:
+        """Of hidden states as they go from stage to stage: 16 bits, whatever the products are computed in, or fp32."""
+        return 4.0 if self.activation_dtype == "fp32" else 2.0
+
+    @property
     def kv_element_bytes(self) -> float:
-        return 1.0 if self.kv_dtype.startswith("fp8") else 2.0
+        return 1.0 if self.kv_dtype.startswith("fp8") else 4.0 if self.kv_dtype == "fp32" else 2.0
 
     @property
     def kv_bytes_per_token_per_layer(self) -> float:
@@ -107,3 +112,17 @@ class ModelSpec:
             latent = self.latent_attention
             return (latent.kv_rank + latent.rope_head_dim) * self.kv_element_bytes
         return 2 * self.kv_heads * self.head_dim * self.kv_element_bytes
+
+
+def in_fp32(model: ModelSpec) -> ModelSpec:
+    """A model of 16-bit weights as it is served in fp32: weights, activations and KV cache take twice the room."""
+    return replace(
+        model,
+        dtype="fp32",
+        activation_dtype="fp32",
+        kv_dtype="fp32",
+        attention_weight_bytes=2 * model.attention_weight_bytes,
+        ffn_weight_bytes=2 * model.ffn_weight_bytes,
+        embedding_weight_bytes=2 * model.embedding_weight_bytes,
+        dense_ffn_weight_bytes=2 * model.dense_ffn_weight_bytes,
+    )

@@ -6,22 +6,26 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
+from templates_lib.model_spec import ModelSpec, in_fp32
 
 CATALOGUE = "models"
 MEASURED = "models/measured"
 
 
 def load_models() -> dict[str, ModelSpec]:
-    """Model id → model: the six of the Coral paper's Table 3, as `data/models/*.json` describe them (source and date
-    in each file)."""
-    facts = (_read(path) for path in _facts(CATALOGUE))
-    return {f["id"]: model_from_hf_config(f["config"], f["id"], f["revision"]) for f in facts}
+    """Model id → model: the six of the Coral paper's Table 3, and small ones for nodes without GPUs, as
+    `data/models/*.json` describe them (source and date in each file)."""
+    return {fact["id"]: _model(fact) for fact in (_read(path) for path in _facts(CATALOGUE))}
 
 
 def measured_configs() -> dict[str, dict[str, Any]]:
     """Hugging Face path → config of the models in the measured deployments that validation reads."""
     return {fact["id"]: fact["config"] for fact in (_read(path) for path in _facts(MEASURED))}
+
+
+def _model(fact: dict[str, Any]) -> ModelSpec:
+    model = model_from_hf_config(fact["config"], fact["id"], fact["revision"])
+    return in_fp32(model) if fact.get("served_as") == "fp32" else model
 
 
 def _facts(folder: str) -> list[Traversable]:

@@ -36,7 +36,6 @@ from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
-ACTIVATION_BYTES = 2.0
 PCIE_CEILING_GBPS = 1100.0
 """Links of a node faster than this are NVLink or Infinity Fabric; PCIe 6 x16 ends at 1024 Gbit/s."""
 wider_counts_of = lru_cache(maxsize=256)(wider_counts)
@@ -81,7 +80,7 @@ class EstimatedCostModel:
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Activations of `tokens` tokens over the node's network; infinite where it cannot be joined to others."""
-        message = np.asarray(tokens, dtype=np.float64) * model.hidden_size * ACTIVATION_BYTES
+        message = np.asarray(tokens, dtype=np.float64) * model.hidden_size * model.activation_element_bytes
         if not node.joins_others:
             return np.full_like(message, np.inf)
         return send_seconds(self.coefficients.network, node.network_gbps * 1e9 / 8, message)
@@ -203,7 +202,7 @@ class _Device:
     def _in_layer(self, model: ModelSpec, shard: Shard, parallel: Parallel, rows: Floats) -> Floats:
         """Tensor parallelism adds up the outputs of attention and feed-forward; tokens travel to experts of other
         replicas and back."""
-        message = rows * model.hidden_size * ACTIVATION_BYTES
+        message = rows * model.hidden_size * model.activation_element_bytes
         seconds = 2.0 * all_reduce_seconds(
             self.links, self.link_bytes_per_s, parallel.tp, message, self.engine.link_wait
         )
@@ -218,17 +217,17 @@ class _Device:
     def _head(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         """LM head over the decoding rows and at least one finished prompt."""
         matrix = Matrix(model.vocab_size / parallel.tp, model.hidden_size)
-        return self._matrices((matrix,), "bf16", ACTIVATION_BYTES, rows)
+        return self._matrices((matrix,), "bf16", model.activation_element_bytes, rows)
 
     def _gather_logits(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         """An all-gather moves half of what an all-reduce of the same array does."""
-        logits = rows * model.vocab_size * ACTIVATION_BYTES / 2
+        logits = rows * model.vocab_size * model.activation_element_bytes / 2
         return all_reduce_seconds(self.links, self.link_bytes_per_s, parallel.tp, logits, self.engine.link_wait)
 
     def _between_parts(self, model: ModelSpec, parallel: Parallel, rows: Floats) -> Floats:
         if parallel.pp == 1:
             return np.zeros_like(rows)
-        message = rows * model.hidden_size * ACTIVATION_BYTES
+        message = rows * model.hidden_size * model.activation_element_bytes
         return (parallel.pp - 1) * send_seconds(
             self.links.among(2), self.link_bytes_per_s, message, self.engine.link_wait
         )

@@ -3,16 +3,19 @@
 from templates_lib.gpu import Gpu
 
 DEQUANTISED = "dequantised"
-WEIGHT_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.516, "mxfp4": 17 / 32, "nvfp4": 9 / 16}
+WEIGHT_BYTES = {
+    "fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.516, "mxfp4": 17 / 32, "nvfp4": 9 / 16,
+}  # fmt: skip
 """Bytes of one stored weight with the scales of the usual group."""
 
 
 def compute_format(gpu: Gpu, weight_dtype: str, activation_dtype: str) -> str:
     """bf16, fp8, fp4, int8, or `dequantised`: weights stay small in memory but are widened to 16 bits for the product.
 
-    Formats without native support save memory traffic only (Marlin-style kernels).
+    Formats without native support save memory traffic only (Marlin-style kernels). Only processors without 16-bit units
+    offer fp32 (`Gpu.dtypes`), and their peak is that of fp32.
     """
-    if weight_dtype in ("bf16", "fp16"):
+    if weight_dtype in ("bf16", "fp16", "fp32"):
         return "bf16"
     if activation_dtype == "fp8" and gpu.peak_fp8_tflops > 0:
         return "fp8"

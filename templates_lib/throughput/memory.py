@@ -15,7 +15,6 @@ from templates_lib.throughput.worst_window import worst_sums
 USABLE_SHARE = 0.9
 """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is for
 the CUDA context, captured graphs, collective buffers and fragmentation."""
-ACTIVATION_BYTES = 2.0
 LOGIT_BYTES = 6.0
 """Of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
 
@@ -85,4 +84,4 @@ def _workspace_bytes_per_token(model: ModelSpec, parallel: Parallel) -> float:
     if model.experts is not None:
         width = 3 * model.experts.intermediate_size / (parallel.tp if parallel.ep == 1 else 1)
         routed = model.experts.active * (width + model.hidden_size)
-    return ACTIVATION_BYTES * (4 * model.hidden_size + max(attention, dense, routed))
+    return model.activation_element_bytes * (4 * model.hidden_size + max(attention, dense, routed))

@@ -6,7 +6,6 @@ from typing import Protocol
 import numpy as np
 
 from templates_lib.cost_model import Floats
-from templates_lib.throughput.memory import ACTIVATION_BYTES
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.roles import IS_ALONE
 
@@ -61,6 +60,6 @@ def stay_seconds(latency_s: Floats, slo_s: float) -> Floats:
 
 def network_cap(split: NodeSplit, activation_tokens_per_unit: float, cache_bytes_per_unit: Floats) -> Floats:
     """Units/s at which activations (of stages with peers) and handed-over KV fill the network in one direction."""
-    activations = activation_tokens_per_unit * split.model.hidden_size * ACTIVATION_BYTES
+    activations = activation_tokens_per_unit * split.model.hidden_size * split.model.activation_element_bytes
     per_unit = np.where(IS_ALONE, 0.0, activations) + cache_bytes_per_unit
     return np.where(per_unit > 0, split.network_bytes_per_s / np.maximum(per_unit, 1e-9), np.inf)

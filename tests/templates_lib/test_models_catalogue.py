@@ -13,6 +13,7 @@ DEPTHS = {
     "gpt-oss-120b": 36,
     "qwen3-235b-a22b": 94,
 }
+SMALL = {"smollm2-135m-instruct": 30}
 # Sum of the checkpoints' safetensors files, in 10⁹ bytes (Hugging Face model pages).
 PUBLISHED_GB = {
     "phi-4-14b": 29.32,
@@ -24,8 +25,16 @@ PUBLISHED_GB = {
 }
 
 
-def test_catalogue_is_table_3_of_the_paper() -> None:
-    assert {name: model.layers for name, model in load_models().items()} == DEPTHS
+def test_catalogue_is_table_3_of_the_paper_and_small_models() -> None:
+    assert {name: model.layers for name, model in load_models().items()} == DEPTHS | SMALL
+
+
+def test_a_model_served_in_fp32_takes_four_bytes_of_everything() -> None:
+    model = load_models()["smollm2-135m-instruct"]
+    assert (model.dtype, model.activation_dtype, model.kv_dtype) == ("fp32",) * 3
+    assert model.weight_bytes / 4 == pytest.approx(134.515e6, rel=1e-4)  # parameters, huggingface.co model page
+    assert model.kv_bytes_per_token_per_layer == 2 * 3 * 64 * 4
+    assert model.activation_element_bytes == 4
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED_GB))
