@@ -41,7 +41,8 @@ CONNECTIONS = 32
 STREAMS = 64
 STREAM_TOKENS = 400
 PROMPT_BYTES = 2048
-KEY = "mk-bench"
+SECRET = "b" * 64
+KEY = f"medley_{'b' * 12}_{SECRET}"
 ROOT = Path(__file__).parents[1]
 
 
@@ -68,7 +69,7 @@ def gateway(folder: Path, *echo_arguments: str) -> Iterator[str]:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
         instance = RoutedInstance("echo", "zone", WHOLE, 1e12, 1e12)
         served = ServedModel(RoutedModel("echo", (instance,)), str(_tokenizer()), 8192, 0)
-        access = (AccessKey("bench", hashlib.sha256(KEY.encode()).hexdigest()),)
+        access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
         write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))
         table = ["--table", str(folder / "table.json"), "--key", str(folder / "gateway.key")]

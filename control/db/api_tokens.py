@@ -52,6 +52,12 @@ class PostgresApiTokens:
         right = secret.has(_NOBODYS if row is None else row.digest)
         return _token(row) if row is not None and right and _token(row).works(now) else None
 
+    def working(self, now: datetime) -> dict[str, bytes]:
+        """Id → SHA-256 of the secret, of all tokens that work now: what a gateway knows its clients by."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(api_token)).all()
+        return {row.id: row.digest for row in rows if _token(row).works(now)}
+
     def list(self) -> tuple[ApiToken, ...]:
         """All that were ever made, newest first."""
         with self.database.transaction() as connection:

@@ -78,6 +78,20 @@ class PostgresInstances:
         with self.database.transaction() as connection:
             return instances(connection, query.order_by(instance_table.c.id))
 
+    def ids_of_plan(self, plan_id: str) -> set[str]:
+        """Of all instances that were ever asked for by a plan: their ids are used up."""
+        query = select(instance_table.c.id).where(instance_table.c.plan_id == plan_id)
+        with self.database.transaction() as connection:
+            return set(connection.execute(query).scalars())
+
+    def plans_of_fleet(self, fleet: str) -> set[str]:
+        """Ids of the plans that its instances, but the terminated, were asked for by."""
+        query = select(instance_table.c.plan_id).where(
+            instance_table.c.fleet == fleet, instance_table.c.state != InstanceState.TERMINATED
+        )
+        with self.database.transaction() as connection:
+            return set(connection.execute(query).scalars())
+
     def template(self, instance_id: str) -> ServingTemplate:
         """What an instance runs. Raises NotStoredError."""
         query = select(instance_table.c.template).where(instance_table.c.id == instance_id)

@@ -1,5 +1,6 @@
 """What the control plane publishes for gateways: one file, replaced whole. A gateway serves from the last good one."""
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,15 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class AccessKey:
-    name: str
+    """An API token that works (`control.access.api_token`)."""
+
+    id: str
     sha256: str
-    """Hex digest of the key that clients send: the key itself is nowhere."""
+    """Of its secret part, in hexadecimal: the token itself is nowhere."""
+
+    def __post_init__(self) -> None:
+        if len(bytes.fromhex(self.sha256)) != hashlib.sha256().digest_size:
+            raise ValueError(f"access key {self.id}: sha256 is no SHA-256 digest")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from agents.weights.source import open_checkpoint, package_folder
+from agents.weights.place import package_folder
+from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline, Running, hand_over
 from tests.agents.engines.tiny_models import assert_same
 

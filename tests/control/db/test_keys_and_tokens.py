@@ -144,9 +144,10 @@ def test_wrong_tokens_open_nothing(database: Database) -> None:
 
 def test_roles_cover_those_below_them() -> None:
     assert [[role.covers(needed) for needed in Role] for role in Role] == [
-        [True, False, False],
-        [True, True, False],
-        [True, True, True],
+        [True, False, False, False],
+        [True, True, False, False],
+        [True, True, True, False],
+        [True, True, True, True],
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from control.gateway.published import read_published
 from policies.routing_table import DECODE, PREFILL, ZoneFlow
-from tests.control.gateway.world import MODEL, World, world_of
+from tests.control.gateway.world import MODEL, SECRET, World, world_of
 
 SLOW = ("--step-s", "0.002")
 """500 tokens/s: streams last long enough to lose their instance."""
@@ -304,5 +304,5 @@ def test_the_published_file_is_json_that_people_can_read(tmp_path: Path):
     with world_of(tmp_path, {"e1": ()}) as world:
         table = json.loads((tmp_path / "table.json").read_text())
         assert table["models"][0]["routing"]["instances"][0]["id"] == "e1"
-        assert "mk-test" not in json.dumps(table)
+        assert SECRET not in json.dumps(table)
         assert world.version == 1

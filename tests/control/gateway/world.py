@@ -22,7 +22,8 @@ from agents.channels.keys import KeyPair
 from control.gateway.published import AccessKey, Published, ServedModel, write_published
 from policies.routing_table import WHOLE, RoutedInstance, RoutedModel, ZoneFlow
 
-API_KEY = "mk-test"
+SECRET = "5ec2e7" * 10 + "0000"
+API_KEY = f"medley_0123456789ab_{SECRET}"
 MODEL = "echo-1"
 
 
@@ -126,7 +127,7 @@ class World:
             self.version,
             {name: Address(said[name]["endpoint"], said[name]["public_key"]) for name in names},
             (replace(served, **self.model),),
-            (AccessKey("test", sha256(API_KEY.encode()).hexdigest()),),
+            (AccessKey("0123456789ab", sha256(SECRET.encode()).hexdigest()),),
         )
         write_published(self.folder / "table.json", published)
 

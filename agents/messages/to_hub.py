@@ -1,0 +1,40 @@
+"""What the hub receives from node agents: the whole of what a node does, after every change and at every beat."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import Count, MaybeName, Seconds, Text
+from agents.messages.to_gateway import Status
+from agents.messages.to_node import Endpoint, Key
+
+
+class SchedulerReport(Struct, frozen=True, array_like=True):
+    endpoint: Endpoint
+    """For gateways."""
+    stages: Endpoint
+    """For stage workers."""
+    public_key: Key
+    status: Status | None = None
+    """None until it has answered."""
+
+
+class StageReport(Struct, frozen=True, array_like=True):
+    running_s: Seconds
+    """Since its process was started."""
+    memory_mib: Count
+    """Resident."""
+    cpu_share: Annotated[float, Meta(ge=0, le=4096)]
+    """Processors kept busy since the last report."""
+
+
+class NodeReport(Struct, frozen=True, array_like=True, tag="node_report"):
+    instance: MaybeName
+    """Whose work it does; empty: none."""
+    scheduler: SchedulerReport | None = None
+    stage: StageReport | None = None
+    failure: Text = ""
+    """Why the instance cannot go on here."""
+
+
+ToHub = NodeReport

@@ -1,0 +1,81 @@
+"""What a node agent receives from the hub: the whole of what it shall do for one instance, every time.
+
+Work for an instance ends when that for another one, or for none, comes.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import Count, MaybeName, Name, Position
+from agents.messages.to_stage import MAX_PEERS
+
+MAX_GATEWAYS = 1024
+
+Key = Annotated[str, Meta(min_length=40, max_length=40)]
+"""CURVE public key, Z85."""
+Endpoint = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class Engine(StrEnum):
+    """Which program a node serves with."""
+
+    TORCH = "torch"
+    """A stage of a pipeline."""
+
+
+class Share(Struct, frozen=True, array_like=True):
+    """One node of a stage and what it takes at once, as `agents.scheduler.layout.NodeLimits`."""
+
+    name: Name
+    weight: Annotated[float, Meta(gt=0, le=1)]
+    batch_cap: Annotated[int, Meta(ge=1, le=1 << 20)]
+    chunk_tokens: Annotated[int, Meta(ge=1, le=1 << 20)]
+    kv_blocks: Annotated[int, Meta(ge=1, lt=1 << 48)]
+
+
+Peers = Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MAX_PEERS)]
+
+
+class RunScheduler(Struct, frozen=True, array_like=True):
+    """Run the instance's scheduler here: once all nodes of the instance have a key."""
+
+    model: Name
+    stages: Annotated[tuple[Peers, ...], Meta(min_length=1, max_length=MAX_PEERS)]
+    block_tokens: Annotated[int, Meta(ge=1, le=1 << 16)]
+    max_context_tokens: Position
+    vocab_size: Count
+    gateways: Annotated[dict[Key, Name], Meta(max_length=MAX_GATEWAYS)]
+    workers: Annotated[dict[Key, Name], Meta(max_length=MAX_PEERS * MAX_PEERS)]
+
+
+class RunStage(Struct, frozen=True, array_like=True):
+    """Run a stage worker here: once the scheduler has said where it is."""
+
+    scheduler: Endpoint
+    """Where it listens for stage workers."""
+    scheduler_key: Key
+    weights: Name
+    """`package:NAME` or `path:PATH`."""
+    first_layer: Position
+    layers: Annotated[int, Meta(ge=1, le=1 << 20)]
+    kv_blocks: Annotated[int, Meta(ge=1, lt=1 << 48)]
+    dtype: Name
+    memory_mib: Count
+    """For weights and KV cache; 0: all that the node has."""
+
+
+class Work(Struct, frozen=True, array_like=True, tag="work"):
+    """Of one instance at most: a node serves no two."""
+
+    instance: MaybeName = ""
+    """Empty: nothing."""
+    engine: Engine = Engine.TORCH
+    scheduler: RunScheduler | None = None
+    stage: RunStage | None = None
+    drain: bool = False
+    """Finish the requests that are held, take no new ones."""
+
+
+ToNode = Work

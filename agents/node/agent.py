@@ -1,0 +1,82 @@
+"""The node agent: hears from the hub what to do, does it, and reports."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from agents.channels.dialer import Dialer
+from agents.channels.errors import ChannelError
+from agents.channels.keys import KeyPair
+from agents.messages.to_hub import NodeReport
+from agents.messages.to_node import ToNode, Work
+from agents.node.instance_work import InstanceWork
+from agents.node.settings import NodeSettings
+
+_log = logging.getLogger(__name__)
+
+
+class NodeAgent:
+    """Make it on a running loop, once the node's key is registered; `run` until cancelled.
+
+    While the hub is away, what runs goes on."""
+
+    def __init__(self, keys: KeyPair, key_file: Path, settings: NodeSettings) -> None:
+        self._keys = keys
+        self._key_file = key_file
+        self._settings = settings
+        self._wanted = Work()
+        self._running: InstanceWork | None = None
+        self._told = asyncio.Event()
+        self._due = asyncio.Event()
+        self._dialer: Dialer[ToNode] = Dialer(settings.hub, keys, "node", ToNode, self, settings.channel)
+
+    async def run(self) -> None:
+        report = asyncio.create_task(self._report())
+        try:
+            while True:
+                await self._told.wait()
+                self._told.clear()
+                await self._follow(self._wanted)
+        finally:
+            report.cancel()
+            self._dialer.close()
+            if self._running is not None:
+                await self._running.stop()
+
+    def up(self) -> None:
+        self._due.set()
+
+    def received(self, message: ToNode) -> None:
+        self._wanted = message
+        self._told.set()
+
+    def down(self, reason: str) -> None:
+        """What was told before still holds."""
+
+    async def _follow(self, work: Work) -> None:
+        running = self._running
+        if running is not None and running.instance != work.instance:
+            _log.info("work for %s ends", running.instance)
+            self._running = None
+            await running.stop()
+        if work.instance and self._running is None:
+            _log.info("work for %s begins", work.instance)
+            self._running = InstanceWork(work.instance, self._keys, self._key_file, self._settings, self._due.set)
+        if self._running is not None:
+            await self._running.follow(work)
+        self._due.set()
+
+    async def _report(self) -> None:
+        """After every change, and at every beat."""
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.report_s):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            if self._dialer.is_up:
+                try:
+                    self._dialer.send(self._running.report() if self._running is not None else NodeReport(""))
+                except ChannelError as error:
+                    _log.warning("cannot report: %s", error)

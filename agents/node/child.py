@@ -1,0 +1,94 @@
+"""One process that a node agent runs: its output goes where the agent's goes, and its last words are kept."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+
+_LINES = 8
+_LINE_BYTES = 1 << 16
+_SECRETS = ("MEDLEY_BOOTSTRAP_TOKEN",)
+
+
+class Child:
+    """Made by `start`. `ended` is called on the loop, once, with why it ended."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, ended: Callable[[str], None]) -> None:
+        self.name = name
+        self.pid = process.pid
+        self._process = process
+        self._ended = ended
+        self._last: deque[str] = deque(maxlen=_LINES)
+        self._stopping = False
+        self._first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._watch = asyncio.create_task(self._follow())
+
+    @classmethod
+    async def start(cls, name: str, command: Sequence[str], ended: Callable[[str], None]) -> "Child":
+        """Raises OSError where the system has no room for another process."""
+        environment = {key: value for key, value in os.environ.items() if key not in _SECRETS}
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            limit=_LINE_BYTES,
+        )
+        return cls(name, process, ended)
+
+    async def first_line(self) -> str:
+        """Of its standard output; empty when it ends without one."""
+        return await asyncio.shield(self._first)
+
+    async def stop(self, grace_s: float) -> None:
+        """Ask it to end, and kill it after `grace_s`. `ended` is not called for it any more."""
+        self._stopping = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), grace_s)
+            except TimeoutError:
+                self._process.kill()
+        await self._watch
+
+    async def _follow(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stderr is not None  # noqa: S101
+        await asyncio.gather(self._relay(self._process.stdout, self._say), self._relay(self._process.stderr, self._log))
+        code = await self._process.wait()
+        if not self._first.done():
+            self._first.set_result("")
+        if not self._stopping:
+            self._ended(self._why(code))
+
+    async def _relay(self, stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:  # longer than the limit: the buffer was emptied
+                continue
+            if not line:
+                return
+            take(line.decode(errors="replace").rstrip())
+
+    def _say(self, line: str) -> None:
+        if not self._first.done():
+            self._first.set_result(line)
+
+    def _log(self, line: str) -> None:
+        self._last.append(line)
+        print(line, file=sys.stderr, flush=True)
+
+    def _why(self, code: int) -> str:
+        if code < 0:
+            name = signal.Signals(-code).name
+            hint = ": out of memory?" if -code == signal.SIGKILL else ""
+            return f"{self.name} was ended by {name}{hint}"
+        own = [line for line in self._last if line.startswith(f"{self.name}: ")]
+        return (
+            own[-1] if own else f"{self.name} ended with status {code}: {self._last[-1] if self._last else 'no word'}"
+        )

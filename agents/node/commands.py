@@ -1,0 +1,44 @@
+"""The programs of a node, and the file that its scheduler is started with."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from agents.messages.to_node import Engine, RunScheduler, RunStage
+from agents.node.settings import NodeSettings
+from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from agents.weights.place import weights_path
+
+AGENT = "agent"
+"""What the agent is called at its own scheduler, which it asks for its status like a gateway."""
+
+
+def scheduler_command(run: RunScheduler, own_key: str, key: Path, settings: NodeSettings) -> tuple[str, ...]:
+    """Writes the instance file. `own_key`: the public key of the agent itself. ValueError: no such pipeline."""
+    stages = tuple(
+        tuple(NodeLimits(s.name, s.weight, s.batch_cap, s.chunk_tokens, s.kv_blocks) for s in peers)
+        for peers in run.stages
+    )
+    layout = PipelineLayout(run.model, stages, run.block_tokens, run.max_context_tokens, run.vocab_size)
+    anywhere = f"tcp://{settings.interface}:0"
+    gateways = {**run.gateways, own_key: AGENT}
+    content = InstanceFile(layout, gateways, run.workers, anywhere, anywhere, settings.interface)
+    path = settings.home / "instance.json"
+    path.write_bytes(msgspec.json.encode(content))
+    return (sys.executable, "-m", "agents.scheduler", "--instance", str(path), "--key", str(key))
+
+
+def stage_command(engine: Engine, run: RunStage, key: Path, settings: NodeSettings) -> tuple[str, ...]:
+    """Raises MissingWeightsError."""
+    assert engine is Engine.TORCH  # noqa: S101 - the decoder lets no other pass
+    checkpoint = weights_path(run.weights)
+    memory = ("--memory-mib", str(run.memory_mib)) if run.memory_mib else ()
+    return (
+        *(sys.executable, "-m", "agents.stage", "--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
+        *("--key", str(key), "--checkpoint", str(checkpoint), "--dtype", run.dtype),
+        *("--first-layer", str(run.first_layer), "--layers", str(run.layers), "--kv-blocks", str(run.kv_blocks)),
+        *("--threads", str(settings.threads), "--interface", settings.interface),
+        *memory,
+    )

@@ -1,0 +1,25 @@
+"""What a node agent is started with."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agents.channels.dialer import Address
+from agents.channels.settings import ChannelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    home: Path
+    """A directory of the node's own: its key, and the files that its processes are started with."""
+    hub: Address
+    interface: str = "127.0.0.1"
+    """This node's address on the private network."""
+    threads: int = 1
+    """Of an engine on a CPU."""
+    pace: float = 1.0
+    """Share of the time that an engine may compute, where nobody else enforces it."""
+    report_s: float = 1.0
+    grace_s: float = 3.0
+    """For a process that is asked to end, before it is killed."""
+    channel: ChannelSettings = field(default_factory=lambda: ChannelSettings(lost_after_s=15.0))
+    """A node may compute on the only processor it has a share of while it is asked for a sign of life."""

@@ -1,0 +1,76 @@
+"""The routing table that follows from what is ready."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agents.channels.dialer import Address
+from control.fleet.wanted import Wanted
+from control.gateway.published import AccessKey, Published, ServedModel
+from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
+from templates_lib.plan import Plan
+from templates_lib.served_model import ServedModel as PlannedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What the gateway needs of a model beside its instances."""
+
+    tokenizer: str
+    """Path of a GGUF file, or of a directory with tokenizer.json."""
+    created: int
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routing:
+    """What does not change while a plan is kept."""
+
+    plan: Plan
+    models: Mapping[str, PlannedModel]
+    """By the name that clients use."""
+    fronts: Mapping[str, Front]
+
+    def table(
+        self, version: int, ready: Iterable[tuple[str, Wanted, Address]], access: tuple[AccessKey, ...]
+    ) -> Published:
+        """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
+        there = list(ready)
+        served = []
+        for name, model in self.models.items():
+            instances = tuple(self._instance(i, w) for i, w, _ in there if w.model == name)
+            zones = {(i.leg, i.zone) for i in instances}
+            flows = tuple(
+                ZoneFlow(f.zones, f.requests_per_s)
+                for f in self.plan.flows
+                if self._is_of(f.route, name) and all(f.zones) and f.requests_per_s > 0
+                if all((leg, zone) in zones for leg, zone in zip(_legs(f.zones), f.zones, strict=True))
+            )
+            front = self.fronts[name]
+            served.append(
+                ServedModel(
+                    RoutedModel(name, instances, flows),
+                    front.tokenizer,
+                    model.model.max_context_tokens,
+                    front.created,
+                    mean_output_tokens=model.shape.mean_output_tokens,
+                )
+            )
+        return Published(version, {i: address for i, _, address in there}, tuple(served), access)
+
+    def _instance(self, instance: str, wanted: Wanted) -> RoutedInstance:
+        shape = self.models[wanted.model].shape
+        if wanted.leg == WHOLE:  # its unit is a request
+            prompt, output = shape.mean_prompt_tokens, shape.mean_output_tokens
+            return RoutedInstance(
+                instance, wanted.zone, WHOLE, wanted.units_per_s * prompt, wanted.units_per_s * output
+            )
+        if wanted.leg == PREFILL:
+            return RoutedInstance(instance, wanted.zone, PREFILL, prompt_tokens_per_s=wanted.units_per_s)
+        return RoutedInstance(instance, wanted.zone, wanted.leg, output_tokens_per_s=wanted.units_per_s)
+
+    def _is_of(self, route: str, name: str) -> bool:
+        return any(route == own.id for own in self.models[name].routes())
+
+
+def _legs(zones: tuple[str, ...]) -> tuple[str, ...]:
+    return ZoneFlow(zones, 1.0).legs

@@ -1,0 +1,62 @@
+"""What a plan wants to run, as whoever launches it needs to know it."""
+
+from dataclasses import dataclass
+
+from policies.routing_table import DECODE, PREFILL, WHOLE
+from templates_lib.offer import Market
+from templates_lib.plan import Plan, PlannedInstance
+from templates_lib.template import ServingTemplate
+
+_LEGS = {"prefill": PREFILL, "decode": DECODE, "aggregated": WHOLE}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """`count` instances of one template in one zone and market."""
+
+    plan_id: str
+    template: ServingTemplate
+    model: str
+    """As the fleet calls it."""
+    leg: str
+    zone: str
+    market: Market
+    count: int
+    units_per_s: float
+    """Of one instance: tokens of the leg's unit, or requests of a whole one."""
+
+    @property
+    def column(self) -> tuple[str, str, Market]:
+        """What instances of it have in common."""
+        return self.template.id, self.zone, self.market
+
+
+def wanted(plan: Plan) -> tuple[Wanted, ...]:
+    """Raises ValueError for a plan that does not say what its templates run, as those of baselines do not."""
+    return tuple(_wanted(plan.id, planned) for planned in plan.instances)
+
+
+def _wanted(plan_id: str, planned: PlannedInstance) -> Wanted:
+    if planned.placement is None or planned.software is None:
+        raise ValueError(f"plan {plan_id} does not say what template {planned.template_id} runs")
+    software = planned.software
+    template = ServingTemplate(
+        planned.template_id,
+        software.model,
+        software.model_revision,
+        software.dtype,
+        software.engine,
+        software.dispatch,
+        planned.nodes,
+        planned.placement,
+    )
+    return Wanted(
+        plan_id,
+        template,
+        planned.model,
+        _LEGS[planned.phase],
+        planned.zone,
+        planned.market,
+        planned.count,
+        sum(planned.units_per_s.values()),
+    )

@@ -1,0 +1,187 @@
+"""What nodes shall do, and what their reports mean for instances: values in, values out, no sockets and no rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agents.messages.to_gateway import SchedulerState
+from agents.messages.to_hub import NodeReport, SchedulerReport
+from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, Work
+from control.hub.deployed import Deployed
+from control.hub.gang import BLOCK_TOKENS
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.state import InstanceState
+
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_RUN = frozenset({InstanceState.LOADING, InstanceState.READY, InstanceState.DRAINING})
+"""States in which the nodes of an instance have work."""
+_HEARD = _RUN | {InstanceState.BOOTSTRAPPING}
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A node as it was last heard of."""
+
+    is_connected: bool
+    since_s: float
+    report: NodeReport | None = None
+
+
+class Board:
+    """Times are monotonic seconds of the caller's. Not thread-safe."""
+
+    def __init__(self, gateways: Mapping[str, str], lost_after_s: float, now_s: float) -> None:
+        """`gateways`: public key → name. `lost_after_s`: a node that is not connected for as long is lost; after a
+        start of the control plane, counted from `now_s`."""
+        self._gateways = dict(gateways)
+        self._lost_after_s = lost_after_s
+        self._began_s = now_s
+        self._keys: dict[str, str] = {}
+        self._deployed: dict[str, Deployed] = {}
+        self._place: dict[str, tuple[str, int]] = {}
+        self._nodes: dict[str, _Seen] = {}
+
+    def deploy(self, deployed: Iterable[Deployed]) -> None:
+        """Replace what is known of all instances."""
+        self._deployed = {each.instance: each for each in deployed}
+        self._place = {
+            node: (each.instance, place)
+            for each in self._deployed.values()
+            for place, node in enumerate(each.nodes)
+            if node is not None
+        }
+        self._nodes = {name: seen for name, seen in self._nodes.items() if name in self._place or seen.is_connected}
+
+    def know(self, keys: Mapping[str, str]) -> None:
+        """`keys`: public key → node, of all nodes that have registered."""
+        self._keys = {node: key for key, node in keys.items()}
+
+    def joined(self, node: str, now_s: float) -> None:
+        self._nodes[node] = _Seen(True, now_s)
+
+    def left(self, node: str, now_s: float) -> None:
+        self._nodes[node] = _Seen(False, now_s)
+
+    def reported(self, node: str, report: NodeReport) -> None:
+        if (seen := self._nodes.get(node)) is not None:
+            seen.report = report
+
+    @property
+    def connected(self) -> list[str]:
+        return [name for name, seen in self._nodes.items() if seen.is_connected]
+
+    def report(self, node: str) -> NodeReport | None:
+        """The last one, of its present instance; None while it is not connected."""
+        seen, place = self._nodes.get(node), self._place.get(node)
+        if seen is None or seen.report is None or place is None or seen.report.instance != place[0]:
+            return None
+        return seen.report
+
+    def scheduler(self, instance: str) -> SchedulerReport | None:
+        """Where an instance's scheduler is and how it does, as far as its node says so."""
+        deployed = self._deployed.get(instance)
+        first = deployed.nodes[0] if deployed is not None else None
+        report = self.report(first) if first is not None else None
+        return None if report is None else report.scheduler
+
+    def work(self, node: str) -> Work | None:
+        """What a node shall do; None: what it does already, or nothing yet."""
+        instance, place = self._place.get(node, ("", 0))
+        deployed = self._deployed.get(instance)
+        if deployed is None or deployed.state not in _RUN:
+            return None
+        nodes = [name for name in deployed.nodes if name is not None]
+        if len(nodes) < len(deployed.nodes) or not all(name in self._keys for name in nodes):
+            return None
+        scheduler = self.scheduler(instance)
+        return Work(
+            instance,
+            Engine(deployed.gang.engine),
+            self._run_scheduler(deployed, nodes) if place == 0 else None,
+            None if scheduler is None else _run_stage(deployed, place, scheduler),
+            deployed.state is InstanceState.DRAINING,
+        )
+
+    def events(self, now_s: float) -> list[tuple[str, Event]]:
+        """(instance, what has happened to it). Once the instance has moved on, or its nodes have, it is not said
+        again."""
+        found = [(each.instance, self._event(each, now_s)) for each in self._deployed.values() if each.state in _HEARD]
+        return [(instance, event) for instance, event in found if event is not None]
+
+    def _event(self, deployed: Deployed, now_s: float) -> Event | None:
+        broke = self._broke(deployed)
+        if broke is not None or deployed.state is InstanceState.BOOTSTRAPPING:
+            return broke or self._all_there(deployed)
+        return self._lost(deployed, now_s) or self._progress(deployed)
+
+    def _broke(self, deployed: Deployed) -> Event | None:
+        for node in deployed.nodes:
+            report = self.report(node) if node is not None else None
+            if report is not None and report.failure:
+                return Event(EventKind.BROKE, f"{node}: {report.failure}")
+        return None
+
+    def _all_there(self, deployed: Deployed) -> Event | None:
+        there = all(n is not None and n in self._keys and self._is_connected(n) for n in deployed.nodes)
+        return Event(EventKind.AGENTS_UP, "all agents are connected") if there else None
+
+    def _lost(self, deployed: Deployed, now_s: float) -> Event | None:
+        for node in deployed.nodes:
+            if node is None:
+                return Event(EventKind.NODE_LOST, "a node of it is gone")
+            silent_s = self._silent_s(node, now_s)
+            if silent_s > self._lost_after_s:
+                return Event(EventKind.NODE_LOST, f"{node} is silent for {silent_s:.0f} s")
+        return None
+
+    def _progress(self, deployed: Deployed) -> Event | None:
+        scheduler = self.scheduler(deployed.instance)
+        status = None if scheduler is None else scheduler.status
+        if status is None:
+            return None
+        if deployed.state is InstanceState.LOADING and status.state is SchedulerState.READY:
+            return Event(EventKind.LOADED, "all stages are connected")
+        is_empty = status.state is SchedulerState.DRAINING and not status.running + status.waiting
+        if deployed.state is InstanceState.DRAINING and is_empty:
+            return Event(EventKind.DRAINED, "no request is left")
+        return None
+
+    def _is_connected(self, node: str) -> bool:
+        seen = self._nodes.get(node)
+        return seen is not None and seen.is_connected
+
+    def _silent_s(self, node: str, now_s: float) -> float:
+        seen = self._nodes.get(node)
+        if seen is None:
+            return now_s - self._began_s
+        return 0.0 if seen.is_connected else now_s - seen.since_s
+
+    def _run_scheduler(self, deployed: Deployed, nodes: list[str]) -> RunScheduler:
+        places, files = deployed.gang.places, deployed.files
+        stages: list[list[Share]] = [[] for _ in range(places[-1].stage + 1)]
+        for name, place in zip(nodes, places, strict=True):
+            share = Share(name, place.weight, place.batch_cap, place.chunk_tokens, place.kv_blocks)
+            stages[place.stage].append(share)
+        workers = {self._keys[name]: name for name in nodes}
+        return RunScheduler(
+            files.name,
+            tuple(map(tuple, stages)),
+            BLOCK_TOKENS,
+            files.max_context_tokens,
+            files.vocab_size,
+            self._gateways,
+            workers,
+        )
+
+
+def _run_stage(deployed: Deployed, place: int, scheduler: SchedulerReport) -> RunStage:
+    held = deployed.gang.places[place]
+    return RunStage(
+        scheduler.stages,
+        scheduler.public_key,
+        deployed.files.weights,
+        held.first_layer,
+        held.layers,
+        held.kv_blocks,
+        _DTYPES.get(deployed.gang.dtype, deployed.gang.dtype),
+        deployed.memory_mib[place],
+    )

@@ -1,0 +1,30 @@
+"""An instance as the hub needs to know it."""
+
+from dataclasses import dataclass
+
+from control.hub.gang import Gang
+from control.lifecycle.state import InstanceState
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What nodes and gateways need of a model beside its placement."""
+
+    name: str
+    """As clients call it."""
+    weights: str
+    """`package:NAME` or `path:PATH`, as nodes find it."""
+    vocab_size: int
+    max_context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    instance: str
+    state: InstanceState
+    gang: Gang
+    files: ModelFiles
+    nodes: tuple[str | None, ...]
+    """Name of the node in each place of the gang; None while there is none."""
+    memory_mib: tuple[int, ...]
+    """Of each place, for weights and KV cache; 0: all that the node has."""
