@@ -18,6 +18,12 @@ def load_models() -> dict[str, ModelSpec]:
     return {fact["id"]: _model(fact) for fact in (_read(path) for path in _facts(CATALOGUE))}
 
 
+def weights_places() -> dict[str, str]:
+    """Model id → where its weights are (`templates_lib.weights_place`), of the models that come as a package."""
+    facts = [_read(path) for path in _facts(CATALOGUE)]
+    return {fact["id"]: fact["weights"] for fact in facts if "weights" in fact}
+
+
 def measured_configs() -> dict[str, dict[str, Any]]:
     """Hugging Face path → config of the models in the measured deployments that validation reads."""
     return {fact["id"]: fact["config"] for fact in (_read(path) for path in _facts(MEASURED))}

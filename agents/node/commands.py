@@ -9,7 +9,7 @@ from agents.messages.to_node import Engine, RunScheduler, RunStage
 from agents.node.settings import NodeSettings
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.weights.place import weights_path
+from templates_lib.weights_place import weights_path
 
 AGENT = "agent"
 """What the agent is called at its own scheduler, which it asks for its status like a gateway."""
@@ -31,7 +31,7 @@ def scheduler_command(run: RunScheduler, own_key: str, key: Path, settings: Node
 
 
 def stage_command(engine: Engine, run: RunStage, key: Path, settings: NodeSettings) -> tuple[str, ...]:
-    """Raises MissingWeightsError."""
+    """Raises NoWeightsError."""
     assert engine is Engine.TORCH  # noqa: S101 - the decoder lets no other pass
     checkpoint = weights_path(run.weights)
     memory = ("--memory-mib", str(run.memory_mib)) if run.memory_mib else ()

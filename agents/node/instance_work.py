@@ -18,7 +18,7 @@ from agents.node.child import Child
 from agents.node.commands import scheduler_command, stage_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
-from agents.weights.errors import WeightsError
+from templates_lib.weights_place import NoWeightsError
 
 _MIB = 1 << 20
 
@@ -53,7 +53,7 @@ class InstanceWork:
                 self._stage = await Child.start("stage", command, self._fail)
                 with contextlib.suppress(psutil.Error):
                     self._stage_process = psutil.Process(self._stage.pid)
-        except (WeightsError, BadKeyError, OSError, ValueError) as error:
+        except (NoWeightsError, BadKeyError, OSError, ValueError) as error:
             self._fail(str(error))
         if work.drain and self._link is not None:
             self._link.drain()

@@ -8,9 +8,9 @@ from typing import Protocol
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.checksums import digest, write_checksums
 from agents.weights.errors import MissingWeightsError, nearest
-from agents.weights.place import package_folder
 from agents.weights.gguf_checkpoint import GgufCheckpoint
 from agents.weights.safetensors_checkpoint import CONFIG, SafetensorsCheckpoint
+from templates_lib.weights_place import NoWeightsError, package_folder
 
 
 class WeightSource(Protocol):
@@ -44,7 +44,11 @@ class PackageSource:
     def open(self, model: str) -> Checkpoint:
         if model not in self.packages:
             raise MissingWeightsError(f"no package is known for model {model!r}{nearest(model, self.packages)}")
-        return open_checkpoint(package_folder(self.packages[model]))
+        try:
+            folder = package_folder(self.packages[model])
+        except NoWeightsError as error:
+            raise MissingWeightsError(str(error)) from None
+        return open_checkpoint(folder)
 
 
 def open_checkpoint(path: Path) -> SafetensorsCheckpoint | GgufCheckpoint:

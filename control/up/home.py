@@ -1,0 +1,112 @@
+"""What `medley up` keeps on disk, so that its next run, after whatever end, finds it again."""
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agents.channels.keys import KeyPair
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where nodes find the control plane. A node that outlives it looks for the next one there."""
+
+    hub: int
+    registry: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpHome:
+    """Files below one directory, which only its owner may read."""
+
+    root: Path
+
+    @classmethod
+    def below(cls, home: Path) -> "UpHome":
+        root = home / "up"
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(root)
+
+    @property
+    def table(self) -> Path:
+        return self.root / "routing-table.json"
+
+    @property
+    def gateway_key(self) -> Path:
+        return self.root / "gateway.key"
+
+    @property
+    def gateway_record(self) -> Path:
+        return self.root / "gateway.json"
+
+    @property
+    def gateway_log(self) -> Path:
+        return self.root / "gateway.log"
+
+    @property
+    def api_key(self) -> Path:
+        """The token that `medley up` prints: only its hash is in the database."""
+        return self.root / "api.key"
+
+    @property
+    def cloud(self) -> Path:
+        """Of the local cloud: records and logs of its nodes."""
+        return self.root / "local-cloud"
+
+    @property
+    def nodes(self) -> Path:
+        """What nodes keep for themselves."""
+        return self.root / "nodes"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one that is up."""
+        return self.root / "lock"
+
+    def keys(self, name: str) -> KeyPair:
+        """An identity that stays. Raises BadKeyError for a damaged file."""
+        path = self.root / f"{name}.key"
+        if not path.exists():
+            with suppress(FileExistsError):
+                KeyPair.generate().save(path)
+        return KeyPair.load(path)
+
+    def ports(self) -> Ports:
+        """The same as last time; free ones the first time, or when somebody else has taken one."""
+        path = self.root / "ports.json"
+        with suppress(OSError, msgspec.MsgspecError):
+            ports = msgspec.json.decode(path.read_bytes(), type=Ports)
+            if _is_free(ports.hub) and _is_free(ports.registry):
+                return ports
+        ports = Ports(*_free_ports())
+        write_private(path, msgspec.json.encode(ports))
+        return ports
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file that nobody else may read, in one step."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    temporary.replace(path)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
