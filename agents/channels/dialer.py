@@ -1,6 +1,7 @@
 """The dialling end of a channel: one peer, known by address and key, over a DEALER socket that reconnects by itself."""
 
 import asyncio
+import contextlib
 import logging
 import re
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class Dialer(Generic[Incoming]):
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._greeted_s = self._loop.time()
         self._changed = asyncio.Event()
+        self._redialling: asyncio.TimerHandle | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._socket = self._context.socket(zmq.DEALER)
         limit(self._socket, address.endpoint, self._settings)
@@ -122,6 +124,8 @@ class Dialer(Generic[Incoming]):
             return
         self.is_up = False
         self._timer.cancel()
+        if self._redialling is not None:
+            self._redialling.cancel()
         self._pump.close()
         self._monitor_pump.close()
         self._socket.disable_monitor()
@@ -166,10 +170,17 @@ class Dialer(Generic[Incoming]):
             self._greet()
         elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._be_refused(f"{self.address.endpoint} does not know our key")
+            # libzmq gives up here; but our key may be on its way to the peer's list.
+            self._redialling = self._loop.call_later(self._settings.reconnect_max_s, self._redial)
         elif kind == zmq.EVENT_DISCONNECTED:
             self._go_down("disconnected")
         else:
             self._be_refused(f"{self.address.endpoint} does not have the key that we expect, or does not speak ZeroMQ")
+
+    def _redial(self) -> None:
+        with contextlib.suppress(zmq.ZMQError):  # libzmq may have forgotten the endpoint
+            self._socket.disconnect(self.address.endpoint)
+        self._socket.connect(self.address.endpoint)
 
     def _greet(self) -> None:
         self._greeted_s = self._loop.time()

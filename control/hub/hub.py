@@ -50,7 +50,6 @@ class Hub:
         self._board = board
         self._agent_keys = agent_keys
         self._told: dict[bytes, Work] = {}
-        self._refresh: asyncio.Task[None] | None = None
         board.know(known)
         self._registry = Registry(bind_registry, keys, agent_keys, clock, self._registered)
         try:
@@ -91,12 +90,8 @@ class Hub:
         self._board.know(living)
         self._listener.allow(living)
 
-    def _registered(self, _node: str) -> None:
-        # At the next step of the loop, so that nodes that register together cost one query.
-        if self._refresh is None or self._refresh.done():
-            self._refresh = asyncio.create_task(self.refresh())
-        else:
-            self._refresh.add_done_callback(lambda _: self._registered(_node))
+    async def _registered(self, _node: str) -> None:
+        await self.refresh()
 
     def _tell(self, peer: Peer) -> None:
         work = self._board.work(peer.name)

@@ -6,7 +6,7 @@ started with, so that a token is read by nobody else. All that can be done here 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -41,11 +41,11 @@ class Registry:
         keys: KeyPair,
         agent_keys: AgentKeys,
         clock: Callable[[], datetime],
-        registered: Callable[[str], None],
+        registered: Callable[[str], Awaitable[None]],
         settings: ChannelSettings = SETTINGS,
     ) -> None:
-        """`bind`: tcp://interface:port, port 0 for any. `registered` is called on the loop with the name of a node
-        whose key is on record, more than once where a reply was lost. Raises OSError when the address is taken."""
+        """`bind`: tcp://interface:port, port 0 for any. `registered` is awaited with the name of a node whose key is
+        on record, before the node is told, and more than once where a reply was lost. Raises OSError when the address is taken."""
         self._agent_keys = agent_keys
         self._clock = clock
         self._registered = registered
@@ -88,8 +88,8 @@ class Registry:
             self._listener.drop(peer, "the database does not answer")
         else:
             _log.info("node %s has registered key %s", node, peer.name)
+            await self._registered(node)
             self._answer(peer, Registered(node))
-            self._registered(node)
 
     def _answer(self, peer: Peer, message: Registered | RegistrationRefused) -> None:
         try:

@@ -218,6 +218,23 @@ def test_a_silent_listener_is_noticed_by_time_out():
     asyncio.run(scenario())
 
 
+def test_a_key_that_comes_onto_the_list_later_is_welcome_then():
+    async def scenario():
+        async with Ends() as ends:
+            seen, late = Seen(), KeyPair.generate()
+            listener = ends.listen()
+            dialer = ends.dial(listener.endpoint, seen, keys=late)
+            with pytest.raises(RefusedError, match="does not know our key"):
+                await dialer.wait_up(5)
+            listener.allow({late.public: "gateway-2"})
+            await seen.until(lambda: seen.ups)
+            dialer.send(AskStatus())
+            await ends.heard.until(lambda: ends.heard.messages)
+            assert dialer.refusal is None
+
+    asyncio.run(scenario())
+
+
 def test_revoking_a_key_drops_its_owner_and_keeps_the_others():
     async def scenario():
         async with Ends() as ends:

@@ -42,7 +42,7 @@ def test_nodes_of_the_local_cloud_register_and_are_gone_with_their_keys(database
     async def scenario() -> set[str]:
         known: asyncio.Queue[str] = asyncio.Queue()
         server = KeyPair.generate()
-        registry = Registry("tcp://127.0.0.1:0", server, keys, lambda: NOON, known.put_nowait, FAST)
+        registry = Registry("tcp://127.0.0.1:0", server, keys, lambda: NOON, known.put, FAST)
         where = {"REGISTRY": registry.endpoint, "REGISTRY_KEY": server.public}
         place = Place((offer("local"),), NodeStart((sys.executable, "-c", AGENT), where))
         provision(medley.instances, medley.nodes, medley.executor, instance.id, (place, place))

@@ -37,9 +37,7 @@ class Open:
     def __init__(self, agent_keys: AgentKeys) -> None:
         self.server = KeyPair.generate()
         self.registered: list[str] = []
-        self._registry = Registry(
-            "tcp://127.0.0.1:0", self.server, agent_keys, lambda: NOON, self.registered.append, FAST
-        )
+        self._registry = Registry("tcp://127.0.0.1:0", self.server, agent_keys, lambda: NOON, self._hear, FAST)
         self.address = Address(self._registry.endpoint, self.server.public)
 
     def __enter__(self) -> "Open":
@@ -47,6 +45,9 @@ class Open:
 
     def __exit__(self, *_: object) -> None:
         self._registry.close()
+
+    async def _hear(self, node: str) -> None:
+        self.registered.append(node)
 
     async def register(self, token: Secret, keys: KeyPair, **changed: Any) -> str:
         options = {"registry": self.address, "timeout_s": PATIENCE_S, "settings": FAST} | changed
