@@ -45,7 +45,9 @@ class Registry:
         settings: ChannelSettings = SETTINGS,
     ) -> None:
         """`bind`: tcp://interface:port, port 0 for any. `registered` is awaited with the name of a node whose key is
-        on record, before the node is told, and more than once where a reply was lost. Raises OSError when the address is taken."""
+        on record, before the node is told, and more than once where a reply was lost.
+
+        Raises OSError when the address is taken."""
         self._agent_keys = agent_keys
         self._clock = clock
         self._registered = registered
