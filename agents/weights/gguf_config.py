@@ -8,6 +8,12 @@ from agents.weights.gguf_header import GgufHeader
 
 MODEL_TYPES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
 """Architectures whose GGUF tensors are the published ones under other names (llama's with rotated rows)."""
+CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3moe": "Qwen3MoeForCausalLM",
+}
 
 
 def hf_config(path: Path, header: GgufHeader) -> dict[str, Any]:
@@ -31,6 +37,7 @@ def hf_config(path: Path, header: GgufHeader) -> dict[str, Any]:
         raise CorruptWeightsError(path, f"has {heads!r} attention heads in {hidden!r} elements")
     config: dict[str, Any] = {
         "model_type": MODEL_TYPES[architecture],
+        "architectures": [CLASSES[architecture]],
         "num_hidden_layers": of("block_count"),
         "hidden_size": hidden,
         "intermediate_size": of("feed_forward_length", 0),

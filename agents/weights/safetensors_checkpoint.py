@@ -35,6 +35,11 @@ class SafetensorsCheckpoint:
         return self._config
 
     @property
+    def has_checksums(self) -> bool:
+        """Reading a tensor then proves it."""
+        return bool(self._checksums)
+
+    @property
     def names(self) -> Collection[str]:
         return self._file_of.keys()
 

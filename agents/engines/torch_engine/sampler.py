@@ -19,7 +19,7 @@ def sample(requests: list[StepRequest], logits: torch.Tensor) -> tuple[Sample, .
         sampling = request.sampling or GREEDY
         token = greedy[row]
         if sampling.temperature > 0:
-            token = _drawn(logits[row], sampling, uniform(sampling.seed, request.position + request.tokens))
+            token = drawn(logits[row], sampling, request.position + request.tokens)
         logprob, alternatives = _logprobs(logits[row], token, sampling.logprobs)
         samples.append(Sample(request.id, token, token in sampling.stop_token_ids, logprob, alternatives))
     return tuple(samples)
@@ -40,11 +40,14 @@ def _mixed(value: int) -> int:
     return value ^ value >> 31
 
 
-def _drawn(logits: torch.Tensor, sampling: Sampling, draw: float) -> int:
-    """Top-k, then top-p of what that leaves, as vLLM and transformers do; then the token where the cumulated
-    probability, in the order of token ids, passes `draw`: two engines whose logits differ in the last digits agree but
-    at the very edge of a token's share."""
+def drawn(logits: torch.Tensor, sampling: Sampling, position: int) -> int:
+    """The token at `position` of prompt and output, from `logits` (vocabulary) fp32.
+
+    Top-k, then top-p of what that leaves, as vLLM and transformers do; then the token where the cumulated
+    probability, in the order of token ids, passes the draw: two engines whose logits differ in the last digits agree
+    but at the very edge of a token's share."""
     tokens, probabilities = _candidates(logits / sampling.temperature, sampling)
+    draw = uniform(sampling.seed, position)
     cumulative = probabilities.cumsum(0, dtype=torch.float64)
     place = int(torch.searchsorted(cumulative, draw * cumulative[-1], right=True))
     return int(tokens[min(place, len(tokens) - 1)])

@@ -1,0 +1,79 @@
+"""`python -m agents.vllm_engine`: a whole model on this node, served by vLLM; prints its address and key as a JSON
+line, and ends when the engine does. To be run with the Python of the environment that vLLM is installed in."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from agents.channels.errors import BadKeyError
+from agents.channels.keys import KeyPair
+from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.vllm_engine.engine_thread import Engine
+from agents.vllm_engine.scheduler import VllmScheduler
+
+_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CONFIGURE_LOGGING": "0",  # to this process's log, as everything else
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",  # the one whose logits processors we implement
+}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agents.vllm_engine", description=__doc__)
+    parser.add_argument("--instance", type=Path, required=True, help="as of agents.scheduler: one stage of one node")
+    parser.add_argument("--key", type=Path, required=True, help="file of its key pair")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of safetensors, or GGUF")
+    parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], required=True)
+    parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
+    cache = Path.home() / ".cache" / "medley" / "weights"
+    parser.add_argument("--converted", type=Path, default=cache, help="folder for what GGUF files are converted to")
+    return parser.parse_args()
+
+
+async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> str:
+    """Why it failed; empty when it was told to stop."""
+
+    def load() -> Engine:
+        from agents.vllm_engine.engine import VllmEngine
+        from agents.vllm_engine.weights import safetensors_folder
+
+        folder = safetensors_folder(arguments.checkpoint, arguments.dtype, arguments.converted)
+        return VllmEngine(folder, instance.layout, arguments.dtype)
+
+    scheduler = VllmScheduler(instance.bind, keys, instance.gateways, instance.layout, load)
+    print(json.dumps({"endpoint": scheduler.endpoint, "public_key": keys.public}), flush=True)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody may read on, and libraries print
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, scheduler.over.set)
+    await scheduler.over.wait()
+    await scheduler.stop()
+    return scheduler.failure
+
+
+def _main() -> int:
+    arguments = _arguments()
+    os.environ.update(_ENVIRONMENT, OMP_NUM_THREADS=str(arguments.threads))
+    try:
+        instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
+        failure = uvloop.run(_serve(instance, keys, arguments))
+    except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
+        failure = str(error)
+    if failure:
+        print(f"vllm: {failure}", file=sys.stderr)
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    status = _main()
+    logging.shutdown()
+    os._exit(status)  # the engine's thread may be in a step, and nothing ends that sooner

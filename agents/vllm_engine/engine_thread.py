@@ -1,0 +1,105 @@
+"""The thread that vLLM runs on: takes what it is told, steps, reports to the loop."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from agents.vllm_engine.exchange import Ask, EngineLoad, Made
+
+_log = logging.getLogger(__name__)
+
+
+class Engine(Protocol):
+    """What is run here; used by this thread alone."""
+
+    @property
+    def load(self) -> EngineLoad: ...
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def add(self, ask: Ask) -> None: ...
+
+    def abort(self, request: str) -> None: ...
+
+    def step(self) -> tuple[Made, ...]: ...
+
+
+class EngineEvents(Protocol):
+    """Called on the loop."""
+
+    def loaded(self, load: EngineLoad) -> None: ...
+
+    def stepped(self, made: tuple[Made, ...], load: EngineLoad) -> None: ...
+
+    def broke(self, reason: str) -> None:
+        """Nothing more will come."""
+
+
+class EngineThread:
+    """Make it on a running loop. A daemon: a step that hangs does not keep the process."""
+
+    def __init__(self, load: Callable[[], Engine], events: EngineEvents) -> None:
+        self._load_engine = load
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._told: list[Ask | str] = []
+        """Requests, and ids of those to abort."""
+        self._changed = threading.Condition()
+        self._step_began_s: float | None = None
+        threading.Thread(target=self._run, name="vllm", daemon=True).start()
+
+    @property
+    def step_age_s(self) -> float:
+        """How long the step under way has taken so far; 0 between steps."""
+        began = self._step_began_s
+        return 0.0 if began is None else time.monotonic() - began
+
+    def tell(self, what: Ask | str) -> None:
+        """A request to compute, or the id of one to abort."""
+        with self._changed:
+            self._told.append(what)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            engine = self._load_engine()
+            self._report(self._events.loaded, engine.load)
+            while True:
+                refused = self._take_told(engine)
+                made = self._step(engine)
+                self._report(self._events.stepped, (*refused, *made), engine.load)
+        except BaseException as error:
+            _log.exception("the engine failed")
+            self._report(self._events.broke, f"{type(error).__name__}: {error}")
+
+    def _take_told(self, engine: Engine) -> list[Made]:
+        """Waits while there is nothing to do. What vLLM does not take is answered at once."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._told or engine.has_work)
+            told, self._told = self._told, []
+        refused = []
+        for what in told:
+            if isinstance(what, str):
+                engine.abort(what)
+                continue
+            try:
+                engine.add(what)
+            except ValueError as error:
+                refused.append(Made(what.id, (), refusal=str(error)))
+        return refused
+
+    def _step(self, engine: Engine) -> tuple[Made, ...]:
+        if not engine.has_work:
+            return ()
+        self._step_began_s = time.monotonic()
+        try:
+            return engine.step()
+        finally:
+            self._step_began_s = None
+
+    def _report(self, event: Callable[..., None], *arguments: object) -> None:
+        self._loop.call_soon_threadsafe(event, *arguments)

@@ -1,0 +1,45 @@
+"""One request as the scheduler of a vLLM instance holds it."""
+
+from dataclasses import dataclass, field
+
+from agents.channels.peer import Peer
+from agents.messages.to_gateway import Finished, FinishReason, TokenLogprobs, TokenRun
+from agents.messages.to_scheduler import Generate
+from agents.vllm_engine.exchange import Ask, Made
+
+
+@dataclass(slots=True, eq=False)
+class HeldRequest:
+    id: str
+    """Names it to vLLM; unique in this process."""
+    gateway: Peer
+    request: Generate
+    limit: int
+    """Tokens of the whole output."""
+    expires_s: float
+    output_tokens: int = field(init=False)
+    cached_prompt_tokens: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.output_tokens = len(self.request.generated)
+
+    @property
+    def ask(self) -> Ask:
+        request = self.request
+        tokens = (*request.prompt, *request.generated)
+        return Ask(self.id, tokens, self.limit - len(request.generated), request.stop_ids, request.sampling)
+
+    def take(self, made: Made) -> TokenRun | None:
+        """What to tell of new tokens. A stop token is not sent."""
+        ids = made.ids[:-1] if made.reason is FinishReason.STOP else made.ids
+        self.cached_prompt_tokens = min(made.cached_tokens, len(self.request.prompt))
+        if not ids:
+            return None
+        wanted = self.request.sampling.top_logprobs
+        logprobs = tuple(TokenLogprobs(entry.chosen, entry.top[:wanted]) for entry in made.logprobs[: len(ids)])
+        run = TokenRun(self.request.attempt, self.output_tokens, ids, logprobs)
+        self.output_tokens += len(ids)
+        return run
+
+    def finished(self, reason: FinishReason) -> Finished:
+        return Finished(self.request.attempt, reason, self.output_tokens, self.cached_prompt_tokens)
