@@ -8,6 +8,9 @@ from agents.messages.bounds import Count, MaybeName, Seconds, Text
 from agents.messages.to_gateway import Status
 from agents.messages.to_node import Endpoint, Key
 
+OUT_OF_MEMORY = "out of memory"
+"""How a failure begins that fewer KV blocks may mend."""
+
 
 class SchedulerReport(Struct, frozen=True, array_like=True):
     endpoint: Endpoint

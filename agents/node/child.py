@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+
+from agents.messages.to_hub import OUT_OF_MEMORY
 
 _LINES = 8
 _LINE_BYTES = 1 << 16

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -14,7 +15,7 @@ import zmq
 from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
-from agents.engines.errors import EngineError
+from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
@@ -22,6 +23,9 @@ from agents.engines.torch_engine.engine import load_torch_engine
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+
+OUT_OF_MEMORY = errno.ENOMEM
+"""Exit status when weights and KV cache do not fit: with fewer KV blocks, or elsewhere, it may work."""
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -75,7 +79,7 @@ def _main() -> int:
         asyncio.run(_serve(arguments, _load(arguments)))
     except (BadKeyError, ChannelError, EngineError, InstanceLostError, WeightsError, OSError, ValueError) as error:
         print(f"stage: {error}", file=sys.stderr)
-        return 1
+        return OUT_OF_MEMORY if isinstance(error, OutOfMemoryError | MemoryError) else 1
     finally:
         zmq.Context.instance().destroy(linger=200)  # ms: the reason is to reach the scheduler
     return 0

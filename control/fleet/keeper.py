@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from agents.channels.dialer import Address
+from agents.messages.to_hub import OUT_OF_MEMORY
 from control.db.errors import DatabaseUnavailableError
 from control.executor.node_start import NodeStart
 from control.executor.provision import provision
@@ -200,7 +201,7 @@ class FleetKeeper:
             self._back_off.worked(column)
         elif step.after.state == InstanceState.FAILED:
             self._back_off.failed(column, time.monotonic())
-            if step.before.state == InstanceState.LOADING and "memory" in step.event.reason:
+            if step.before.state == InstanceState.LOADING and step.event.reason.startswith(OUT_OF_MEMORY):
                 self._kv_share[column] = max(_LEAST_KV_SHARE, self._kv_share.get(column, 1.0) / 2)
         self._said(step)
 

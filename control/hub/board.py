@@ -117,7 +117,7 @@ class Board:
         for node in deployed.nodes:
             report = self.report(node) if node is not None else None
             if report is not None and report.failure:
-                return Event(EventKind.BROKE, f"{node}: {report.failure}")
+                return Event(EventKind.BROKE, f"{report.failure} ({node})")
         return None
 
     def _all_there(self, deployed: Deployed) -> Event | None:
