@@ -92,6 +92,7 @@ class Child:
             hint = ": out of memory?" if -code == signal.SIGKILL else ""
             return f"{self.name} was ended by {name}{hint}"
         own = [line for line in self._last if line.startswith(f"{self.name}: ")]
-        return (
-            own[-1] if own else f"{self.name} ended with status {code}: {self._last[-1] if self._last else 'no word'}"
-        )
+        if code == errno.ENOMEM and own:
+            return f"{OUT_OF_MEMORY}: {own[-1]}"
+        last = own or list(self._last) or ["without a word"]
+        return last[-1] if own else f"{self.name} ended with status {code}: {last[-1]}"
