@@ -39,10 +39,11 @@ class _StoppedError(Exception):
 class PipelineTemplateSource:
     """A `TemplateSource` with one unit of work per work class (model and phase).
 
-    `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name. `n_max` nodes at
-    most, of GPU memory at most `rho` × the weights as served. With `even_split` each of S stages has 1 / S of the
-    objective; without, the split is chosen too, in sixtieths. Templates of the models `unpruned` (by name) are all
-    kept: a guardrail that counts instances needs that. Raises ValueError for what no build could use.
+    `zone_bags` are sets of configuration ids that one zone offers together, `gpus` the GPUs by name, `cost_models` the
+    step times by engine. `n_max` nodes at most, of GPU memory at most `rho` × the weights as served. With `even_split`
+    each of S stages has 1 / S of the objective; without, the split is chosen too, in sixtieths. Templates of the models
+    `unpruned` (by name) are all kept: a guardrail that counts instances needs that. Raises ValueError for what no build
+    could use.
     """
 
     kind = KIND
@@ -52,7 +53,7 @@ class PipelineTemplateSource:
         served: Sequence[ServedModel],
         configs: Sequence[NodeConfig],
         gpus: Mapping[str, Gpu],
-        cost_model: StageCostModel,
+        cost_models: Mapping[str, StageCostModel],
         *,
         n_max: int,
         rho: float,
@@ -63,7 +64,7 @@ class PipelineTemplateSource:
         self._served = tuple(served)
         self._nodes = tuple(configs)
         self._gpus = dict(gpus)
-        self._cost_model = cost_model
+        self._cost_models = {served.engine: cost_models[served.engine] for served in self._served}
         self._n_max, self._rho = n_max, rho
         self._zone_bags = tuple(sorted(zone_bags, key=sorted))
         self._even_split = even_split
@@ -71,7 +72,7 @@ class PipelineTemplateSource:
         self._check()
         self.configs = tuple(c.id for c in self._nodes)
         self.classes: tuple[WorkClass, ...] = tuple(w for s in self._served for w in s.work_classes())
-        self.cost_model_fingerprint = cost_model.fingerprint
+        self.cost_model_fingerprint = _together([m.fingerprint for _, m in sorted(self._cost_models.items())])
         self._works = {s.class_id(phase): (s, phase) for s in self._served for phase in s.phases}
 
     def _check(self) -> None:
@@ -97,7 +98,7 @@ class PipelineTemplateSource:
             "served": self._served,
             "configs": self._nodes,
             "gpus": [self._gpus[name] for name in sorted({c.gpu for c in self._nodes})],
-            "cost_model": self._cost_model.fingerprint,
+            "cost_model": self.cost_model_fingerprint,
             "zone_bags": [sorted(bag) for bag in self._zone_bags],
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
@@ -163,7 +164,12 @@ class PipelineTemplateSource:
         sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._n_max, self._rho)
         advance(0, sets.size)
         table = throughput_table(
-            served, phase, self._nodes, self._gpus, self._cost_model, self._budgets_ms(served.slo_ms(phase))
+            served,
+            phase,
+            self._nodes,
+            self._gpus,
+            self._cost_models[served.engine],
+            self._budgets_ms(served.slo_ms(phase)),
         )
         found = find_placements(
             table.units_per_s,
@@ -186,8 +192,14 @@ class PipelineTemplateSource:
             served.shape.id,
             served.slo_ms(phase),
             served.slo.percentile,
-            self._cost_model.fingerprint,
+            self._cost_models[served.engine].fingerprint,
         )
+
+
+def _together(fingerprints: Sequence[str]) -> str:
+    if len(fingerprints) == 1:
+        return fingerprints[0]
+    return hashlib.blake2b("/".join(fingerprints).encode(), digest_size=16).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """The steps that `plan`, `explain` and `templates build` share, wired to the database, the clock and the terminal."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from control.cli.output import write_text
 from control.cli.progress import build_progress
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
+from control.db.location import home_directory
 from control.db.plans import PostgresPlans
+from control.planning.local_profiles import with_known_profiles
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, RecordingError, decode, decode_plan, encode
 from control.planning.report import PlanReport
@@ -42,7 +45,7 @@ def prepared(
         raise ValueError("give either -f SPEC or --snapshot FILE")
     if templates is not None and snapshot is None:
         raise ValueError("--templates goes with --snapshot")
-    world = read_world(spec) if spec else None
+    world = with_known_profiles(read_world(spec), home_directory(os.environ)) if spec else None
     recording = _read_recording(snapshot, templates) if snapshot else None
     with session(database_url) as opened:
         if world is not None:

@@ -1,5 +1,6 @@
 """`medley templates`: the library of serving templates."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,11 +26,13 @@ def build(
 ) -> None:
     """Build the library that a spec file needs, or find it. An interrupted build goes on where it stopped."""
     from control.cli.planning import session
+    from control.db.location import home_directory
+    from control.planning.local_profiles import with_known_profiles
     from control.planning.recipe import Recipe
     from control.planning.templates import build_templates
     from control.planning.world import read_world
 
-    recipe = Recipe(pipeline=read_world(file).recipe)
+    recipe = Recipe(pipeline=with_known_profiles(read_world(file), home_directory(os.environ)).recipe)
     with session(database_url) as opened:
         version = build_templates(recipe, opened.store, opened.progress)
         info = opened.store.show(version)

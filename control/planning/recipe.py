@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from templates_lib.gpu import Gpu
 from templates_lib.listed_source import ListedTemplate
 from templates_lib.node_config import NodeConfig
+from templates_lib.node_profile import NodeProfile
 from templates_lib.served_model import ServedModel
 from templates_lib.work import Unit, WorkClass
 
@@ -27,6 +29,10 @@ class PipelineRecipe:
     slo_split: SloSplit
     unpruned: tuple[str, ...] = ()
     """Names of models of which every template is kept, because a guardrail of theirs limits how many instances run."""
+    gpus: tuple[Gpu, ...] = ()
+    """Of `nodes`, those that the catalogue does not know."""
+    profiles: tuple[NodeProfile, ...] = ()
+    """What was measured; all else is estimated."""
 
 
 @dataclass(frozen=True, slots=True)

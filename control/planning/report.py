@@ -14,7 +14,7 @@ class Basis:
     """Where the figures of a plan come from."""
 
     cost_model: str
-    """`measured` or `estimated`."""
+    """`measured`, `estimated`, or which of both for what."""
     price_sources: tuple[str, ...]
     prices_observed: tuple[str, str]
     """Oldest and newest day of the prices that the plan uses; empty when it uses none."""

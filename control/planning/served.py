@@ -47,6 +47,7 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
             shape,
             disaggregated=section.disaggregated,
             aggregated=section.aggregated,
+            engine=section.engine or ("torch" if fleet.is_local else "vllm"),
         )
         for part, share in by_prompt_length(whole):
             served.append(part)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from control.library_build import build_library
+from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
 from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
-from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.enumeration import config_bytes, node_sets
 from templates_lib.gpu import GIB
-from templates_lib.hardware import load_gpus
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
 from templates_lib.listed_source import KIND as LISTED
@@ -39,7 +38,7 @@ class Templates:
 
     source: TemplateSource
     cost_model: str
-    """`estimated`, `measured`, or `given` where somebody wrote the templates."""
+    """`measured`, `estimated`, which of both for what, or `given` where somebody wrote the templates."""
     library: Library
     store: LibraryStore
 
@@ -98,19 +97,18 @@ def template_source(recipe: Recipe) -> tuple[TemplateSource, str]:
         return ListedSource(recipe.listed.classes, recipe.listed.templates), "given"
     assert recipe.pipeline is not None  # noqa: S101 - a recipe is one or the other
     pipeline = recipe.pipeline
-    cost_model = estimated_cost_model(load_gpus())
     source = PipelineTemplateSource(
         pipeline.served,
         pipeline.nodes,
-        load_gpus(),
-        cost_model,
+        gpus_of(pipeline),
+        cost_models_of(pipeline),
         n_max=pipeline.n_max,
         rho=pipeline.rho,
         zone_bags=[frozenset(bag) for bag in pipeline.zone_bags],
         even_split=pipeline.slo_split is SloSplit.EVEN,
         unpruned=frozenset(pipeline.unpruned),
     )
-    return source, cost_model.source
+    return source, evidence_of(pipeline)
 
 
 def _refuse_unservable(recipe: PipelineRecipe, library: Library) -> None:
@@ -127,7 +125,7 @@ def _refuse_unservable(recipe: PipelineRecipe, library: Library) -> None:
 
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
-    gpus = load_gpus()
+    gpus = gpus_of(recipe)
     weights, most_bytes = served.model.weight_bytes, recipe.rho * served.model.weight_bytes
     sizes = [config_bytes(node, gpus) for node in recipe.nodes]
     if min(sizes, default=0.0) > most_bytes:
@@ -145,7 +143,7 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
             "raise solver.n_max or solver.rho, or offer larger nodes"
         )
     most_nodes = [min(recipe.n_max, int(most_bytes // size)) for size in sizes]
-    miss = nearest_miss(served, phase, recipe.nodes, gpus, estimated_cost_model(gpus), most_nodes)
+    miss = nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most_nodes)
     if miss is None:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "

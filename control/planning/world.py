@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
 from control.offers.availability import read_availability, with_availability
 from control.offers.combined import combined
 from control.offers.file import FileOffers
@@ -11,6 +12,7 @@ from control.offers.prices import regions_by_cloud
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
+from control.planning.local_market import CLOUD, ZONE, local_gpu, local_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
@@ -68,6 +70,7 @@ def read_world(path: Path) -> World:
         rho=fleet.solver.rho,
         slo_split=SloSplit(fleet.solver.slo_split),
         unpruned=_with_most_replicas(fleet),
+        gpus=tuple(local_gpu(machine) for machine in local_machines(fleet)),
     )
     return World(fleet.name, quotes, demand, recipe, fleet)
 
@@ -85,8 +88,18 @@ def _names() -> Names:
         gpus=frozenset(load_gpus()),
         shapes=frozenset(s.id for s in shipped.shapes),
         rates=frozenset(r.id for r in shipped.rates),
-        regions=regions_by_cloud(),
+        regions=regions_by_cloud() | {CLOUD: frozenset({ZONE})},
     )
+
+
+def local_machines(fleet: FleetFile) -> tuple[LocalMachine, ...]:
+    """The kinds of node that the fleet may have on this machine; none where it names no local cloud."""
+    for section in fleet.clouds:
+        if section.cloud == CLOUD and section.kinds is not None:
+            return tuple(
+                LocalMachine(k.name, k.cpu_cores, k.memory_mib, k.stock, k.usd_per_hour) for k in section.kinds
+            )
+    return DEFAULT_MACHINES if fleet.is_local else ()
 
 
 def _quotes(fleet: FleetFile, document: Document) -> Quotes:
@@ -101,13 +114,14 @@ def _quotes(fleet: FleetFile, document: Document) -> Quotes:
             derived=c.derived,
         )
         for c in fleet.clouds
+        if c.cloud != CLOUD
     ]
     shipped = located(document, ("clouds",), ShippedOffers(selections, by_region=fleet.offers.by_region).fetch)
     files = [
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)
     ]
-    quotes = combined([shipped, *files])
+    quotes = combined([shipped, local_quotes(local_machines(fleet)), *files])
     if fleet.offers.availability is not None:
         known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
         quotes = with_availability(quotes, known)

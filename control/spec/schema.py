@@ -15,6 +15,8 @@ from templates_lib.settings import Mode, Settings, Survive
 from templates_lib.work import Phase
 
 DEFAULT = Settings()
+LOCAL = "local"
+"""The cloud whose nodes are processes on this machine."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
@@ -42,6 +44,12 @@ def _gpu(name: str, info: ValidationInfo) -> str:
 
 def _cloud(name: str, info: ValidationInfo) -> str:
     return _known("cloud", name, frozenset(_names(info).regions))
+
+
+def _kind_name(name: str, info: ValidationInfo) -> str:
+    if name in _names(info).gpus:
+        raise ValueError(f"{name!r} is a GPU: a kind of local node needs another name")
+    return name
 
 
 class Section(BaseModel):
@@ -101,6 +109,8 @@ class ModelSection(Section):
     demand: DemandSection
     disaggregated: bool = True
     aggregated: bool = False
+    engine: Literal["vllm", "torch"] | None = None
+    """Default: torch in a fleet that has local nodes, else vllm."""
 
     @field_validator("model")
     @classmethod
@@ -130,6 +140,17 @@ class ModelSection(Section):
         return (*split, Phase.AGGREGATED) if self.aggregated else split
 
 
+class KindSection(Section):
+    """A kind of local node: a share of this machine."""
+
+    name: Annotated[Name, AfterValidator(_kind_name)]
+    cpu_cores: Positive
+    memory_mib: Count
+    """For weights and KV cache; what the node's processes need comes on top."""
+    stock: Count
+    usd_per_hour: Positive
+
+
 class CloudSection(Section):
     cloud: Annotated[str, AfterValidator(_cloud)]
     regions: Annotated[list[str], Field(min_length=1)] | None = None
@@ -141,6 +162,21 @@ class CloudSection(Section):
     markets: Annotated[list[Market], Field(min_length=1)] = [Market.ON_DEMAND]
     derived: bool = False
     """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
+    kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
+    """Of the local cloud; default: those of `control.cloud.local.kinds`."""
+
+    @model_validator(mode="after")
+    def _local(self) -> Self:
+        given = self.model_fields_set - {"cloud", "kinds"}
+        if self.cloud == LOCAL and given:
+            raise ValueError(f"the local cloud has kinds, and no {', '.join(sorted(given))}")
+        if self.cloud != LOCAL and self.kinds is not None:
+            raise ValueError(f"kinds are of cloud {LOCAL!r}; what {self.cloud} has is known")
+        names = [kind.name for kind in self.kinds or ()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"kinds must have different names; {', '.join(twice)} occurs twice")
+        return self
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
@@ -234,4 +270,11 @@ class FleetFile(Section):
             raise ValueError("name at least one of clouds or offers.files: without an offer there is nothing to plan")
         if twice:
             raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
+        if [c.cloud for c in self.clouds].count(LOCAL) > 1:
+            raise ValueError(f"name cloud {LOCAL!r} once, with all its kinds")
         return self
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nodes of this machine may be used."""
+        return any(c.cloud == LOCAL for c in self.clouds)

@@ -11,8 +11,9 @@ from pathlib import Path
 from control.cloud.local.kind import LocalKind
 
 MOUNT = Path("/sys/fs/cgroup")
-_PERIOD_US = 100_000
-"""The kernel's default. The quota is a share of it: a node of half a core runs for 50 ms of each 100."""
+_LEAST_PERIOD_US, _LEAST_QUOTA_US = 10_000, 1_000
+"""A node of half a core runs for 5 ms of each 10. With the kernel's default of 100 ms, a step of a few milliseconds
+takes them or nearly 100, by chance. The kernel takes no quota below 1 ms."""
 
 
 class Limit(StrEnum):
@@ -44,13 +45,14 @@ class GroupBase:
         return True
 
     def _values(self, limit: Limit, kind: LocalKind) -> tuple[tuple[str, str], ...]:
-        quota_us = round(kind.cpu_cores * _PERIOD_US)
+        period_us = max(_LEAST_PERIOD_US, round(_LEAST_QUOTA_US / kind.cpu_cores))
+        quota_us = round(kind.cpu_cores * period_us)
         if self.version == 2:
             if limit is Limit.CPU:
-                return (("cpu.max", f"{quota_us} {_PERIOD_US}"),)
+                return (("cpu.max", f"{quota_us} {period_us}"),)
             return (("memory.max", str(kind.memory_bytes)),)
         if limit is Limit.CPU:
-            return ("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", str(quota_us))
+            return ("cpu.cfs_period_us", str(period_us)), ("cpu.cfs_quota_us", str(quota_us))
         return (("memory.limit_in_bytes", str(kind.memory_bytes)),)
 
     def _swap(self, kind: LocalKind) -> tuple[str, str]:

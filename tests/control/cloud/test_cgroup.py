@@ -46,9 +46,9 @@ def test_where_there_are_none_there_is_nowhere_to_try(tmp_path: Path, mount: Pat
 @pytest.mark.parametrize(
     ("version", "limit", "written"),
     [
-        (1, Limit.CPU, {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}),
+        (1, Limit.CPU, {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "5000"}),
         (1, Limit.MEMORY, {"memory.limit_in_bytes": "268435456", "memory.memsw.limit_in_bytes": "268435456"}),
-        (2, Limit.CPU, {"cpu.max": "50000 100000"}),
+        (2, Limit.CPU, {"cpu.max": "5000 10000"}),
         (2, Limit.MEMORY, {"memory.max": "268435456", "memory.swap.max": "0"}),
     ],
 )

@@ -1,0 +1,69 @@
+"""`python -m agents.profile`: measures the engine on the node that it runs on, and writes a line of JSON for each step:
+first how many points there will be, then a `ProfileRow` for each."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import torch
+
+from agents.engines.errors import EngineError
+from agents.engines.paced_engine import paced
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.engine import load_torch_engine
+from agents.profile.measure import kv_blocks, measured
+from agents.profile.points import sweeps
+from agents.weights.errors import WeightsError
+from agents.weights.source import open_checkpoint
+from templates_lib.weights_place import NoWeightsError, weights_path
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_CPU = torch.device("cpu")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agents.profile", description=__doc__)
+    parser.add_argument("--weights", required=True, help="package:NAME or path:PATH")
+    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
+    parser.add_argument("--out", type=Path, required=True, help="file of the rows")
+    parser.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
+    parser.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
+    return parser.parse_args()
+
+
+def _run(arguments: argparse.Namespace, out: BinaryIO) -> None:
+    checkpoint = open_checkpoint(weights_path(arguments.weights))
+    config = decoder_config(checkpoint.config)
+    plan = sweeps(config.layers, config.max_context_tokens)
+    _write(out, {"points": sum(len(sweep.points) for sweep in plan)})
+    for sweep in plan:
+        blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
+        engine = load_torch_engine(checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
+        for point in sweep.points:
+            _write(out, measured(paced(engine, arguments.pace), point))
+        engine.close()
+
+
+def _write(out: BinaryIO, line: object) -> None:
+    out.write(msgspec.json.encode(line) + b"\n")
+    out.flush()
+
+
+def _main() -> int:
+    arguments = _arguments()
+    torch.set_num_threads(arguments.threads)
+    try:
+        with arguments.out.open("wb") as out:
+            _run(arguments, out)
+    except (EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

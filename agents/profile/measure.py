@@ -1,0 +1,55 @@
+"""Measures the points of a sweep on an engine."""
+
+import torch
+
+from agents.engines.batch import StepBatch, StepRequest
+from agents.engines.protocol import StageEngine
+from agents.engines.sampling import GREEDY
+from agents.profile.points import Point
+from agents.profile.stopwatch import seconds_per_call
+from templates_lib.profile_row import ProfileRow
+
+
+def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
+    """That the largest of the points needs: whole blocks for every request."""
+    return max(
+        p.prompts * -(-(p.prompt_before + p.prompt_tokens) // block_tokens)
+        + p.requests * -(-(p.context + 1) // block_tokens)
+        for p in points
+    )
+
+
+def measured(engine: StageEngine, point: Point) -> ProfileRow:
+    """The same step again and again. Its requests are taken and given back each time, and what they are meant to have
+    cached is reserved and holds zeros: that costs little beside the step, and what is in a cache costs no time."""
+    facts = engine.facts
+    sampling = GREEDY if facts.held.last else None
+    before, tokens = point.prompt_before, point.prompt_tokens
+    prompts = tuple(StepRequest(f"p{i}", before, tokens, sampling) for i in range(point.prompts))
+    decodes = tuple(StepRequest(f"d{i}", point.context, 1, sampling) for i in range(point.requests))
+    batch = StepBatch(prompts + decodes)
+    if facts.held.first:
+        rows = torch.arange(batch.tokens) % facts.vocab_size
+    else:
+        rows = torch.randn(batch.tokens, facts.hidden_size, generator=torch.Generator().manual_seed(0)).to(facts.dtype)
+
+    def step() -> None:
+        for request in batch.requests:
+            if request.position:
+                engine.reserve(request.id, request.position)
+        engine.step(batch, rows)
+        for request in batch.requests:
+            engine.free(request.id)
+
+    seconds = seconds_per_call(step)
+    return ProfileRow(
+        layers=facts.held.layers,
+        first=facts.held.first,
+        last=facts.held.last,
+        prompt_tokens=point.prompts * tokens,
+        prompt_context=before + (tokens - 1) / 2 if point.prompts else 0.0,
+        decode_requests=point.requests,
+        decode_context=float(point.context),
+        seconds=seconds,
+        held_out=point.held_out,
+    )

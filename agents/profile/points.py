@@ -1,0 +1,81 @@
+"""Which steps are measured: few, chosen so that every term of the fit is seen large and small."""
+
+from dataclasses import dataclass
+
+from agents.engines.layer_range import LayerRange
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A step of `prompts` prompt chunks of `prompt_tokens` tokens each behind `prompt_before` cached ones, and of
+    `requests` requests that decode with `context` cached tokens."""
+
+    prompts: int = 0
+    prompt_tokens: int = 0
+    prompt_before: int = 0
+    requests: int = 0
+    context: int = 0
+    held_out: bool = False
+
+    @property
+    def cached_tokens(self) -> int:
+        """In the KV cache behind the step, whole requests."""
+        return self.prompts * (self.prompt_before + self.prompt_tokens) + self.requests * (self.context + 1)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request behind the step."""
+        return max(self.prompt_before + self.prompt_tokens if self.prompts else 0, self.context + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One engine and the steps to measure on it."""
+
+    held: LayerRange
+    points: tuple[Point, ...]
+
+
+def _decode(requests: int, context: int, held_out: bool = False) -> Point:
+    return Point(requests=requests, context=context, held_out=held_out)
+
+
+def _prompt(tokens: int, before: int = 0, prompts: int = 1, held_out: bool = False) -> Point:
+    return Point(prompts, tokens, before, held_out=held_out)
+
+
+_MANY_LAYERS = (
+    _decode(1, 31), _decode(1, 767), _decode(2, 127), _decode(4, 127), _decode(8, 31), _decode(8, 511),
+    _decode(16, 127), _decode(32, 95), _decode(6, 255, held_out=True), _decode(12, 63, held_out=True),
+    _prompt(16), _prompt(48), _prompt(128), _prompt(256), _prompt(64, before=704), _prompt(64, prompts=3),
+    _prompt(96, held_out=True), _prompt(192, before=128, held_out=True),
+    Point(1, 64, 0, 8, 127, held_out=True),
+)  # fmt: skip
+_FEW_LAYERS = (_decode(1, 127), _decode(8, 127), _decode(32, 95), _prompt(64), _prompt(192))
+_FIRST = (_decode(8, 127, held_out=True), _prompt(128, held_out=True))
+_LAST = (
+    _decode(1, 31), _decode(2, 31), _decode(4, 31), _decode(8, 31), _decode(16, 31), _decode(32, 31),
+    _prompt(64), _decode(6, 31, held_out=True), _decode(24, 31, held_out=True),
+)  # fmt: skip
+LEAST_LAYERS = 4
+"""A middle range of two lengths needs as many."""
+
+
+def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
+    """For a model of `layers` layers; points longer than its context (0: unlimited) are left out.
+
+    Ranges are short, so that a node that could never hold the whole model is measured too. Raises ValueError for
+    models of fewer than LEAST_LAYERS layers.
+    """
+    if layers < LEAST_LAYERS:
+        raise ValueError(f"a model of {layers} layers cannot be profiled: at least {LEAST_LAYERS} are needed")
+    few = max(1, layers // 15)
+    many = max(few + 1, layers // 5)
+    limit = max_context_tokens or max(point.longest for point in _MANY_LAYERS)
+    ranges = (
+        (LayerRange(1, many, first=False, last=False), _MANY_LAYERS),
+        (LayerRange(1, few, first=False, last=False), _FEW_LAYERS),
+        (LayerRange(layers - 1, 1, first=False, last=True), _LAST),
+        (LayerRange(0, 1, first=True, last=False), _FIRST),
+    )
+    return tuple(Sweep(held, tuple(p for p in points if p.longest <= limit)) for held, points in ranges)

@@ -1,0 +1,57 @@
+"""The local cloud as a market: its machines as offers, and each kind as if it were an accelerator of its own."""
+
+from collections.abc import Iterable
+
+from control.cloud.local.kinds import LocalMachine
+from control.offers.quotes import Quotes
+from templates_lib.gpu import Gpu
+from templates_lib.node_config import NodeConfig, config_id
+from templates_lib.offer import Market, Offer
+
+CLOUD, ZONE = "local", "here"
+NETWORK_GBPS = 10.0
+"""Of the loopback interface, at least; what a node's processor makes of it is measured with its profile."""
+CORE_TFLOPS = 0.05
+CORE_MEMORY_GBPS = 80.0
+"""A processor of today with 256-bit units in fp32, for the estimate only. Assumptions; profiles replace them."""
+
+
+def local_quotes(machines: Iterable[LocalMachine]) -> Quotes:
+    listed = tuple(machines)
+    return Quotes(
+        offers=tuple(
+            Offer(
+                CLOUD,
+                ZONE,
+                ZONE,
+                machine.name,
+                local_config(machine).id,
+                Market.ON_DEMAND,
+                machine.usd_per_hour,
+                machine.stock,
+                source="this machine, at nominal prices",
+            )
+            for machine in listed
+        ),
+        configs={local_config(machine).id: local_config(machine) for machine in listed},
+        stated_by_person=True,
+    )
+
+
+def local_config(machine: LocalMachine) -> NodeConfig:
+    name = config_id(machine.name, 1, NETWORK_GBPS)
+    return NodeConfig(name, machine.name, 1, NETWORK_GBPS, NETWORK_GBPS, machine.kind.memory_mib / 1024)
+
+
+def local_gpu(machine: LocalMachine) -> Gpu:
+    return Gpu(
+        name=machine.name,
+        vendor="cpu",
+        compute_capability="",
+        dtypes=("fp32", "bf16"),
+        memory_gib=machine.memory_mib / 1024,
+        peak_bf16_tflops=CORE_TFLOPS * machine.cpu_cores,
+        peak_fp8_tflops=0.0,
+        hbm_gbps=CORE_MEMORY_GBPS * machine.cpu_cores,
+        source="nominal figures of a processor, by share",
+    )

@@ -1,0 +1,66 @@
+"""Profiles on disk, one file for each subject: a profile is a fact of the machine that it was measured on, and stays
+there when databases come and go."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from templates_lib.node_profile import NodeProfile
+from templates_lib.profile_row import ProfileRow
+
+FORMAT = "medley/profile/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProfile:
+    format: str
+    profile: NodeProfile
+    rows: tuple[ProfileRow, ...]
+    """What it was fitted to."""
+
+
+class ProfileStore:
+    """In the directory `home`; several processes may use it at once."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def get(self, subject: str) -> StoredProfile | None:
+        """None also for a file that is damaged, or of another format: it is measured again."""
+        return self._read(self._path(subject))
+
+    def all(self) -> tuple[StoredProfile, ...]:
+        found = (self._read(path) for path in sorted(self._home.glob("*.json")))
+        return tuple(stored for stored in found if stored is not None)
+
+    def put(self, stored: StoredProfile) -> None:
+        """Whole or not at all."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        path = self._path(stored.profile.subject)
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(stored), indent=1))
+        new.replace(path)
+
+    @contextmanager
+    def measuring(self) -> Iterator[Path]:
+        """Alone with this machine, as far as Medley is concerned; the directory for what is on the way."""
+        work = self._home / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        with (self._home / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield work
+
+    def _path(self, subject: str) -> Path:
+        return self._home / f"{subject}.json"
+
+    @staticmethod
+    def _read(path: Path) -> StoredProfile | None:
+        try:
+            stored = msgspec.json.decode(path.read_bytes(), type=StoredProfile)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return stored if stored.format == FORMAT else None

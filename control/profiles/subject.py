@@ -1,0 +1,73 @@
+"""What a profile is of: two subjects with one fingerprint take equally long for the same step."""
+
+import hashlib
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from control.cloud.local.kinds import LocalMachine
+from templates_lib.model_spec import ModelSpec
+
+_RELEASED = {"torch": ("medley-serving", "torch")}
+"""Engine → the distributions whose release its step times depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A share of this machine, an engine and a model."""
+
+    processor: str
+    processors: int
+    cpu_cores: float
+    threads: int
+    engine: str
+    releases: tuple[str, ...]
+    model: str
+    revision: str
+    dtype: str
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=12).hexdigest()
+
+    @property
+    def machine(self) -> str:
+        """For people."""
+        return f"{self.cpu_cores:g} of {self.processors} x {self.processor}"
+
+
+def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Subject:
+    return Subject(
+        processor=_processor(),
+        processors=os.cpu_count() or 1,
+        cpu_cores=machine.cpu_cores,
+        threads=machine.kind.threads,
+        engine=engine,
+        releases=tuple(f"{name} {_release(name)}" for name in _RELEASED.get(engine, ())),
+        model=model.id,
+        revision=model.revision,
+        dtype=model.dtype,
+    )
+
+
+@cache
+def _processor() -> str:
+    """As the system calls it; its architecture where it has no name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _release(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

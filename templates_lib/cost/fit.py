@@ -1,0 +1,49 @@
+"""From measured steps to the coefficients of the measured cost model."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from templates_lib.cost.nnls import non_negative_least_squares
+from templates_lib.cost.step_terms import step_terms
+from templates_lib.cost_model import Floats, Step
+from templates_lib.node_profile import ProfileErrors
+from templates_lib.profile_row import ProfileRow
+
+
+class UnfittableError(ValueError):
+    """Too few rows, or rows that cannot be: the sweep has to be run again."""
+
+
+def fit_step_terms(rows: Sequence[ProfileRow]) -> tuple[dict[str, float], ProfileErrors]:
+    """Seconds of each term, by non-negative least squares of relative errors over the rows that are not held out, and
+    how far the rest is off. Raises UnfittableError."""
+    fitted = [row for row in rows if not row.held_out]
+    held_out = [row for row in rows if row.held_out]
+    seconds = np.array([row.seconds for row in rows])
+    if not held_out or not np.isfinite(seconds).all() or (seconds <= 0).any():
+        raise UnfittableError("a profile needs rows that are held out, and every time above 0")
+    names, features = _features(fitted)
+    if len(fitted) < len(names):
+        raise UnfittableError(f"{len(fitted)} rows cannot tell {len(names)} terms apart")
+    measured = np.array([row.seconds for row in fitted])
+    found = non_negative_least_squares(features / measured[:, None], np.ones(len(fitted)))
+    terms = dict(zip(names, found.tolist(), strict=True))
+    off = np.abs(predicted(terms, held_out) / np.array([row.seconds for row in held_out]) - 1)
+    return terms, ProfileErrors(len(held_out), float(np.median(off)), float(off.max()))
+
+
+def predicted(terms_s: Mapping[str, float], rows: Sequence[ProfileRow]) -> Floats:
+    """(n,) seconds."""
+    names, features = _features(rows)
+    return np.asarray(features @ np.array([terms_s[name] for name in names]))
+
+
+def _features(rows: Sequence[ProfileRow]) -> tuple[list[str], Floats]:
+    found = [step_terms(_step(row), head=row.last) for row in rows]
+    return list(found[0]), np.array([[float(value) for value in row.values()] for row in found])
+
+
+def _step(row: ProfileRow) -> Step:
+    counts = row.layers, row.prompt_tokens, row.prompt_context, row.decode_requests, row.decode_context
+    return Step(*(np.float64(count) for count in counts))  # type: ignore[arg-type]

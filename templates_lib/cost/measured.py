@@ -1,0 +1,52 @@
+"""The measured cost model: coefficients fitted on the nodes themselves, with an estimate for what was not measured."""
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from templates_lib.cost.step_terms import step_terms
+from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.model_spec import ModelSpec
+from templates_lib.node_config import NodeConfig
+from templates_lib.node_profile import NodeProfile
+
+
+class MeasuredCostModel:
+    """A `StageCostModel` of one engine. Measured beats estimated wherever there is a profile."""
+
+    def __init__(self, engine: str, profiles: Iterable[NodeProfile], otherwise: StageCostModel) -> None:
+        """Profiles of other engines are left out; of two of one key the later counts."""
+        self._engine = engine
+        self._profiles = {profile.key: profile for profile in profiles if profile.engine == engine}
+        self._otherwise = otherwise
+
+    @property
+    def source(self) -> str:
+        return "measured" if self._profiles else self._otherwise.source
+
+    @property
+    def fingerprint(self) -> str:
+        if not self._profiles:
+            return self._otherwise.fingerprint
+        known = [self._profiles[key] for key in sorted(self._profiles)]
+        text = msgspec.json.encode([self._otherwise.fingerprint, known], order="sorted")
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+    def profile(self, model: ModelSpec, node: NodeConfig) -> NodeProfile | None:
+        """What `model` on `node` rests on; None: on the estimate."""
+        return self._profiles.get((self._engine, model.id, model.dtype, node.id))
+
+    def stage_seconds(
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+    ) -> Floats:
+        """See `StageCostModel`. A profile is of a node with one device, which has no split."""
+        profile = self.profile(model, node)
+        if profile is None or node.gpu_count > 1:
+            return self._otherwise.stage_seconds(model, node, parallel, step, head=head)
+        terms = step_terms(step, head=head)
+        return np.asarray(sum((profile.step_terms_s[name] * terms[name] for name in terms), np.zeros(())))
+
+    def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
+        return self._otherwise.hop_seconds(model, node, tokens)

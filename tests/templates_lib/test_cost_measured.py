@@ -1,0 +1,116 @@
+"""The measured cost model: what is fitted comes back, nothing is negative, and the estimate fills the gaps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.cost.fit import UnfittableError, fit_step_terms, predicted
+from templates_lib.cost.measured import MeasuredCostModel
+from templates_lib.cost.nnls import non_negative_least_squares
+from templates_lib.cost.step_terms import step_terms
+from templates_lib.cost_model import Parallel, Step
+from templates_lib.hardware import load_gpus, node_config_from_id
+from templates_lib.models import load_models
+from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.profile_row import ProfileRow
+
+MODEL = load_models()["smollm2-135m-instruct"]
+NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
+STEP = Step(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
+NAMES = tuple(step_terms(STEP, head=True))
+TRUE_S = {
+    "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
+    "layer_prompt_attention": 1e-7, "layer_request": 1e-5, "layer_decode_attention": 5e-7,
+    "head": 8e-3, "head_few_rows": 6e-3, "head_row": 1e-3,
+}  # fmt: skip
+
+
+def rows(noise: float, seed: int = 0) -> list[ProfileRow]:
+    """A sweep of a node that takes exactly what TRUE_S says, but for `noise`."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for number in range(60):
+        kind = rng.integers(3)
+        prompts, requests = int(kind != 0) * rng.integers(1, 300), int(kind != 1) * rng.integers(1, 33)
+        if number % 4 == 1:
+            prompts, requests = 0, 1
+        row = ProfileRow(
+            int(rng.integers(1, 8)), False, bool(rng.integers(2)), int(prompts), float(rng.uniform(0, 500)),
+            int(requests), float(rng.uniform(0, 900)), 1.0, number % 5 == 0,
+        )  # fmt: skip
+        made.append(replace(row, seconds=float(predicted(TRUE_S, [row])[0] * (1 + noise * rng.uniform(-1, 1)))))
+    return made
+
+
+def profile(seconds: dict[str, float], **other: str) -> NodeProfile:
+    fields = {"engine": "torch", "model": MODEL.id, "dtype": MODEL.dtype, "config": NODE.id} | other
+    return NodeProfile("s", "2026-11-21", "a machine", **fields, step_terms_s=seconds, errors=ProfileErrors(1, 0, 0))
+
+
+def test_exact_times_are_fitted_exactly() -> None:
+    found, errors = fit_step_terms(rows(noise=0.0))
+    assert found == pytest.approx(TRUE_S, rel=1e-4)
+    assert errors.rows == 12
+    assert errors.worst < 1e-4
+
+
+def test_noisy_times_give_an_honest_error_and_no_negative_term() -> None:
+    found, errors = fit_step_terms(rows(noise=0.2))
+    assert min(found.values()) >= 0
+    assert 0.01 < errors.median <= errors.worst < 0.5
+
+
+@pytest.mark.parametrize("broken", [[], rows(0.0)[:8], [replace(r, held_out=False) for r in rows(0.0)]])
+def test_too_little_to_fit_is_refused(broken: list[ProfileRow]) -> None:
+    with pytest.raises(UnfittableError):
+        fit_step_terms(broken)
+
+
+def test_a_time_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UnfittableError, match="above 0"):
+        fit_step_terms([*rows(0.0), replace(rows(0.0)[0], seconds=0.0)])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), tall=st.integers(0, 12), wide=st.integers(1, 8))
+def test_least_squares_is_as_good_as_scipys(seed: int, tall: int, wide: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(wide + tall, wide)) * 10.0 ** rng.integers(-4, 4, wide)
+    target = rng.normal(size=wide + tall)
+    found = non_negative_least_squares(features, target)
+    assert (found >= 0).all()
+    _, best = nnls(features, target)
+    assert np.linalg.norm(features @ found - target) == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+def test_a_profile_beats_the_estimate_and_nothing_else_changes() -> None:
+    estimate = estimated_cost_model(load_gpus(), "torch")
+    model = MeasuredCostModel("torch", [profile(TRUE_S), profile(TRUE_S, engine="vllm", config=OTHER.id)], estimate)
+    measured = model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=True)
+    assert measured == pytest.approx(sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()))
+    assert model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=False) < measured
+    for head in (False, True):
+        other = model.stage_seconds(MODEL, OTHER, Parallel(), STEP, head=head)
+        assert other == estimate.stage_seconds(MODEL, OTHER, Parallel(), STEP, head=head)
+    assert model.profile(replace(MODEL, dtype="bf16"), NODE) is None
+    assert model.source == "measured"
+    assert model.fingerprint != estimate.fingerprint
+
+
+def test_without_profiles_it_is_the_estimate() -> None:
+    estimate = estimated_cost_model(load_gpus(), "vllm")
+    model = MeasuredCostModel("vllm", [profile(TRUE_S)], estimate)
+    assert (model.source, model.fingerprint) == ("estimated", estimate.fingerprint)
+
+
+@pytest.mark.parametrize("field", ["layers", "prompt_tokens", "prompt_context", "decode_requests", "decode_context"])
+@pytest.mark.parametrize("head", [False, True])
+def test_more_of_anything_never_takes_less_time(field: str, head: bool) -> None:
+    model = MeasuredCostModel("torch", [profile(TRUE_S)], estimated_cost_model(load_gpus(), "torch"))
+    rising = replace(STEP, **{field: np.arange(1.0, 40.0)})
+    assert (np.diff(model.stage_seconds(MODEL, NODE, Parallel(), rising, head=head)) >= 0).all()
