@@ -49,6 +49,7 @@ class Hub:
         """`known`: public key → node, as `agent_keys.living` has just said. Raises OSError: an address is taken."""
         self._board = board
         self._agent_keys = agent_keys
+        self._refreshing = asyncio.Lock()
         self._told: dict[bytes, Work] = {}
         board.know(known)
         self._registry = Registry(bind_registry, keys, agent_keys, clock, self._registered)
@@ -82,13 +83,14 @@ class Hub:
 
     async def refresh(self) -> None:
         """Read again who has registered: nodes that are gone are not spoken to any more."""
-        try:
-            living = await asyncio.to_thread(self._agent_keys.living)
-        except DatabaseUnavailableError as error:
-            _log.warning("cannot read who has registered: %s", error)
-            return
-        self._board.know(living)
-        self._listener.allow(living)
+        async with self._refreshing:  # in turn: what was read earlier must not be applied later
+            try:
+                living = await asyncio.to_thread(self._agent_keys.living)
+            except DatabaseUnavailableError as error:
+                _log.warning("cannot read who has registered: %s", error)
+                return
+            self._board.know(living)
+            self._listener.allow(living)
 
     async def _registered(self, _node: str) -> None:
         await self.refresh()
