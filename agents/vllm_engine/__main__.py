@@ -43,10 +43,11 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
     """Why it failed; empty when it was told to stop."""
 
     def load() -> Engine:
-        from agents.vllm_engine.engine import VllmEngine
         from agents.vllm_engine.weights import safetensors_folder
 
         folder = safetensors_folder(arguments.checkpoint, arguments.dtype, arguments.converted)
+        from agents.vllm_engine.engine import VllmEngine
+
         return VllmEngine(folder, instance.layout, arguments.dtype)
 
     scheduler = VllmScheduler(instance.bind, keys, instance.gateways, instance.layout, load)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
+from vllm.exceptions import VLLMError
 from vllm.inputs.engine import tokens_input
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
@@ -59,6 +60,9 @@ class VllmEngine:
             distributed_executor_backend="uni",
         )
         self._llm: Any = LLMEngine.from_engine_args(arguments)
+        self._vocab_size = self._llm.model_config.get_vocab_size()
+        if self._vocab_size != layout.vocab_size:
+            raise ValueError(f"the model has {self._vocab_size} tokens, the layout says {layout.vocab_size}")
 
     @property
     def load(self) -> EngineLoad:
@@ -77,14 +81,17 @@ class VllmEngine:
         params = SamplingParams(
             temperature=0.0,
             max_tokens=ask.max_new_tokens,
-            stop_token_ids=list(ask.stop_ids),
+            stop_token_ids=[token for token in ask.stop_ids if token < self._vocab_size],  # vLLM refuses others
             ignore_eos=True,
             detokenize=False,
             logprobs=wanted.top_logprobs,
             output_kind=RequestOutputKind.DELTA,
             extra_args={ARGUMENT: draw} if wanted.temperature > 0 else None,
         )
-        self._llm.add_request(ask.id, tokens_input(list(ask.tokens)), params)
+        try:
+            self._llm.add_request(ask.id, tokens_input(list(ask.tokens)), params)
+        except VLLMError as error:
+            raise ValueError(str(error)) from error
 
     def abort(self, request: str) -> None:
         """Nothing, where it is not known any more."""

@@ -1,0 +1,55 @@
+"""A node that serves a whole model with vLLM, in a process of its own."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from agents.channels.keys import KeyPair
+from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from tests.conftest import VLLM_PYTHON
+
+KV_BLOCKS = 48
+"""Of 16 tokens, and half as many of vLLM's on a CPU."""
+
+
+@dataclass
+class VllmNode:
+    folder: Path
+    checkpoint: Path
+    model: str
+    vocabulary: int
+    context_tokens: int
+    gateway: KeyPair = field(default_factory=KeyPair.generate)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "vllm.log").read_text()
+
+    def __enter__(self) -> "VllmNode":
+        node = NodeLimits("node", 1.0, batch_cap=8, chunk_tokens=24, kv_blocks=KV_BLOCKS)
+        layout = PipelineLayout(self.model, ((node,),), 16, self.context_tokens, self.vocabulary)
+        told = InstanceFile(layout, {self.gateway.public: "gateway"}, {})
+        (self.folder / "vllm.json").write_bytes(msgspec.json.encode(told))
+        KeyPair.generate().save(self.folder / "vllm.key")
+        command = [
+            *(VLLM_PYTHON, "-m", "agents.vllm_engine", "--instance", self.folder / "vllm.json"),
+            *("--key", self.folder / "vllm.key", "--checkpoint", self.checkpoint, "--dtype", "float32"),
+            *("--converted", self.folder / "converted"),
+        ]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+        with (self.folder / "vllm.log").open("w") as log:
+            self.process = subprocess.Popen(
+                list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
+        assert self.process.stdout is not None
+        self.addresses = json.loads(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
