@@ -115,6 +115,15 @@ class FleetKeeper:
         """From now on nodes can be spoken to; new ones are started with `start`."""
         self._hub, self._start = hub, start
 
+    @property
+    def ready(self) -> set[str]:
+        return {instance.id for instance in self._known.values() if instance.state == InstanceState.READY}
+
+    @property
+    def nodes(self) -> set[str]:
+        """Of all its instances, rented or on their way."""
+        return {node.id for instance in self._known.values() for node in instance.nodes}
+
     async def run(self) -> None:
         """Until cancelled. A database that does not answer stops nothing that serves."""
         repaired_s = -self._settings.repair_s
@@ -146,6 +155,7 @@ class FleetKeeper:
             await self._learn()
             await self._tell()
         outcomes = await asyncio.gather(*(self._wind_down(name, "the fleet is ended") for name in self._known))
+        await self._look()
         return {node: why for outcome in outcomes for node, why in outcome.items()}
 
     async def _look(self) -> None:

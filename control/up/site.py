@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -49,9 +50,14 @@ class Site:
 
 
 async def keep_up(
-    site: Site, gateway: GatewayProcess, said: Callable[[Transition], None], stop: asyncio.Event
+    site: Site,
+    gateway: GatewayProcess,
+    said: Callable[[Transition], None],
+    found: Callable[[set[str]], None],
+    stop: asyncio.Event,
 ) -> dict[str, str]:
-    """Serve until `stop`, then end everything; node → why it may still run.
+    """Serve until `stop`, then end everything; node → why it may still run. `said` hears of every step in an
+    instance's life, `found` of the instances that an earlier run left ready.
 
     Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file.
     """
@@ -66,6 +72,8 @@ async def keep_up(
     keeper = FleetKeeper(site.order, stores, board, publisher.publish, said, KeeperSettings(in_flight=_IN_FLIGHT))
     keeper.expect(publisher.addresses)
     await keeper.load()
+    _clean(site.home, keeper.nodes)
+    found(keeper.ready)
     agent_keys = PostgresAgentKeys(site.database)
     known = await asyncio.to_thread(agent_keys.living)
     hub = Hub(_local(ports.hub), _local(ports.registry), keys, agent_keys, known, board, now)
@@ -85,6 +93,7 @@ async def keep_up(
             await asyncio.to_thread(serving.stop)
         left = await keeper.end()
         hub.close()
+        _clean(site.home, keeper.nodes)
     return left
 
 
@@ -99,6 +108,13 @@ async def _keep_gateway(site: Site, gateway: GatewayProcess) -> None:
                 gateway = await asyncio.to_thread(ensure_gateway, site.home, site.host, port)
             except GatewayError as error:
                 _log.error("%s", error)
+
+
+def _clean(home: UpHome, held: set[str]) -> None:
+    """Remove what nodes that are gone kept for themselves."""
+    for directory in home.nodes.glob("*"):
+        if directory.name not in held:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _node_start(home: UpHome, hub: Hub, public_key: str) -> NodeStart:

@@ -1,0 +1,40 @@
+"""`medley up`: the whole product on this machine."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption, SpecOption
+
+PORT = 8000
+
+
+def up(
+    file: SpecOption = None,
+    host: Annotated[str, typer.Option(help="Where the gateway listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; 0: any.")] = PORT,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Serve a fleet on this machine: the local cloud, its nodes, a gateway.
+
+    Without -f, the fleet that comes with Medley: SmolLM2-135M cut over unequal nodes, none of which could hold it.
+    Its step times are measured once; later runs are ready sooner. Ctrl-C ends it and leaves nothing running.
+    """
+    from control.cli.progress import build_progress
+    from control.db.location import home_directory
+    from control.up.bring_up import UpOptions, bring_up
+    from control.up.steps import Steps
+
+    home = home_directory(os.environ)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    logging.basicConfig(
+        filename=home / "up.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    spec = file or Path(__file__).parent.parent / "up" / "local.yaml"
+    with build_progress() as progress:
+        left = bring_up(UpOptions(spec, home, database_url, host, port), Steps(typer.echo), progress)
+    if left:
+        raise typer.Exit(1)

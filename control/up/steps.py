@@ -1,0 +1,30 @@
+"""What `medley up` says while it comes up: one line a step, with how long it took."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class StepResult:
+    text: str = ""
+
+
+class Steps:
+    """`say` writes a line for people."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._began_s = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[StepResult]:
+        """Said when it is done, with what the caller has put into the result."""
+        result, began_s = StepResult(), time.monotonic()
+        yield result
+        self.say(f"{name:<10} {result.text:<70} {time.monotonic() - began_s:6.1f} s")
