@@ -1,53 +1,36 @@
 """One edge: rows of activations between two processes, in order.
 
-A gloo group of two without a default world, since members come and go. Its errors leave it unusable, so an edge that
-failed once stays failed. No object collectives: they pickle.
+A group of two (`pair`). Its errors leave it unusable, so an edge that failed once stays failed. No object collectives:
+they pickle.
 """
 
 from collections import deque
 from datetime import timedelta
-from typing import Protocol
 
 import torch
-from torch.distributed import PrefixStore, ProcessGroupGloo, Store, Work  # type: ignore[attr-defined]
+from torch.distributed import Store, Work  # type: ignore[attr-defined]
 
 from agents.edges.errors import BadRowsError, EdgeLostError
+from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, first_line, gloo_device
 from agents.edges.settings import EdgeSettings
-
-_SENDER, _RECEIVER = 0, 1
-
-
-class _Pair(Protocol):
-    """What is used of a process group of two; torch's annotations leave it out."""
-
-    def send(self, tensors: list[torch.Tensor], rank: int, tag: int) -> Work: ...
-
-    def recv(self, tensors: list[torch.Tensor], rank: int, tag: int) -> Work: ...
 
 
 def connect_sender(store: Store, name: str, settings: EdgeSettings) -> "Sender":
     """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Sender(name, _group(store, name, _SENDER, settings), settings)
+    return Sender(name, _group(store, name, SENDER, settings), settings)
 
 
 def connect_receiver(store: Store, name: str, settings: EdgeSettings) -> "Receiver":
     """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Receiver(name, _group(store, name, _RECEIVER, settings), settings)
+    return Receiver(name, _group(store, name, RECEIVER, settings), settings)
 
 
-def _group(store: Store, name: str, rank: int, settings: EdgeSettings) -> _Pair:
-    options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
-    options._devices = [ProcessGroupGloo.create_device(hostname=settings.interface)]
-    options._timeout = timedelta(seconds=settings.peer_timeout_s)
-    try:
-        pair: _Pair = ProcessGroupGloo(PrefixStore(name, store), rank, 2, options)  # type: ignore[assignment]
-    except RuntimeError as error:
-        raise EdgeLostError(f"the other end of {name} did not come: {_first_line(error)}") from error
-    return pair
+def _group(store: Store, name: str, rank: int, settings: EdgeSettings) -> Pair:
+    return connect_pair(store, name, rank, gloo_device(settings.interface), settings.peer_timeout_s)
 
 
 class Sender:
-    def __init__(self, name: str, group: _Pair, settings: EdgeSettings) -> None:
+    def __init__(self, name: str, group: Pair, settings: EdgeSettings) -> None:
         self.name = name
         self._group = group
         self._settings = settings
@@ -66,9 +49,9 @@ class Sender:
             self._wait()
         held = rows.cpu().contiguous()
         try:
-            self._unsent.append((self._group.send([held], _RECEIVER, 0), held))
+            self._unsent.append((self._group.send([held], RECEIVER, 0), held))
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {_first_line(error)}") from error
+            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
 
     def flush(self) -> None:
         """Returns once everything is received. Raises EdgeLostError."""
@@ -80,12 +63,12 @@ class Sender:
         try:
             work.wait(timedelta(seconds=self._settings.peer_timeout_s))
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {_first_line(error)}") from error
+            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
         self._unsent.popleft()
 
 
 class Receiver:
-    def __init__(self, name: str, group: _Pair, settings: EdgeSettings) -> None:
+    def __init__(self, name: str, group: Pair, settings: EdgeSettings) -> None:
         self.name = name
         self._group = group
         self._settings = settings
@@ -98,16 +81,12 @@ class Receiver:
         _check(rows, settings)
         received = torch.empty(rows, settings.hidden_size, dtype=settings.dtype)
         try:
-            self._group.recv([received], _SENDER, 0).wait(timedelta(seconds=settings.peer_timeout_s))
+            self._group.recv([received], SENDER, 0).wait(timedelta(seconds=settings.peer_timeout_s))
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {_first_line(error)}") from error
+            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
         return received
 
 
 def _check(rows: int, settings: EdgeSettings) -> None:
     if not 1 <= rows <= settings.max_rows:
         raise BadRowsError(f"a step has 1 to {settings.max_rows} rows, not {rows}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]

@@ -25,6 +25,12 @@ MaybeName = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=4096)]
 """For people."""
 
+Endpoint = Annotated[str, Meta(min_length=1, max_length=256)]
+"""tcp://host:port; whoever dials it checks it."""
+Port = Annotated[int, Meta(gt=0, lt=1 << 16)]
+PublicKey = Annotated[str, Meta(min_length=40, max_length=40)]
+"""CURVE, in Z85."""
+
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
 TokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_TOKENS)]
 FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=64)]

@@ -5,7 +5,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, MAX_TOP_LOGPROBS, Attempt, Count, Position, Text, TokenId, TokenIds
+from agents.messages.bounds import (
+    MAX_RUNS,
+    MAX_TOP_LOGPROBS,
+    Attempt,
+    Count,
+    Endpoint,
+    Position,
+    Text,
+    TokenId,
+    TokenIds,
+)
 
 Alternatives = Annotated[tuple[tuple[TokenId, float], ...], Meta(max_length=MAX_TOP_LOGPROBS)]
 
@@ -96,6 +106,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     waiting: Count
     kv_blocks: Count
     kv_blocks_free: Count
+    hand_off: Endpoint | None = None
+    """Where its scheduler takes part in hand-offs of KV cache; None: it does whole requests only."""
 
 
 ToGateway = Tokens | Finished | Failed | Status

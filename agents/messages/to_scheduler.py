@@ -8,10 +8,11 @@ from msgspec import Meta, Struct
 from agents.messages.bounds import (
     MAX_TOP_LOGPROBS,
     Attempt,
+    Endpoint,
     FewTokenIds,
-    MaybeName,
     Name,
     Position,
+    PublicKey,
     Seconds,
     TokenIds,
 )
@@ -25,6 +26,17 @@ class Leg(StrEnum):
     """Computes the prompt, samples one token, hands the KV cache and that token to the decode leg."""
     DECODE = "decode"
     """Waits for the KV cache of the prefill leg, then goes on behind its token."""
+
+
+class OtherLeg(Struct, frozen=True, array_like=True):
+    """Who does the other leg of a request. With it two instances meet that never heard of each other."""
+
+    instance: Name
+    endpoint: Endpoint
+    """Where it takes part in hand-offs; the prefill leg dials the decode leg."""
+    public_key: PublicKey
+    hand_off: Name
+    """The same for both legs of an attempt, and known to nobody else: whoever names it may take part in it."""
 
 
 class Sampling(Struct, frozen=True, array_like=True):
@@ -65,8 +77,8 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     deadline_s: Seconds
     """From receipt: clocks of two machines differ, spans do not."""
     leg: Leg = Leg.WHOLE
-    peer: MaybeName = ""
-    """Instance id of the other leg."""
+    peer: OtherLeg | None = None
+    """None where one instance does the whole."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

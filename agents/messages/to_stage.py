@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Text, TokenIds
+from agents.messages.bounds import MAX_RUNS, Count, Name, Port, Position, Text, TokenIds
 from agents.messages.to_scheduler import Sampling
 
 MAX_PEERS = 256
@@ -24,7 +24,7 @@ class Connect(Struct, frozen=True, array_like=True, tag="connect"):
     stage: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
     node: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
     rendezvous_host: Name
-    rendezvous_port: Annotated[int, Meta(gt=0, lt=1 << 16)]
+    rendezvous_port: Port
     max_rows: Annotated[int, Meta(ge=1, le=1 << 20)]
     """Tokens of one step at one node, at most."""
 
@@ -65,4 +65,45 @@ class Leave(Struct, frozen=True, array_like=True, tag="leave"):
     reason: Text
 
 
-ToStage = Connect | StageStep | FreeRuns | Leave
+class ReserveRun(Struct, frozen=True, array_like=True, tag="reserve_run"):
+    """Make room for a run whose first tokens come as KV cache from another instance. Runs are reserved in rising
+    order, and `KvArrived` says that all of it is here."""
+
+    run: Count
+    tokens: Position
+
+
+class OpenKvLink(Struct, frozen=True, array_like=True, tag="open_kv_link"):
+    """Connect to a stage worker of another instance, for KV cache to go from one to the other; anew when the link is
+    known already. The other worker is told the same."""
+
+    link: Name
+    epoch: Count
+    """Rises each time the link is connected anew."""
+    sends: bool
+    """Whether KV cache leaves from here, or comes."""
+    rendezvous_host: Name
+    rendezvous_port: Port
+    sender_dtype: Name
+    """What the KV cache is in on its way."""
+
+
+class CloseKvLink(Struct, frozen=True, array_like=True, tag="close_kv_link"):
+    """The other instance is gone, or has had nothing to do with this one for long."""
+
+    link: Name
+
+
+class SendKv(Struct, frozen=True, array_like=True, tag="send_kv"):
+    """Send what these layers keep of a run. A link that breaks goes on, connected anew, where it was."""
+
+    link: Name
+    run: Count
+    target_run: Count
+    """What the run is called there."""
+    tokens: Position
+    first_layer: Position
+    layers: Position
+
+
+ToStage = Connect | StageStep | FreeRuns | Leave | ReserveRun | OpenKvLink | CloseKvLink | SendKv

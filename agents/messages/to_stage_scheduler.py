@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Text, TokenId
+from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Seconds, Text, TokenId
 from agents.messages.to_gateway import TokenLogprobs
 
 
@@ -22,6 +22,12 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """0: the model does not say."""
     block_tokens: Position
     kv_blocks: Count
+    kv_heads: Position
+    head_dim: Position
+    loaded_bytes: Count
+    """Read of the checkpoint, as stored."""
+    load_s: Seconds
+    """From the first byte to ready for a step."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
@@ -47,4 +53,22 @@ class StageFailed(Struct, frozen=True, array_like=True, tag="stage_failed"):
     reason: Text
 
 
-ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed
+class KvArrived(Struct, frozen=True, array_like=True, tag="kv_arrived"):
+    """Everything of a reserved run is here: steps may come."""
+
+    run: Count
+    moved_bytes: Count
+    """That came over links for it; more than its size only where a link broke and sent something again."""
+
+
+class KvLinkBroken(Struct, frozen=True, array_like=True, tag="kv_link_broken"):
+    """From the sending end: what it has to send waits until the link is opened anew."""
+
+    link: Name
+    epoch: Count
+    has_progressed: bool
+    """Something was acknowledged since it was opened."""
+    reason: Text
+
+
+ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed | KvArrived | KvLinkBroken

@@ -5,10 +5,12 @@ under way, so every stage works on another group (`lockstep-v1`, design section 
 member that decodes and, within the nodes' chunks, prompt tokens of those that do not yet. KV blocks for all known
 tokens are taken on admission, more as the output grows; where there are none, the youngest request at that node gives
 up its cache, waits, and is computed again from the tokens it has.
+
+A request of two legs has its KV cache handed over between two such cores: `hand_offs` says how.
 """
 
 from bisect import insort
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agents.messages.to_gateway import (
@@ -18,20 +20,19 @@ from agents.messages.to_gateway import (
     FinishReason,
     SchedulerState,
     Status,
-    TokenLogprobs,
     TokenRun,
     Tokens,
 )
+from agents.messages.to_kv_source import Accept, Decline, Taken
+from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
+from agents.scheduler.flight import BadResultError, Flight, Sampled
 from agents.scheduler.groups import Groups
+from agents.scheduler.hand_offs import HandOffs, Word
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import Entry, GroupStep, Order, Release
+from agents.scheduler.orders import Dispatch, Entry, GroupStep, Order, Release, Reserve
 from agents.scheduler.request_check import output_limit, unfit
-from agents.scheduler.sequence import Admission, Key, Sequence
-
-
-class BadResultError(Exception):
-    """A stage reported what it was not asked for, or less: its cache can no longer be trusted."""
+from agents.scheduler.sequence import Admission, Key, Phase, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,6 @@ class Answer:
 
     to: Hashable
     message: Tokens | Finished | Failed
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    token: int
-    logprobs: TokenLogprobs | None = None
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A step under way."""
-
-    step: GroupStep
-    awaited: set[int]
-    """Nodes of the last stage that have not reported."""
-    samples: dict[int, Sampled]
 
 
 class SchedulerCore:
@@ -71,15 +56,17 @@ class SchedulerCore:
         self._waiting: list[Sequence] = []
         """In order of arrival."""
         self._running: dict[int, Sequence] = {}
-        self._flights: dict[int, _Flight] = {}
-        self._released: list[Order] = []
+        self._flights: dict[int, Flight] = {}
+        self._due: list[Order] = []
+        """To be told to the stages ahead of further steps."""
+        self._hand_offs = HandOffs()
 
     @property
     def status(self) -> Status:
         return Status(
             SchedulerState.DRAINING if self._is_draining else SchedulerState.READY,
             len(self._running),
-            len(self._waiting),
+            len(self._all) - len(self._running),
             min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
             self._groups.least_free,
         )
@@ -95,18 +82,22 @@ class SchedulerCore:
         self._arrivals += 1
         sequence = Sequence((owner, request.attempt), request, self._arrivals, now_s + request.deadline_s, limit)
         self._all[sequence.key] = sequence
+        offer = self._hand_offs.begin(sequence) if request.peer is not None else None
+        if request.leg is Leg.DECODE:
+            sequence.phase = Phase.EXPECTED
+            return () if offer is None else self._take_offer(sequence, offer)
         self._waiting.append(sequence)
         return ()
 
     def cancel(self, owner: Hashable, attempt: int) -> None:
         sequence = self._all.get((owner, attempt))
         if sequence is not None:
-            self._forget(sequence)
+            self._forget(sequence, "cancelled")
 
     def leave(self, owner: Hashable) -> None:
         """The gateway is gone: nobody waits for its requests."""
         for sequence in [s for s in self._all.values() if s.key[0] == owner]:
-            self._forget(sequence)
+            self._forget(sequence, "its gateway is gone")
 
     def drain(self) -> None:
         """Take no new request; those held are finished."""
@@ -122,8 +113,81 @@ class SchedulerCore:
         self._broken = reason
         answers = self._fail(list(self._all.values()), Failure.ENGINE, reason)
         self._flights.clear()
-        self._released.clear()
+        self._due.clear()
         return answers
+
+    def take_words(self) -> tuple[Word, ...]:
+        """What is to be said to schedulers of other legs, once the orders before are on their way."""
+        return self._hand_offs.take_words()
+
+    def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[Answer, ...]:
+        """The decode leg's scheduler, known by its key, about one of our prefill legs."""
+        sequence = self._hand_offs.find(key, message.hand_off, Leg.PREFILL)
+        if sequence is None or sequence.phase is not Phase.HELD or sequence.admission is None:
+            return ()  # over, and said so
+        peer, held = sequence.request.peer, sequence.admission
+        if isinstance(message, Decline):
+            return self._fail([sequence], Failure.HAND_OFF, f"the decode leg does not take it: {message.reason}")
+        if isinstance(message, Accept) and peer is not None:
+            if held.target_run != message.run:  # else it was said twice
+                held.target_run = message.run
+                self._due.append(Dispatch(held.run, held.nodes, held.position, peer, message.run, message.nodes))
+            return ()
+        sequence.phase = Phase.COMPUTED
+        self._forget(sequence, "")
+        finished = Finished(sequence.request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens)
+        return (Answer(sequence.key[0], finished),)
+
+    def hear_source(self, key: str, message: Offer | Withdraw) -> tuple[Answer, ...]:
+        """The prefill leg's scheduler, known by its key, about one of our decode legs."""
+        sequence = self._hand_offs.find(key, message.hand_off, Leg.DECODE)
+        if isinstance(message, Withdraw):
+            self._hand_offs.forget_early(key, message.hand_off)
+            if sequence is None or sequence.phase is Phase.COMPUTED:
+                return ()
+            return self._fail([sequence], Failure.HAND_OFF, "the prefill leg has nothing to hand off any more")
+        if sequence is None:
+            self._hand_offs.keep_early(key, message)
+        elif sequence.phase is Phase.EXPECTED:
+            return self._take_offer(sequence, message)
+        elif sequence.phase is Phase.COMING:
+            self._hand_offs.accept(sequence)
+        elif sequence.phase is Phase.COMPUTED:
+            self._hand_offs.taken(sequence)
+        return ()
+
+    def offer_again(self, key: str) -> None:
+        """A decode leg's scheduler has been out of reach for a moment."""
+        self._hand_offs.offer_again(key)
+
+    def deals_with(self, key: str) -> bool:
+        """Some request here has its other leg there."""
+        return bool(self._hand_offs.of(key))
+
+    def lose_peer(self, key: str, reason: str) -> tuple[Answer, ...]:
+        """Another instance is out of reach: what is between it and us cannot be handed off."""
+        self._hand_offs.forget_early(key)
+        waiting = [s for s in self._hand_offs.of(key) if s.phase is not Phase.COMPUTED]
+        return self._fail(waiting, Failure.HAND_OFF, reason)
+
+    def give_up(self, runs: Collection[int], reason: str) -> tuple[Answer, ...]:
+        """These cannot be sent."""
+        stuck = [s for run, s in self._running.items() if run in runs and s.phase is Phase.HELD]
+        return self._fail(stuck, Failure.HAND_OFF, reason)
+
+    def arrive(self, run: int, stage: int, node: int, moved_bytes: int) -> None:
+        """A node has all of a run's KV cache. Raises BadResultError."""
+        sequence = self._running.get(run)
+        held = sequence.admission if sequence else None
+        if sequence is None or held is None:
+            return  # gone meanwhile
+        if sequence.phase is not Phase.COMING or held.nodes[stage] != node or stage not in held.awaited:
+            raise BadResultError(f"node {node} of stage {stage} got KV cache of run {run}, which does not wait for any")
+        held.awaited.remove(stage)
+        held.moved_bytes += moved_bytes
+        if not held.awaited:
+            sequence.phase = Phase.COMPUTED
+            self._hand_offs.taken(sequence)
 
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
@@ -132,8 +196,8 @@ class SchedulerCore:
         orders: list[Order] = []
         for group in range(self._layout.groups):
             entries = () if group in busy else self._entries(group)
-            orders += self._released
-            self._released = []
+            orders += self._due
+            self._due = []
             if entries:
                 orders.append(self._launch(group, entries))
         return tuple(orders)
@@ -155,7 +219,7 @@ class SchedulerCore:
         del self._flights[step]
         return self._join(flight)
 
-    def _join(self, flight: _Flight) -> tuple[Answer, ...]:
+    def _join(self, flight: Flight) -> tuple[Answer, ...]:
         """The whole group is through: its requests move on."""
         made: dict[Hashable, list[TokenRun]] = {}
         ended: list[Answer] = []
@@ -171,8 +235,10 @@ class SchedulerCore:
             run, reason = sequence.append(sample.token, sample.logprobs)
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
+            if reason is None and sequence.request.leg is Leg.PREFILL:
+                self._hand_offs.hold(sequence, sequence.admission.position)
             if reason is not None:
-                self._forget(sequence)
+                self._forget(sequence, "")
                 finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
                 ended.append(Answer(sequence.key[0], finished))
         return (*(Answer(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
@@ -184,15 +250,34 @@ class SchedulerCore:
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, self._layout)
-        if request.leg is not Leg.WHOLE:
-            yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
+        if (request.peer is None) is not (request.leg is Leg.WHOLE):
+            yield Failure.HAND_OFF, "a request of two legs has two instances, and a whole one has one"
+        if request.peer is not None and self._hand_offs.knows(request.peer.hand_off):
+            yield Failure.HAND_OFF, "the hand-off is under way already"
         if (owner, request.attempt) in self._all:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
-        most_blocks = self._layout.blocks(len(request.prompt) + limit - 1)
+        output = len(request.generated) if request.leg is Leg.PREFILL else limit - 1
+        most_blocks = self._layout.blocks(len(request.prompt) + output)
         if not self._groups.could_ever_fit(most_blocks):
             yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
-        if len(self._waiting) >= self._max_waiting:
-            yield Failure.OVERLOADED, f"{len(self._waiting)} requests wait"
+        if self.status.waiting >= self._max_waiting:
+            yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
+
+    def _take_offer(self, sequence: Sequence, offer: Offer) -> tuple[Answer, ...]:
+        """The KV cache of an expected request can come, behind whose tokens one more is known."""
+        sequence.phase = Phase.OFFERED
+        if offer.tokens != len(sequence.tokens) or offer.token >= self._layout.vocab_size:
+            reason = f"{offer.tokens} tokens and token {offer.token} are offered, of a prompt of {len(sequence.tokens)}"
+            return self._fail([sequence], Failure.HAND_OFF, reason)
+        sequence.tokens.append(offer.token)
+        if sequence.output_tokens >= sequence.max_output:  # our context is shorter than theirs
+            self._hand_offs.taken(sequence)
+            sequence.phase = Phase.COMPUTED
+            self._forget(sequence, "")
+            finished = Finished(sequence.request.attempt, FinishReason.LENGTH, sequence.output_tokens)
+            return (Answer(sequence.key[0], finished),)
+        insort(self._waiting, sequence, key=lambda s: s.arrival)
+        return ()
 
     def _admit(self) -> None:
         """First come, first served: who does not fit keeps those behind from starving it."""
@@ -210,14 +295,25 @@ class SchedulerCore:
             sequence.admission = Admission(self._runs, group, nodes, blocks)
             self._groups.join(group, nodes, blocks)
             self._running[self._runs] = sequence
+            if sequence.phase is Phase.OFFERED:
+                self._await_kv(sequence, sequence.admission)
+
+    def _await_kv(self, sequence: Sequence, held: Admission) -> None:
+        """Its blocks are reserved: the prefill leg may send."""
+        sequence.phase = Phase.COMING
+        held.position = len(sequence.tokens) - 1
+        held.has_sampled = True
+        held.awaited = set(range(len(self._layout.stages)))
+        self._due.append(Reserve(held.run, held.nodes, held.position))
+        self._hand_offs.accept(sequence)
 
     def _entries(self, group: int) -> tuple[Entry, ...]:
         chunk_left = [[node.chunk_tokens for node in stage] for stage in self._layout.stages]
         members = [(s, s.admission) for s in self._running.values() if s.admission and s.admission.group == group]
         entries = []
         for sequence, held in sorted(members, key=lambda member: member[0].arrival):
-            if sequence.admission is not held:
-                continue  # preempted for an older one, a moment ago
+            if sequence.admission is not held or sequence.is_pinned:
+                continue  # preempted for an older one a moment ago, or handed off
             count = len(sequence.tokens) - held.position
             if not held.has_sampled:
                 count = min(count, *(chunk_left[stage][node] for stage, node in enumerate(held.nodes)))
@@ -236,7 +332,7 @@ class SchedulerCore:
     def _launch(self, group: int, entries: tuple[Entry, ...]) -> GroupStep:
         self._steps += 1
         step = GroupStep(self._steps, group, entries)
-        self._flights[step.number] = _Flight(step, {entry.nodes[-1] for entry in entries}, {})
+        self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
         return step
 
     def _grow(self, sequence: Sequence, held: Admission, tokens: int) -> bool:
@@ -250,7 +346,9 @@ class SchedulerCore:
             for other in sorted(self._running.values(), key=lambda s: -s.arrival) if short > 0 else ():
                 if short <= 0 or other.arrival <= sequence.arrival:
                     break
-                if other not in victims and other.admission and other.admission.nodes[stage] == node:
+                if other in victims or other.is_pinned:
+                    continue
+                if other.admission and other.admission.nodes[stage] == node:
                     victims.append(other)
                     short -= other.admission.blocks
             if short > 0:
@@ -269,18 +367,20 @@ class SchedulerCore:
             self._groups.leave(held.group, held.nodes, held.blocks)
             del self._running[held.run]
             sequence.admission = None
-            self._released.append(Release(held.run, held.nodes))
+            self._due.append(Release(held.run, held.nodes))
 
-    def _forget(self, sequence: Sequence) -> None:
-        if sequence.admission is None:
+    def _forget(self, sequence: Sequence, reason: str) -> None:
+        """`reason`: for the other leg, where there is one that waits."""
+        if sequence in self._waiting:
             self._waiting.remove(sequence)
         self._stop(sequence)
+        self._hand_offs.end(sequence, reason)
         del self._all[sequence.key]
 
     def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[Answer, ...]:
         answers = []
         for sequence in sequences:
-            self._forget(sequence)
+            self._forget(sequence, reason)
             answers.append(Answer(sequence.key[0], Failed(sequence.request.attempt, failure, reason)))
         return tuple(answers)
 

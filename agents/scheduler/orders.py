@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agents.messages.to_scheduler import Sampling
+from agents.messages.to_scheduler import OtherLeg, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +36,27 @@ class Release:
     nodes: tuple[int, ...]
 
 
-Order = GroupStep | Release
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Room for the KV cache of a run that comes from another instance."""
+
+    run: int
+    nodes: tuple[int, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send the KV cache of a run to another instance."""
+
+    run: int
+    nodes: tuple[int, ...]
+    tokens: int
+    to: OtherLeg
+    target_run: int
+    """Its name there."""
+    target_nodes: tuple[int, ...]
+    """One in each stage there."""
+
+
+Order = GroupStep | Release | Reserve | Dispatch

@@ -2,12 +2,28 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
-from agents.messages.to_scheduler import Generate
+from agents.messages.to_scheduler import Generate, Leg
 
 Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
+
+
+class Phase(Enum):
+    """Where a request is beside its steps; it passes through as many of these as its leg has."""
+
+    EXPECTED = auto()
+    """Decode leg: its prompt is being computed at the other instance. Holds nothing here."""
+    OFFERED = auto()
+    """Decode leg: its KV cache can come, and it waits for room."""
+    COMING = auto()
+    """Decode leg: its room is reserved, its KV cache is on its way."""
+    COMPUTED = auto()
+    """Waits for its turn, or takes part in steps."""
+    HELD = auto()
+    """Prefill leg: done but for its KV cache, which stays until the other instance has all of it."""
 
 
 @dataclass(slots=True)
@@ -24,6 +40,12 @@ class Admission:
     position: int = 0
     """Tokens in the KV cache."""
     has_sampled: bool = False
+    awaited: set[int] = field(default_factory=set)
+    """Stages whose node has not got all of the KV cache that comes."""
+    target_run: int = -1
+    """What the run is called where its KV cache goes; -1 until that is known."""
+    moved_bytes: int = 0
+    """Of the KV cache that came, over the links."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +57,7 @@ class Sequence:
     expires_s: float
     max_output: int
     """The request's own limit, or what the context leaves."""
+    phase: Phase = Phase.COMPUTED
     admission: Admission | None = None
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
@@ -49,7 +72,14 @@ class Sequence:
     @property
     def most_cached(self) -> int:
         """Tokens in the cache when its last one is sampled."""
+        if self.request.leg is Leg.PREFILL:
+            return len(self.request.prompt) + len(self.request.generated)
         return len(self.request.prompt) + self.max_output - 1
+
+    @property
+    def is_pinned(self) -> bool:
+        """Its KV cache is not all its own to give up: another instance reads it or writes it."""
+        return self.phase in (Phase.COMING, Phase.HELD)
 
     def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
         """What to tell of a sampled token, and the reason once it ends the output. A stop token is not sent."""

@@ -2,15 +2,24 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 
+import msgspec
+
+from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.gateways import Gateways
-from agents.messages.to_gateway import SchedulerState, Status
+from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status
+from agents.messages.to_kv_source import Accept, Decline, Taken
+from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
-from agents.messages.to_stage_scheduler import StageSampled
-from agents.scheduler.core import Answer, BadResultError, Sampled, SchedulerCore
+from agents.messages.to_stage_scheduler import KvArrived, KvLinkBroken, StageSampled
+from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.flight import BadResultError, Sampled
+from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.layout import PipelineLayout
+from agents.scheduler.orders import Dispatch, Release
 from agents.scheduler.settings import SchedulerSettings
 from agents.scheduler.stage_gang import StageGang
 
@@ -37,26 +46,25 @@ class InstanceScheduler:
         self._settings = settings or SchedulerSettings()
         self._core = SchedulerCore(layout, self._settings.max_waiting)
         self._loop = asyncio.get_running_loop()
-        self._is_due = False
+        self._is_due = self._was_drained = False
         self.over = asyncio.Event()
         self.failure = ""
         channel = self._settings.channel
-        self._gang = StageGang(
-            bind_stages, interface, keys, workers, layout, self._begin, self._take, self._fail, channel
-        )
-        try:
+        with ExitStack() as opened:
+            self._gang = StageGang(bind_stages, interface, keys, workers, layout, self, channel)
+            opened.callback(self._gang.close)
+            at = (interface, keys, self._gang.rendezvous)
+            self._desk = HandOffDesk(*at, self._gang.tell, self, self._settings)
+            opened.callback(self._desk.close)
             self._gateways = Gateways(bind, keys, gateways, self, channel)
-        except OSError:
-            self._gang.close()
-            raise
+            opened.pop_all()
         self.endpoint, self.stages_endpoint = self._gateways.endpoint, self._gang.endpoint
 
     @property
     def status(self) -> Status:
-        core = self._core.status
-        if self._gang.is_ready or core.state is SchedulerState.DRAINING:
-            return core
-        return Status(SchedulerState.LOADING, core.running, core.waiting, core.kv_blocks, core.kv_blocks_free)
+        is_loading = not self._gang.is_ready and self._core.status.state is SchedulerState.READY
+        state = {"state": SchedulerState.LOADING} if is_loading else {}
+        return msgspec.structs.replace(self._core.status, hand_off=self._desk.endpoint, **state)
 
     async def stop(self) -> None:
         """Send the workers home, and give everybody a moment to read why before their connection ends."""
@@ -65,10 +73,16 @@ class InstanceScheduler:
         self.close()
 
     def close(self) -> None:
+        self._desk.close()
         self._gang.close()
         self._gateways.close()
 
     def submit(self, gateway: Peer, request: Generate) -> None:
+        try:
+            self._desk.meet(request)
+        except (BadKeyError, ValueError) as error:
+            self._gateways.send(gateway, Failed(request.attempt, Failure.HAND_OFF, str(error)[:1000]))
+            return
         self._answer(self._core.submit(gateway, request, self._loop.time()))
         self._wake()
 
@@ -85,29 +99,58 @@ class InstanceScheduler:
 
     def beat(self) -> None:
         self._answer(self._core.expire(self._loop.time()))
+        self._desk.part(self._core.deals_with)
         self._wake()
 
-    def _begin(self) -> None:
+    def stages_ready(self) -> None:
+        self._desk.begin(self._gang.kv_shape)
         self._gateways.tell_status()
         self._wake()
 
-    def _take(self, node: int, message: StageSampled) -> None:
+    def stage_sampled(self, node: int, message: StageSampled) -> None:
         samples = {sample.run: Sampled(sample.token, sample.logprobs) for sample in message.samples}
         try:
             self._answer(self._core.record(message.step, node, samples))
         except BadResultError as error:
-            self._fail(str(error))
-            return
+            self.stages_lost(str(error))
         self._wake()
-        status = self._core.status
-        if status.state is SchedulerState.DRAINING and not status.running + status.waiting:
-            self._gateways.tell_status()
 
-    def _fail(self, reason: str) -> None:
+    def kv_arrived(self, stage: int, node: int, message: KvArrived) -> None:
+        try:
+            self._core.arrive(message.run, stage, node, message.moved_bytes)
+        except BadResultError as error:
+            self.stages_lost(str(error))
+        self._wake()
+
+    def kv_link_broke(self, message: KvLinkBroken) -> None:
+        self._desk.link_broke(message)
+
+    def stages_lost(self, reason: str) -> None:
         if not self.failure:
             self.failure = reason
             self._answer(self._core.break_down(reason[:1000]))
+            self._speak()
             self.over.set()
+
+    def heard_target(self, key: str, message: Accept | Taken | Decline) -> None:
+        self._answer(self._core.hear_target(key, message))
+        self._wake()
+
+    def heard_source(self, key: str, message: Offer | Withdraw) -> None:
+        self._answer(self._core.hear_source(key, message))
+        self._wake()
+
+    def peer_back(self, key: str) -> None:
+        self._core.offer_again(key)
+        self._wake()
+
+    def peer_lost(self, key: str, reason: str) -> None:
+        self._answer(self._core.lose_peer(key, reason[:1000]))
+        self._wake()
+
+    def hand_off_stuck(self, runs: set[int], reason: str) -> None:
+        self._answer(self._core.give_up(runs, reason[:1000]))
+        self._wake()
 
     def _wake(self) -> None:
         """Order what there is to do, once for all that arrives together."""
@@ -117,8 +160,23 @@ class InstanceScheduler:
 
     def _order(self) -> None:
         self._is_due = False
-        if not self.failure:
-            self._gang.send(self._core.next_orders())
+        for order in () if self.failure else self._core.next_orders():
+            if isinstance(order, Dispatch):
+                self._desk.dispatch(order)
+                continue
+            self._gang.send(order)
+            if isinstance(order, Release):
+                self._desk.release(order.run)
+        self._speak()
+        status = self._core.status
+        is_drained = status.state is SchedulerState.DRAINING and not status.running + status.waiting
+        if is_drained and not self._was_drained:
+            self._gateways.tell_status()
+        self._was_drained = is_drained
+
+    def _speak(self) -> None:
+        for word in self._core.take_words():
+            self._desk.say(word)
 
     def _answer(self, answers: Iterable[Answer]) -> None:
         for answer in answers:

@@ -9,4 +9,8 @@ from agents.channels.settings import ChannelSettings
 class SchedulerSettings:
     max_waiting: int = 2048
     """Requests that wait for KV blocks or a place; more are refused as overloaded, so that they go elsewhere."""
+    link_tries: int = 3
+    """Connections of a link between two instances that may fail in a row, before what was to go over it fails."""
+    pair_idle_s: float = 600.0
+    """Two instances that have had nothing to hand off for as long part."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

@@ -8,9 +8,13 @@ from agents.scheduler.layout import PipelineLayout
 
 def faults(layout: PipelineLayout, loaded: Mapping[tuple[int, int], StageLoaded]) -> Iterator[str]:
     """Why what the nodes hold, by (stage, node), cannot serve; nothing when it can. All nodes must be there."""
-    agreed = {(one.hidden_size, one.dtype, one.block_tokens, one.model_layers) for one in loaded.values()}
+    agreed = {
+        (one.hidden_size, one.dtype, one.block_tokens, one.model_layers, one.kv_heads, one.head_dim)
+        for one in loaded.values()
+    }
     if len(agreed) > 1:
-        yield f"the stages differ in (hidden size, data type, tokens of a block, layers of the model): {sorted(agreed)}"
+        what = "hidden size, data type, tokens of a block, layers of the model, KV heads, their size"
+        yield f"the stages differ in ({what}): {sorted(agreed)}"
     end = 0
     for stage, nodes in enumerate(layout.stages):
         held = {(one.first_layer, one.layers) for (s, _), one in loaded.items() if s == stage}

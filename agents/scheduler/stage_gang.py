@@ -1,7 +1,8 @@
 """The stage workers of an instance, as its scheduler sees them: who is there, what each holds, are they connected."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -11,8 +12,11 @@ from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.edges.rendezvous import Rendezvous
-from agents.messages.to_stage import Connect, FreeRuns, Leave
+from agents.messages.kv_shape import KvShape, StageLayers
+from agents.messages.to_stage import Connect, FreeRuns, Leave, ReserveRun
 from agents.messages.to_stage_scheduler import (
+    KvArrived,
+    KvLinkBroken,
     StageConnected,
     StageFailed,
     StageLoaded,
@@ -21,14 +25,30 @@ from agents.messages.to_stage_scheduler import (
 )
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.node_steps import node_steps
-from agents.scheduler.orders import GroupStep, Order
+from agents.scheduler.orders import GroupStep, Release, Reserve
 from agents.scheduler.stage_check import faults
 
 _log = logging.getLogger(__name__)
 
 
+class GangEvents(Protocol):
+    """Called on the loop."""
+
+    def stages_ready(self) -> None: ...
+
+    def stage_sampled(self, node: int, message: StageSampled) -> None:
+        """`node`: of the last stage."""
+
+    def kv_arrived(self, stage: int, node: int, message: KvArrived) -> None: ...
+
+    def kv_link_broke(self, message: KvLinkBroken) -> None: ...
+
+    def stages_lost(self, reason: str) -> None:
+        """Once: a worker left, failed or does not fit."""
+
+
 class StageGang:
-    """Make it on a running loop. A worker that leaves, fails or does not fit ends the gang: `lost` is called once."""
+    """Make it on a running loop. One worker that is lost ends the gang."""
 
     def __init__(
         self,
@@ -37,19 +57,15 @@ class StageGang:
         keys: KeyPair,
         workers: Mapping[str, str],
         layout: PipelineLayout,
-        ready: Callable[[], None],
-        sampled: Callable[[int, StageSampled], None],
-        lost: Callable[[str], None],
+        events: GangEvents,
         settings: ChannelSettings,
     ) -> None:
-        """`workers`: public key → node name of the layout. `interface`: of the private network, for the rendezvous.
-
-        `sampled`: called with the node of the last stage."""
+        """`workers`: public key → node name of the layout. `interface`: of the private network, for the rendezvous."""
         self._layout = layout
         self._places = {node.name: (s, n) for s, stage in enumerate(layout.stages) for n, node in enumerate(stage)}
         if set(self._places) != set(workers.values()):
             raise ValueError(f"there are keys of {sorted(workers.values())}, and nodes {sorted(self._places)}")
-        self._ready, self._sampled, self._lost = ready, sampled, lost
+        self._events = events
         self._there: dict[tuple[int, int], Peer] = {}
         self._loaded: dict[tuple[int, int], StageLoaded] = {}
         self._connected: set[tuple[int, int]] = set()
@@ -63,21 +79,49 @@ class StageGang:
             raise
         self.endpoint = self._listener.endpoint
 
-    def send(self, orders: tuple[Order, ...]) -> None:
-        """Tell every node its part, in order."""
-        for order in orders:
-            if isinstance(order, GroupStep):
+    @property
+    def kv_shape(self) -> KvShape:
+        """How the KV cache lies; once all stages are ready."""
+        stages = tuple(
+            StageLayers(self._loaded[stage, 0].first_layer, self._loaded[stage, 0].layers, len(nodes))
+            for stage, nodes in enumerate(self._layout.stages)
+        )
+        one = self._loaded[0, 0]
+        return KvShape(stages, one.kv_heads, one.head_dim, one.dtype)
+
+    @property
+    def rendezvous(self) -> tuple[str, int]:
+        """Host and port where ends of links find each other."""
+        return self._rendezvous.host, self._rendezvous.port
+
+    def send(self, order: GroupStep | Release | Reserve) -> None:
+        """Tell every node its part."""
+        match order:
+            case GroupStep():
                 for stage, node, message in node_steps(order, len(self._layout.stages)):
-                    self._tell((stage, node), message)
-            else:
+                    self.tell((stage, node), message)
+            case Release():
                 for place in enumerate(order.nodes):
-                    self._tell(place, FreeRuns((order.run,)))
+                    self.tell(place, FreeRuns((order.run,)))
+            case Reserve():
+                for place in enumerate(order.nodes):
+                    self.tell(place, ReserveRun(order.run, order.tokens))
+
+    def tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
+        """Nothing more is sent once a worker cannot be reached."""
+        peer = self._there.get(place)
+        if peer is None:
+            return  # gone, and said so
+        try:
+            self._listener.send(peer, message)
+        except ChannelError as error:
+            self._lose(f"a worker cannot be reached: {error}")
 
     def end(self, reason: str) -> None:
         """Send the workers home."""
         self._is_over = True
         for place in list(self._there):
-            self._tell(place, Leave(reason[:1000]))
+            self.tell(place, Leave(reason[:1000]))
 
     def close(self) -> None:
         self._is_over = True
@@ -103,9 +147,13 @@ class StageGang:
                 self._connected.add(place)
                 if len(self._connected) == len(self._places):
                     self.is_ready = True
-                    self._ready()
+                    self._events.stages_ready()
             case StageSampled():
-                self._sampled(place[1], message)
+                self._events.stage_sampled(place[1], message)
+            case KvArrived():
+                self._events.kv_arrived(*place, message)
+            case KvLinkBroken():
+                self._events.kv_link_broke(message)
             case StageFailed():
                 self._lose(f"{peer.name} failed: {message.reason}")
 
@@ -121,17 +169,10 @@ class StageGang:
         nodes = tuple(map(len, self._layout.stages))
         for stage, node in self._places.values():
             connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows)
-            self._tell((stage, node), connect)
-
-    def _tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
-        """Nothing more is sent once a worker cannot be reached."""
-        try:
-            self._listener.send(self._there[place], message)
-        except ChannelError as error:
-            self._lose(f"a worker cannot be reached: {error}")
+            self.tell((stage, node), connect)
 
     def _lose(self, reason: str) -> None:
         if not self._is_over:
             self._is_over = True
             _log.error("the instance has failed: %s", reason)
-            self._lost(reason)
+            self._events.stages_lost(reason)

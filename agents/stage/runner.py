@@ -1,6 +1,6 @@
 """Steps of one stage: rows in from the stage before, through the engine, rows out to the stage after."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -34,9 +34,8 @@ class StageRunner:
             return None
         return StageSampled(step.number, tuple(map(_run_sample, output.samples)))
 
-    def free(self, runs: Iterable[int]) -> None:
-        for run in runs:
-            self._engine.free(str(run))
+    def free(self, run: int) -> None:
+        self._engine.free(str(run))
 
     def _rows(self, step: StageStep) -> torch.Tensor:
         """The step's input: rows of the nodes before, put in the order of the entries."""

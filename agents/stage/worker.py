@@ -17,8 +17,21 @@ from agents.edges.mesh import Place, connect_mesh
 from agents.edges.rendezvous import join
 from agents.edges.settings import EdgeSettings
 from agents.engines.errors import EngineError
+from agents.engines.guarded_engine import GuardedEngine
 from agents.engines.protocol import StageEngine
-from agents.messages.to_stage import Connect, FreeRuns, Leave, StageStep, ToStage
+from agents.hand_off.kv_exchange import KvExchange
+from agents.hand_off.settings import HandOffSettings
+from agents.messages.to_stage import (
+    CloseKvLink,
+    Connect,
+    FreeRuns,
+    Leave,
+    OpenKvLink,
+    ReserveRun,
+    SendKv,
+    StageStep,
+    ToStage,
+)
 from agents.messages.to_stage_scheduler import StageConnected, StageFailed, StageLoaded
 from agents.stage.runner import StageRunner
 
@@ -44,10 +57,11 @@ class StageWorker:
     """Make it on a running loop; `run` until the instance ends."""
 
     def __init__(self, engine: StageEngine, scheduler: Address, keys: KeyPair, settings: WorkerSettings) -> None:
-        self._engine = engine
+        self._engine = GuardedEngine(engine)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._orders: SimpleQueue[Connect | StageStep | FreeRuns] = SimpleQueue()
+        self._kv = KvExchange(self._engine, HandOffSettings(settings.interface), self._report)
+        self._orders: SimpleQueue[Connect | StageStep | FreeRuns | ReserveRun] = SimpleQueue()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
 
@@ -81,6 +95,10 @@ class StageWorker:
                 facts.max_context_tokens,
                 facts.block_tokens,
                 facts.kv_blocks,
+                facts.kv_heads,
+                facts.head_dim,
+                facts.loaded_bytes,
+                facts.load_s,
             )
         )
 
@@ -88,6 +106,8 @@ class StageWorker:
         if isinstance(message, Leave):
             _log.info("told to leave: %s", message.reason)
             self.stop()
+        elif isinstance(message, OpenKvLink | CloseKvLink | SendKv):
+            self._kv.obey(message)
         else:
             self._orders.put(message)
 
@@ -105,8 +125,10 @@ class StageWorker:
                     sampled = runner.step(order)
                     if sampled is not None:
                         self._report(sampled)
+                elif isinstance(order, ReserveRun):
+                    self._kv.inbox.reserve(order.run, order.tokens)
                 elif isinstance(order, FreeRuns):
-                    runner.free(order.runs)
+                    self._free(runner, order.runs)
                 else:
                     raise EdgeError("told to connect twice")
         except (EdgeError, EngineError) as error:
@@ -114,6 +136,11 @@ class StageWorker:
         except Exception as error:
             _log.exception("the stage failed")
             self._give_up(f"{type(error).__name__}: {error}")
+
+    def _free(self, runner: StageRunner, runs: tuple[int, ...]) -> None:
+        for run in runs:
+            self._kv.inbox.forget(run)
+            runner.free(run)
 
     def _connect(self) -> StageRunner:
         told = self._orders.get()

@@ -8,12 +8,13 @@ and tried again soon, and at once when an instance becomes usable.
 
 import asyncio
 import logging
+import secrets
 from itertools import count
 
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
-from agents.messages.to_scheduler import Cancel, Generate, Leg
+from agents.messages.to_scheduler import Cancel, Generate, Leg, OtherLeg
 from control.gateway.api_error import ApiError, bad_request, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
@@ -154,8 +155,9 @@ class Dispatcher:
         self._by_call[call] = attempt
         for link in links:
             self._by_link[link][attempt.id] = attempt
+        hand_off = secrets.token_hex(16)
         for n, (instance, link) in enumerate(zip(chosen, links, strict=True)):
-            peer = links[1 - n].instance if len(links) == 2 else ""
+            peer = links[1 - n].other_leg(hand_off) if len(links) == 2 else None
             try:
                 link.send(self._generate(attempt, Leg(instance.leg), peer))
             except MessageTooBigError as error:
@@ -169,7 +171,7 @@ class Dispatcher:
                 return False
         return True
 
-    def _generate(self, attempt: Attempt, leg: Leg, peer: str) -> Generate:
+    def _generate(self, attempt: Attempt, leg: Leg, peer: OtherLeg | None) -> Generate:
         asked = attempt.call.asked
         return Generate(
             attempt=attempt.id,
@@ -191,12 +193,17 @@ class Dispatcher:
         self._drop(attempt)
         _log.warning("%s on %s: %s; %d tokens sent", call.asked.request, link.instance, reason, len(call.generated))
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
-        call.avoided.add(link.instance)
+        call.avoided.update(self._suspects(attempt, link, cause))
         call.losses += cause not in _BUSY
         if call.losses > self._settings.max_resumptions:
             call.finish(unavailable(f"The request failed on {call.losses} instances in a row; the last said: {reason}"))
         else:
             self._dispatch(call)
+
+    @staticmethod
+    def _suspects(attempt: Attempt, link: InstanceLink, cause: str) -> set[str]:
+        """Whom to try last: a hand-off that failed is either end's fault."""
+        return {one.instance for one in attempt.links} if cause == Failure.HAND_OFF else {link.instance}
 
     def _drop(self, attempt: Attempt) -> None:
         """Forget an attempt; legs that still hold something free it."""

@@ -8,6 +8,7 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Status, ToGateway, Tokens
+from agents.messages.to_scheduler import OtherLeg
 
 
 class LinkOwner(Protocol):
@@ -40,6 +41,11 @@ class InstanceLink:
             and self.status is not None
             and self.status.state is SchedulerState.READY
         )
+
+    def other_leg(self, hand_off: str) -> OtherLeg | None:
+        """For whoever does the other leg of a request; None where this instance takes no part in hand-offs."""
+        endpoint = self.status.hand_off if self.status else None
+        return OtherLeg(self.instance, endpoint, self.address.public_key, hand_off) if endpoint else None
 
     def send(self, message: msgspec.Struct) -> None:
         """Raises ChannelError."""

@@ -81,8 +81,8 @@ def test_a_stop_token_ends_it_and_is_not_sent():
 
 def test_legs_divide_the_output_between_them():
     async def scenario(at: At) -> None:
-        at.dialer.send(asked(1, leg=Leg.PREFILL, peer="d"))
-        at.dialer.send(asked(2, leg=Leg.DECODE, peer="p"))
+        at.dialer.send(asked(1, leg=Leg.PREFILL))
+        at.dialer.send(asked(2, leg=Leg.DECODE))
         await at.until(lambda: len(at.of(Finished)) == 2)
         assert at.tokens(1) == [5]
         assert at.tokens(2) == [6, 7, 5, 6, 7, 5, 6]

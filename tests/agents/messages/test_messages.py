@@ -21,7 +21,7 @@ from agents.messages.to_gateway import (
     TokenRun,
     Tokens,
 )
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, Sampling, ToScheduler
+from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, OtherLeg, Sampling, ToScheduler
 from agents.messages.wire import Decoder, MalformedMessageError, encode
 
 ids = st.lists(st.integers(0, (1 << 24) - 1), max_size=20).map(tuple)
@@ -49,7 +49,7 @@ to_scheduler = st.one_of(
         samplings,
         st.floats(0, 1000),
         st.sampled_from(Leg),
-        st.text(max_size=64),
+        st.none() | st.builds(OtherLeg, names, names, st.just("k" * 40), names),
     ),
     st.builds(Cancel, attempts),
     st.just(Drain()),

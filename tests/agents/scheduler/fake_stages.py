@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.scheduler.core import Answer, Sampled, SchedulerCore
+from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep, Order, Release
 

@@ -6,7 +6,8 @@ import pytest
 
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, TokenLogprobs
 from agents.messages.to_scheduler import Leg
-from agents.scheduler.core import BadResultError, Sampled, SchedulerCore
+from agents.scheduler.core import SchedulerCore
+from agents.scheduler.flight import BadResultError, Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep
 from tests.agents.scheduler.fake_stages import FakeStages, asked, continuation, layout

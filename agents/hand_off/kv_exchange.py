@@ -1,0 +1,51 @@
+"""All KV cache that comes to, and goes from, one stage worker."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from agents.edges.pair import gloo_device
+from agents.engines.protocol import StageEngine
+from agents.hand_off.kv_inbox import KvInbox
+from agents.hand_off.kv_receiver import KvReceiver
+from agents.hand_off.kv_sender import KvSender
+from agents.hand_off.settings import HandOffSettings
+from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
+from agents.messages.to_stage_scheduler import KvArrived
+
+
+class KvExchange:
+    """Its links have threads of their own, so that neither steps nor the channel to the scheduler wait for them."""
+
+    def __init__(
+        self, engine: StageEngine, settings: HandOffSettings, report: Callable[[msgspec.Struct], None]
+    ) -> None:
+        """`engine`: its calls may come from any thread. `report` is called on the links' threads, with messages for the
+        scheduler."""
+        self.inbox = KvInbox(engine, lambda run, moved_bytes: report(KvArrived(run, moved_bytes)))
+        self._engine = engine
+        self._settings = settings
+        self._report = report
+        self._device = gloo_device(settings.interface)
+        self._links: dict[str, KvSender | KvReceiver] = {}
+
+    def obey(self, order: OpenKvLink | CloseKvLink | SendKv) -> None:
+        """Raises ValueError for an order that does not fit the link."""
+        if isinstance(order, CloseKvLink):
+            link = self._links.pop(order.link, None)
+            if link is not None:
+                link.close()
+            return
+        sends = isinstance(order, SendKv) or order.sends
+        link = self._links.get(order.link) or self._links.setdefault(order.link, self._make(sends))
+        if isinstance(order, OpenKvLink):
+            link.open(order)
+        elif isinstance(link, KvSender):
+            link.send(order)
+        else:
+            raise ValueError(f"KV cache comes over {order.link}, and does not go")
+
+    def _make(self, sends: bool) -> KvSender | KvReceiver:
+        if sends:
+            return KvSender(self._engine, self._device, self._settings, self._report)
+        return KvReceiver(self._engine.facts, self.inbox, self._device, self._settings)

@@ -1,0 +1,83 @@
+"""KV cache that is on its way to this node: what of each reserved run is still to come."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from agents.engines.errors import UnknownRequestError
+from agents.engines.protocol import StageEngine
+from agents.hand_off.chunk import ChunkHeader
+
+
+class BadChunkError(Exception):
+    """A chunk that does not belong here: the sending end is broken."""
+
+
+@dataclass(slots=True)
+class _Coming:
+    missing: int
+    """Positions, over all held layers, that have not come."""
+    next_index: dict[str, int] = field(default_factory=dict)
+    """Of the next chunk, by link."""
+    moved_bytes: int = 0
+
+
+class KvInbox:
+    """Thread-safe: the engine's thread reserves and frees, the links' threads bring chunks."""
+
+    def __init__(self, engine: StageEngine, arrived: Callable[[int, int], None]) -> None:
+        """`arrived`: called with a run and the bytes that came for it, once all of it is imported."""
+        self._engine = engine
+        self._arrived = arrived
+        self._changed = threading.Condition()
+        self._coming: dict[int, _Coming] = {}
+        self._newest = -1
+
+    def reserve(self, run: int, tokens: int) -> None:
+        """Raises EngineError where there is no room."""
+        self._engine.reserve(str(run), tokens)
+        held = self._engine.facts.held
+        kept = (tokens - self._engine.first_kept_token(layer, tokens) for layer in range(held.first_layer, held.end))
+        with self._changed:
+            self._coming[run] = _Coming(sum(kept))
+            self._newest = run
+            self._changed.notify_all()
+
+    def forget(self, run: int) -> None:
+        with self._changed:
+            self._coming.pop(run, None)
+
+    def take(self, link: str, header: ChunkHeader, tensor: torch.Tensor, timeout_s: float) -> bool:
+        """Import a chunk; False when the run wants no more. Waits for a run that is still to be reserved.
+
+        A chunk that came before, over a link that broke, is passed over. Raises BadChunkError and EngineError."""
+        coming = self._find(header.run, timeout_s)
+        if coming is None:
+            return False
+        coming.moved_bytes += tensor.nbytes
+        expected = coming.next_index.get(link, 0)
+        if header.index < expected:
+            return True
+        if header.index > expected:
+            raise BadChunkError(f"{link} brought chunk {header.index} of run {header.run}, expected {expected}")
+        try:
+            self._engine.import_kv(str(header.run), header.part, tensor)
+        except UnknownRequestError:
+            return False  # freed a moment ago
+        with self._changed:
+            coming.next_index[link] = expected + 1
+            coming.missing -= header.part.layers * header.part.tokens
+            if coming.missing > 0 or self._coming.pop(header.run, None) is None:
+                return True
+        if coming.missing < 0:
+            raise BadChunkError(f"more came for run {header.run} than its KV cache has")
+        self._arrived(header.run, coming.moved_bytes)
+        return True
+
+    def _find(self, run: int, timeout_s: float) -> _Coming | None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: run <= self._newest, timeout_s):
+                raise BadChunkError(f"run {run} has not been reserved within {timeout_s:g} s")
+            return self._coming.get(run)

@@ -1,0 +1,48 @@
+"""What the scheduler of a decode leg receives from that of a prefill leg."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import Count, Name, Position, TokenId
+from agents.messages.kv_shape import KvShape
+from agents.messages.to_stage import MAX_PEERS
+
+Place = Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
+
+
+class KvSource(Struct, frozen=True, array_like=True, tag="kv_source"):
+    """First message: how my KV cache lies. Answered by `KvTarget`."""
+
+    shape: KvShape
+
+
+class Offer(Struct, frozen=True, array_like=True, tag="offer"):
+    """The prompt is computed: take its KV cache when you have room. Answered by `Accept`, `Taken` or `Decline`.
+
+    Repeated after a lost connection for everything that is not known to be taken."""
+
+    hand_off: Name
+    tokens: Position
+    """In the KV cache."""
+    token: TokenId
+    """Sampled behind them, and sent to the client already."""
+
+
+class Withdraw(Struct, frozen=True, array_like=True, tag="withdraw"):
+    """There is nothing to hand off any more. Not answered."""
+
+    hand_off: Name
+
+
+class OpenLink(Struct, frozen=True, array_like=True, tag="open_link"):
+    """Have your node connect to mine; anew where they were connected before."""
+
+    stage: Place
+    node: Place
+    target_stage: Place
+    target_node: Place
+    epoch: Count
+
+
+ToKvTarget = KvSource | Offer | Withdraw | OpenLink

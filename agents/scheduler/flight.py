@@ -1,0 +1,24 @@
+"""A step under way, and what comes back of it."""
+
+from dataclasses import dataclass
+
+from agents.messages.to_gateway import TokenLogprobs
+from agents.scheduler.orders import GroupStep
+
+
+class BadResultError(Exception):
+    """A stage reported what it was not asked for, or less: its cache can no longer be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    token: int
+    logprobs: TokenLogprobs | None = None
+
+
+@dataclass(slots=True)
+class Flight:
+    step: GroupStep
+    awaited: set[int]
+    """Nodes of the last stage that have not reported."""
+    samples: dict[int, Sampled]

@@ -1,0 +1,111 @@
+"""Requests of two legs, by the name of their hand-off, and what is to be said about them to the other leg's scheduler.
+
+Theory of operation: the prefill leg computes the prompt, sends one token, keeps the KV cache (`HELD`) and offers it.
+The decode leg has been `EXPECTED` until then, and holds nothing: so that KV blocks are held by requests that go on, and
+two instances that wait for each other's blocks cannot be. `OFFERED`, it waits for its turn; once its blocks are
+reserved (`COMING`) it accepts, which is the prefill leg's credit to send. When all nodes have all of it, it takes part
+in steps (`COMPUTED`), and says `Taken`, upon which the prefill leg frees its own. Every message may come twice.
+"""
+
+from dataclasses import dataclass
+
+from agents.messages.to_kv_source import Accept, Decline, Taken
+from agents.messages.to_kv_target import Offer, Withdraw
+from agents.messages.to_scheduler import Leg, OtherLeg
+from agents.scheduler.sequence import Phase, Sequence
+
+_MAX_EARLY = 4096
+"""Offers of requests that the gateway has not told us of yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """For the scheduler of the other leg."""
+
+    to: OtherLeg
+    message: Offer | Withdraw | Accept | Taken | Decline
+
+
+class HandOffs:
+    def __init__(self) -> None:
+        self._by_name: dict[str, Sequence] = {}
+        self._early: dict[str, tuple[str, Offer]] = {}
+        """Who offers, by key, and what."""
+        self._words: list[Word] = []
+
+    def take_words(self) -> tuple[Word, ...]:
+        """What is to be said since last asked, in order."""
+        words, self._words = tuple(self._words), []
+        return words
+
+    def knows(self, name: str) -> bool:
+        return name in self._by_name
+
+    def begin(self, sequence: Sequence) -> Offer | None:
+        """A request of two legs has come; the offer for it, where that was faster."""
+        peer = _peer(sequence)
+        self._by_name[peer.hand_off] = sequence
+        key, offer = self._early.pop(peer.hand_off, ("", None))
+        return offer if key == peer.public_key else None
+
+    def end(self, sequence: Sequence, reason: str) -> None:
+        """It is over here, for the other leg too unless that knows it."""
+        peer = sequence.request.peer
+        if peer is None or self._by_name.pop(peer.hand_off, None) is None:
+            return
+        if sequence.phase is Phase.HELD:
+            self._say(peer, Withdraw(peer.hand_off))
+        elif sequence.phase in (Phase.OFFERED, Phase.COMING):
+            self._say(peer, Decline(peer.hand_off, reason))
+
+    def find(self, key: str, name: str, leg: Leg) -> Sequence | None:
+        """The request that whoever has `key` may speak of, where that is the other leg of ours."""
+        sequence = self._by_name.get(name)
+        if sequence is None or sequence.request.leg is not leg or _peer(sequence).public_key != key:
+            return None
+        return sequence
+
+    def of(self, key: str) -> list[Sequence]:
+        """All whose other leg is there."""
+        return [sequence for sequence in self._by_name.values() if _peer(sequence).public_key == key]
+
+    def hold(self, sequence: Sequence, tokens: int) -> None:
+        """Its prompt is computed: offer it."""
+        sequence.phase = Phase.HELD
+        peer = _peer(sequence)
+        self._say(peer, Offer(peer.hand_off, tokens, sequence.tokens[-1]))
+
+    def offer_again(self, key: str) -> None:
+        """The connection was lost, and with it perhaps what was said."""
+        for sequence in self.of(key):
+            if sequence.phase is Phase.HELD:
+                self.hold(sequence, len(sequence.tokens) - 1)
+
+    def keep_early(self, key: str, offer: Offer) -> None:
+        """Of a request that has not come yet."""
+        if len(self._early) < _MAX_EARLY:
+            self._early[offer.hand_off] = (key, offer)
+
+    def forget_early(self, key: str, name: str | None = None) -> None:
+        """`name`: None for all that came from there."""
+        for early in [n for n, (k, _) in self._early.items() if k == key and name in (None, n)]:
+            del self._early[early]
+
+    def accept(self, sequence: Sequence) -> None:
+        peer, held = _peer(sequence), sequence.admission
+        if held is not None:
+            self._say(peer, Accept(peer.hand_off, held.run, held.nodes))
+
+    def taken(self, sequence: Sequence) -> None:
+        peer = _peer(sequence)
+        moved_bytes = sequence.admission.moved_bytes if sequence.admission else 0
+        self._say(peer, Taken(peer.hand_off, moved_bytes))
+
+    def _say(self, peer: OtherLeg, message: Offer | Withdraw | Accept | Taken | Decline) -> None:
+        self._words.append(Word(peer, message))
+
+
+def _peer(sequence: Sequence) -> OtherLeg:
+    if sequence.request.peer is None:
+        raise ValueError(f"{sequence.request.request} has no other leg")
+    return sequence.request.peer

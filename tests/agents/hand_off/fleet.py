@@ -1,0 +1,141 @@
+"""Prefill and decode instances in real processes, a real gateway before them, and a client that sees token ids."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from openai import OpenAI
+from tokenizers import Tokenizer, decoders, models
+
+from agents.channels.dialer import Address
+from control.gateway.published import Published, ServedModel, write_published
+from policies.routing_table import RoutedInstance, RoutedModel
+from tests.agents.engines.tiny_models import VOCABULARY
+from tests.agents.stage.instances import Instance
+from tests.control.gateway.world import Process, World
+
+MODEL = "tiny"
+Cut = tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]
+"""Layers of each stage, and the weights of its nodes."""
+QUICK = ("--heartbeat-s", "0.2", "--lost-after-s", "3")
+
+
+class Fleet(World):
+    """Instances by name; `legs` says what each does."""
+
+    def __init__(self, folder: Path, checkpoint: Path) -> None:
+        super().__init__(folder)
+        self.checkpoint = checkpoint
+        self.instances: dict[str, Instance] = {}
+        self._opened = ExitStack()
+
+    def add(self, name: str, leg: str, cut: Cut) -> Instance:
+        folder = self.folder / name
+        folder.mkdir()
+        instance = Instance(folder, self.checkpoint, *cut, gateway=self.keys)
+        self.instances[name] = self._opened.enter_context(instance)
+        self.legs[name] = ("z1", leg)
+        return instance
+
+    def publish(self, *instances: str) -> None:
+        self.version += 1
+        names = instances or tuple(self.instances)
+        routed = tuple(RoutedInstance(name, *self.legs[name], 1e6, 1e6) for name in names)
+        said = {name: self.instances[name].addresses for name in names}
+        addresses = {name: Address(at["endpoint"], at["public_key"]) for name, at in said.items()}
+        served = ServedModel(RoutedModel(MODEL, routed), str(self.folder / "tokenizer"), 256, 1_700_000_000)
+        write_published(self.folder / "table.json", Published(self.version, addresses, (served,)))
+
+    def start_gateway(self, *arguments: str) -> None:
+        id_tokenizer(self.folder / "tokenizer")
+        self.keys.save(self.folder / "gateway.key")
+        at = ["--port", "0", "--table", str(self.folder / "table.json"), "--key", str(self.folder / "gateway.key")]
+        self.gateway = Process("control.gateway", [*at, *arguments], self.folder / "gateway.log")
+        self.wait_ready(*self.instances)
+
+    def stream(self, prompt: list[int], tokens: int, **options: Any) -> "Stream":
+        return Stream(self.client(), prompt, tokens, options)
+
+    def wait_idle(self, *names: str) -> None:
+        """Nothing runs and no KV block is held."""
+        for name in names or tuple(self.instances):
+            self.wait_for(f'medley_gateway_instance_running{{instance="{name}"}}', 0)
+            self.wait_for(f'medley_gateway_instance_waiting{{instance="{name}"}}', 0)
+            blocks = 24.0 * min(map(len, self.instances[name].weights))
+            self.wait_for(f'medley_gateway_instance_kv_blocks_free{{instance="{name}"}}', blocks)
+
+    def stop(self) -> None:
+        super().stop()
+        self._opened.close()
+
+
+class Stream:
+    """One streamed completion, read on a thread of its own."""
+
+    def __init__(self, client: OpenAI, prompt: list[int], tokens: int, options: dict[str, Any]) -> None:
+        self.tokens: list[int] = []
+        self.reason = ""
+        self.error: Exception | None = None
+        self._enough = threading.Condition()
+        self._is_over = False
+        self._is_cancelled = False
+        self._options = {"temperature": 0, **options, "prompt": prompt, "max_tokens": tokens, "model": MODEL}
+        self._thread = threading.Thread(target=self._read, args=(client,), daemon=True)
+        self._thread.start()
+
+    def wait(self, tokens: int) -> "Stream":
+        """Until so many tokens came, or it has ended."""
+        with self._enough:
+            assert self._enough.wait_for(lambda: len(self.tokens) >= tokens or self._is_over, 60)
+        return self
+
+    def end(self) -> list[int]:
+        self._thread.join(120)
+        assert not self._thread.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.tokens
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+
+    def _read(self, client: OpenAI) -> None:
+        try:
+            with client.completions.create(stream=True, **self._options) as chunks:
+                for chunk in chunks:
+                    with self._enough:
+                        self.tokens += [int(n) for n in re.findall(r"\[(\d+)\]", chunk.choices[0].text)]
+                        self.reason = chunk.choices[0].finish_reason or self.reason
+                        self._enough.notify_all()
+                    if self._is_cancelled:
+                        break
+        except Exception as error:
+            self.error = error
+        with self._enough:
+            self._is_over = True
+            self._enough.notify_all()
+
+
+def id_tokenizer(folder: Path) -> None:
+    """Token 7 is the text `[7]`: what a client reads says which tokens it got."""
+    folder.mkdir()
+    tokenizer = Tokenizer(models.WordLevel({f"[{n}]": n for n in range(VOCABULARY)}, unk_token="[0]"))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@contextmanager
+def fleet_of(folder: Path, checkpoint: Path, instances: dict[str, tuple[str, Cut]], *gateway: str) -> Iterator[Fleet]:
+    """Name → leg and cut; ready."""
+    fleet = Fleet(folder, checkpoint)
+    try:
+        for name, (leg, cut) in instances.items():
+            fleet.add(name, leg, cut)
+        fleet.publish()
+        fleet.start_gateway(*gateway)
+        yield fleet
+    finally:
+        fleet.stop()
