@@ -31,6 +31,10 @@ class Instance:
     layers: tuple[int, ...]
     weights: tuple[tuple[float, ...], ...]
     gateway: KeyPair = field(default_factory=KeyPair.generate)
+    model: str = "tiny"
+    vocabulary: int = VOCABULARY
+    context_tokens: int = 256
+    kv_blocks: int = KV_BLOCKS
     workers: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
 
     def __enter__(self) -> "Instance":
@@ -39,12 +43,14 @@ class Instance:
         for name, pair in keys.items():
             pair.save(self.folder / f"{name}.key")
         stages = tuple(
-            tuple(NodeLimits(name, weight, 4, 16, KV_BLOCKS) for name, weight in zip(*stage, strict=True))
+            tuple(NodeLimits(name, weight, 4, 16, self.kv_blocks) for name, weight in zip(*stage, strict=True))
             for stage in zip(names, self.weights, strict=True)
         )
         workers = {pair.public: name for name, pair in keys.items() if name != "scheduler"}
         told = InstanceFile(
-            PipelineLayout("tiny", stages, 16, 256, VOCABULARY), {self.gateway.public: "gateway"}, workers
+            PipelineLayout(self.model, stages, 16, self.context_tokens, self.vocabulary),
+            {self.gateway.public: "gateway"},
+            workers,
         )
         (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
         self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")
@@ -74,7 +80,7 @@ class Instance:
     def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str]":
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
-        return self._start(name, *at, *held, "--kv-blocks", KV_BLOCKS, "--dtype", "float32")
+        return self._start(name, *at, *held, "--kv-blocks", self.kv_blocks, "--dtype", "float32")
 
 
 class Gateway:
