@@ -1,0 +1,187 @@
+"""What the scheduler of a vLLM instance does when its engine is slow to come, hangs or breaks. Needs no vLLM."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
+from agents.messages.to_scheduler import Cancel, Generate, Sampling
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from agents.scheduler.settings import SchedulerSettings
+from agents.vllm_engine import scheduler as scheduler_module
+from agents.vllm_engine.exchange import Ask, EngineLoad, Made
+from agents.vllm_engine.scheduler import VllmScheduler
+from tests.agents.channels.channel_ends import FAST, Ends, Seen
+
+BLOCKS = 64
+
+
+@dataclass
+class Counting:
+    """An engine whose token is the number of tokens before it; one request holds one block. `gate` holds it up."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    asks: dict[str, tuple[Ask, int]] = field(default_factory=dict)
+
+    @property
+    def load(self) -> EngineLoad:
+        return EngineLoad(len(self.asks), BLOCKS, BLOCKS - len(self.asks))
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.asks)
+
+    def add(self, ask: Ask) -> None:
+        if 99 in ask.tokens:
+            raise ValueError("99 is no token")
+        self.asks[ask.id] = (ask, 0)
+
+    def abort(self, request: str) -> None:
+        self.asks.pop(request, None)
+
+    def step(self) -> tuple[Made, ...]:
+        self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        made = []
+        for id_, (ask, count) in list(self.asks.items()):
+            token = len(ask.tokens) + count
+            reason = FinishReason.STOP if token in ask.stop_ids else None
+            if reason is None and count + 1 == ask.max_new_tokens:
+                reason = FinishReason.LENGTH
+            self.asks[id_] = (ask, count + 1)
+            if reason is not None:
+                del self.asks[id_]
+            made.append(Made(id_, (token,), (), reason, cached_tokens=16))
+        return tuple(made)
+
+
+@dataclass
+class At:
+    scheduler: VllmScheduler
+    engine: Counting
+    loading: threading.Event
+    seen: Seen
+    dialer: Any
+
+    def of(self, kind: type) -> list[Any]:
+        return [message for message in self.seen.messages if isinstance(message, kind)]
+
+    def ends(self) -> dict[int, Finished | Failed]:
+        return {message.attempt: message for message in (*self.of(Finished), *self.of(Failed))}
+
+    def tokens(self, attempt: int) -> list[int]:
+        """In order; a repeat or a gap fails."""
+        runs = [run for message in self.of(Tokens) for run in message.runs if run.attempt == attempt]
+        for one, next_one in pairwise(runs):
+            assert next_one.seq == one.seq + len(one.ids)
+        return [token for run in runs for token in run.ids]
+
+
+def run(scenario: Callable[[At], Coroutine[Any, Any, None]], max_waiting: int = 100) -> None:
+    async def main() -> None:
+        async with Ends() as ends:
+            engine, loading, keys, seen = Counting(), threading.Event(), KeyPair.generate(), Seen()
+            engine.gate.set()
+
+            def load() -> Counting:
+                loading.wait()
+                return engine
+
+            node = NodeLimits("n", 1.0, 8, 32, BLOCKS)
+            layout = PipelineLayout("m", ((node,),), 16, 128, 100)
+            settings = SchedulerSettings(max_waiting, FAST)
+            gateways = {ends.client.public: "gateway"}
+            scheduler = VllmScheduler("tcp://127.0.0.1:0", keys, gateways, layout, load, settings)
+            dialer = ends.dial(scheduler.endpoint, seen, server_key=keys.public)
+            try:
+                await dialer.wait_up(5)
+                await scenario(At(scheduler, engine, loading, seen, dialer))
+            finally:
+                loading.set()
+                engine.gate.set()
+                await scheduler.stop()
+
+    asyncio.run(main())
+
+
+def asked(attempt: int, tokens: int = 6, **options: Any) -> Generate:
+    told = {"prompt": (1, 2, 3), "generated": (), "stop_ids": (), "deadline_s": 60.0, **options}
+    sampling = Sampling(0.0, 1.0, 0, 0)
+    return Generate(
+        attempt, "r", "m", told["prompt"], told["generated"], tokens, told["stop_ids"], sampling, told["deadline_s"]
+    )
+
+
+def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent() -> None:
+    async def scenario(at: At) -> None:
+        at.dialer.send(asked(1))
+        at.dialer.send(asked(2, generated=(3, 4)))
+        at.dialer.send(asked(3, stop_ids=(5,)))
+        at.dialer.send(asked(4, tokens=2, generated=(3, 4)))
+        await at.seen.until(lambda: at.of(Status)[-1].waiting == 3)
+        assert at.of(Status)[-1].state is SchedulerState.LOADING
+        at.loading.set()
+        await at.seen.until(lambda: len(at.ends()) == 4)
+        assert at.tokens(1) == [3, 4, 5, 6, 7, 8]
+        assert at.tokens(2) == [5, 6, 7, 8]
+        assert at.tokens(3) == [3, 4]
+        assert at.ends()[2] == Finished(2, FinishReason.LENGTH, 6, 3)
+        assert at.ends()[3] == Finished(3, FinishReason.STOP, 2, 3)
+        assert at.ends()[4] == Finished(4, FinishReason.LENGTH, 2)
+        await at.seen.until(lambda: at.of(Status)[-1] == Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS))
+
+    run(scenario)
+
+
+def test_a_step_that_never_ends_fails_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "STEP_TIMEOUT_S", 0.1)
+
+    async def scenario(at: At) -> None:
+        at.loading.set()
+        at.engine.gate.clear()
+        at.dialer.send(asked(1))
+        await at.seen.until(at.ends)
+        assert at.ends()[1].failure is Failure.ENGINE
+        assert at.scheduler.over.is_set()
+        at.dialer.send(asked(2))
+        await at.seen.until(lambda: len(at.ends()) == 2)
+        assert at.ends()[2].failure is Failure.ENGINE
+
+    run(scenario)
+
+
+def test_an_engine_that_breaks_fails_what_is_held_with_its_reason() -> None:
+    async def scenario(at: At) -> None:
+        at.engine.error = RuntimeError("out of memory")
+        at.dialer.send(asked(1))
+        at.loading.set()
+        await at.seen.until(at.ends)
+        assert at.ends()[1] == Failed(1, Failure.ENGINE, "RuntimeError: out of memory")
+        assert at.scheduler.failure == "RuntimeError: out of memory"
+
+    run(scenario)
+
+
+def test_refusals_of_the_engine_and_a_full_queue_cost_nobody_else_anything() -> None:
+    async def scenario(at: At) -> None:
+        for attempt in (1, 2, 3):
+            at.dialer.send(asked(attempt, prompt=(1, 99) if attempt == 1 else (1, 2, 3)))
+        await at.seen.until(at.ends)
+        assert at.ends()[3].failure is Failure.OVERLOADED
+        at.dialer.send(Cancel(2))
+        at.dialer.send(asked(4))
+        at.loading.set()
+        await at.seen.until(lambda: len(at.ends()) == 3)
+        assert at.ends()[1] == Failed(1, Failure.UNSUPPORTED, "99 is no token")
+        assert at.tokens(4) == [3, 4, 5, 6, 7, 8]
+        assert 2 not in at.ends()
+
+    run(scenario, max_waiting=2)
