@@ -64,3 +64,7 @@ class StageCostModel(Protocol):
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Seconds to send the activations of `tokens` tokens from this node to the next stage's node."""
         ...
+
+    def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
+        """What activations and KV caches get of the network in one direction; 0 for a node that joins no others."""
+        ...

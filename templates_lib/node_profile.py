@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from templates_lib.pipeline_cost import PipelineCost
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileErrors:
@@ -27,9 +29,12 @@ class NodeProfile:
     dtype: str
     config: str
     """Node configuration."""
+    cpu_cores: float
+    """Its share of the machine's processors."""
     step_terms_s: dict[str, float]
     """Term of `templates_lib.cost.step_terms` → seconds of one unit of it, none below 0."""
     errors: ProfileErrors
+    pipeline: PipelineCost
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -1,11 +1,19 @@
-"""One measurement of a stage: what a step held, and how long it took."""
+"""What a node that measures itself writes down."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Header:
+    """Comes first."""
+
+    points: int
+    """How many measurements follow."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """Mean of repeated steps of one engine that was alone on its node. Counts are of a whole step."""
+    """A step of one engine that was alone on its node, repeated. Counts are of the whole step."""
 
     layers: int
     first: bool
@@ -19,5 +27,6 @@ class ProfileRow:
     decode_context: float
     """Mean tokens in the cache of those requests."""
     seconds: float
+    """Mean of the repetitions."""
     held_out: bool
     """Not fitted: the fit is judged by it."""

@@ -1,10 +1,11 @@
-"""`python -m agents.profile`: measures the engine on the node that it runs on, and writes a line of JSON for each step:
-first how many points there will be, then a `ProfileRow` for each."""
+"""`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then a
+`ProfileRow` for each step of the engine, or one `PipelineCost`."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import msgspec
@@ -16,9 +17,11 @@ from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile.measure import kv_blocks, measured
+from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import sweeps
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+from templates_lib.profile_row import Header
 from templates_lib.weights_place import NoWeightsError, weights_path
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -27,25 +30,36 @@ _CPU = torch.device("cpu")
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agents.profile", description=__doc__)
-    parser.add_argument("--weights", required=True, help="package:NAME or path:PATH")
-    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
     parser.add_argument("--out", type=Path, required=True, help="file of the rows")
-    parser.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
-    parser.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
+    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
+    what = parser.add_subparsers(dest="what", required=True)
+    engine = what.add_parser("engine", help="steps of the torch engine")
+    engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
+    engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
+    engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
+    pipeline = what.add_parser("pipeline", help="what scheduler, workers and edges cost beside computing")
+    pipeline.add_argument("--hidden-size", type=int, required=True)
     return parser.parse_args()
 
 
-def _run(arguments: argparse.Namespace, out: BinaryIO) -> None:
+def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
+    torch.set_num_threads(arguments.threads)
     checkpoint = open_checkpoint(weights_path(arguments.weights))
     config = decoder_config(checkpoint.config)
     plan = sweeps(config.layers, config.max_context_tokens)
-    _write(out, {"points": sum(len(sweep.points) for sweep in plan)})
+    _write(out, Header(sum(len(sweep.points) for sweep in plan)))
     for sweep in plan:
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
         engine = load_torch_engine(checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
         for point in sweep.points:
             _write(out, measured(paced(engine, arguments.pace), point))
         engine.close()
+
+
+def _pipeline(arguments: argparse.Namespace, out: BinaryIO) -> None:
+    _write(out, Header(1))
+    with TemporaryDirectory(dir=arguments.out.parent) as folder:
+        _write(out, measure_pipeline_cost(arguments.hidden_size, _DTYPES[arguments.dtype], Path(folder)))
 
 
 def _write(out: BinaryIO, line: object) -> None:
@@ -55,10 +69,9 @@ def _write(out: BinaryIO, line: object) -> None:
 
 def _main() -> int:
     arguments = _arguments()
-    torch.set_num_threads(arguments.threads)
     try:
         with arguments.out.open("wb") as out:
-            _run(arguments, out)
+            (_engine if arguments.what == "engine" else _pipeline)(arguments, out)
     except (EngineError, NoWeightsError, WeightsError, OSError, ValueError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1

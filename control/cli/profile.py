@@ -1,5 +1,6 @@
-"""`medley profile`: what step times rest on, and how far they are off what others measured."""
+"""`medley profile`: what step times rest on, and how far they are off what was measured."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,12 +9,51 @@ import typer
 
 from control.cli.guard import guarded
 from control.cli.output import Output, OutputOption, console, emit
+from control.db.location import home_directory
 
 if TYPE_CHECKING:
     from templates_lib.cost.coefficients import Origin
     from templates_lib.cost.validation import Errors, ValidationReport
 
-app = typer.Typer(name="profile", help="Inspect and validate the cost model.", no_args_is_help=True)
+app = typer.Typer(name="profile", help="Measure, inspect and validate step times.", no_args_is_help=True)
+
+
+@app.command("run")
+@guarded
+def run(
+    file: Annotated[Path, typer.Option("--file", "-f", help="Spec file with local nodes.", metavar="SPEC")],
+    again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Measure the step times of this machine's nodes through the engine, and print how far the fit is off."""
+    from datetime import UTC, datetime
+
+    from control.cli.profile_table import print_profiles
+    from control.cli.progress import build_progress
+    from control.planning.local_profiles import ensure_profiles, profile_store
+    from control.planning.world import read_world
+
+    world, home = read_world(file), home_directory(os.environ)
+    if not world.fleet.is_local:
+        raise ValueError(f"{file}: has no local nodes, and only those can be measured from here; add cloud: local")
+    with build_progress() as progress:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        measured = ensure_profiles(world, home, progress, now, again=again).recipe.profiles
+    store = profile_store(home)
+    print_profiles([one for profile in measured if (one := store.get(profile.subject)) is not None], output)
+
+
+@app.command("fit")
+@guarded
+def fit(output: OutputOption = Output.TABLE) -> None:
+    """Fit every stored profile again, from what was measured then."""
+    from control.cli.profile_table import known_profiles, print_profiles
+    from control.planning.local_profiles import profile_store, refit
+
+    stored = [refit(one) for one in known_profiles()]
+    for one in stored:
+        profile_store(home_directory(os.environ)).put(one)
+    print_profiles(stored, output)
 
 
 @app.command("validate")
@@ -37,25 +77,34 @@ def validate(
 @app.command("list")
 @guarded
 def list_(output: OutputOption = Output.TABLE) -> None:
-    """List the GPUs and engines whose step times are known: what was measured on each, what is lent and by whom."""
+    """List what step times rest on.
+
+    Profiles of this machine's nodes, measured against estimated; and the GPUs and engines of the estimate: what was
+    measured on each, what is lent and by whom.
+    """
     from dataclasses import asdict
 
+    from control.cli.profile_table import known_profiles, print_comparisons, profile_document
     from templates_lib.cost.coefficients import load_coefficients
     from templates_lib.hardware import load_gpus
 
     known = load_coefficients()
     gpus = {name: known.gpu(name) for name in load_gpus()}
     engines = {name: engine.evidence for name, engine in known.engines.items()}
+    profiles = known_profiles()
     if output is not Output.TABLE:
         cards = {
             n: {"evidence": g.evidence, "parts": {p: asdict(o) for p, o in g.origins.items()}} for n, g in gpus.items()
         }
         setups = {name: setup.engine.evidence for name, setup in known.setups.items()}
         about = {"fingerprint": known.fingerprint, "date": known.date, "source": known.source}
-        emit({**about, "gpus": cards, "engines": engines, "setups": setups}, output)
+        measured = [profile_document(stored) for stored in profiles]
+        emit({**about, "gpus": cards, "engines": engines, "setups": setups, "profiles": measured}, output)
         return
     from rich.table import Table
 
+    if profiles:
+        print_comparisons(profiles, console())
     table = Table(box=None, pad_edge=False)
     parts = next(iter(gpus.values())).origins
     for name in ("GPU", *(part.replace("_", " ") for part in parts)):

@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from control.cloud.local.kinds import LocalMachine
-from control.planning.local_market import local_config
+from control.planning.local_market import local_config, local_gpu
 from control.planning.world import World, local_machines
-from control.profiles.local_sweep import SweepError, sweep
+from control.profiles.errands import SweepError
+from control.profiles.local_sweep import sweep
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import Subject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms
 from templates_lib.model_spec import ModelSpec
 from templates_lib.models import weights_places
-from templates_lib.node_profile import NodeProfile
+from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileRow
 from templates_lib.source import Progress
 
@@ -50,12 +52,18 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
         return with_known_profiles(world, home)
     with store.measuring() as work:
         missing = [need for need in needs if again or store.get(need.subject.fingerprint) is None]
-        for model in dict.fromkeys(need.model.id for need in missing):
-            these = [need for need in missing if need.model.id == model]
-            rows = sweep([need.machine.kind for need in these], _weights(model), these[0].model.dtype, work, progress)
+        for model in {need.model.id: need.model for need in missing}.values():
+            these = [need for need in missing if need.model.id == model.id]
+            swept = sweep([need.machine.kind for need in these], model, _weights(model.id), work, progress)
             for need in these:
-                store.put(_fitted(need, rows[need.machine.name], now))
+                store.put(_fitted(need, swept.rows[need.machine.name], swept.pipeline, now))
     return with_known_profiles(world, home)
+
+
+def refit(stored: StoredProfile) -> StoredProfile:
+    """What was measured, fitted again. Raises SweepError."""
+    terms, errors = _fit(stored.profile.config, stored.rows)
+    return replace(stored, profile=replace(stored.profile, step_terms_s=terms, errors=errors))
 
 
 def _needs(world: World) -> Iterator[_Need]:
@@ -75,11 +83,8 @@ def _weights(model: str) -> str:
     return places[model]
 
 
-def _fitted(need: _Need, rows: tuple[ProfileRow, ...], now: str) -> StoredProfile:
-    try:
-        terms, errors = fit_step_terms(rows)
-    except UnfittableError as error:
-        raise SweepError(f"{need.machine.name}: {error}; run `medley profile run` again") from None
+def _fitted(need: _Need, rows: tuple[ProfileRow, ...], pipeline: PipelineCost, now: str) -> StoredProfile:
+    terms, errors = _fit(need.machine.name, rows)
     profile = NodeProfile(
         subject=need.subject.fingerprint,
         measured_at=now,
@@ -88,10 +93,19 @@ def _fitted(need: _Need, rows: tuple[ProfileRow, ...], now: str) -> StoredProfil
         model=need.model.id,
         dtype=need.model.dtype,
         config=local_config(need.machine).id,
+        cpu_cores=need.machine.cpu_cores,
         step_terms_s=terms,
         errors=errors,
+        pipeline=pipeline,
     )
-    return StoredProfile(FORMAT, profile, rows)
+    return StoredProfile(FORMAT, local_gpu(need.machine), local_config(need.machine), profile, rows)
+
+
+def _fit(name: str, rows: tuple[ProfileRow, ...]) -> tuple[dict[str, float], ProfileErrors]:
+    try:
+        return fit_step_terms(rows)
+    except UnfittableError as error:
+        raise SweepError(f"{name}: {error}; run `medley profile run` again") from None
 
 
 def _with(world: World, profiles: list[NodeProfile]) -> World:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from templates_lib.gpu import Gpu
+from templates_lib.node_config import NodeConfig
 from templates_lib.node_profile import NodeProfile
 from templates_lib.profile_row import ProfileRow
 
@@ -18,6 +20,9 @@ FORMAT = "medley/profile/v1"
 @dataclass(frozen=True, slots=True)
 class StoredProfile:
     format: str
+    gpu: Gpu
+    """What the node looks like to the estimate that the profile replaces."""
+    node: NodeConfig
     profile: NodeProfile
     rows: tuple[ProfileRow, ...]
     """What it was fitted to."""

@@ -34,6 +34,7 @@ from templates_lib.gpu import Gpu
 from templates_lib.model_spec import ModelSpec
 from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
+from templates_lib.throughput.network import usable_bytes_per_s
 
 Floats = NDArray[np.float64]
 PCIE_CEILING_GBPS = 1100.0
@@ -84,6 +85,11 @@ class EstimatedCostModel:
         if not node.joins_others:
             return np.full_like(message, np.inf)
         return send_seconds(self.coefficients.network, node.network_gbps * 1e9 / 8, message)
+
+    def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
+        """See `templates_lib.throughput.network`: a share of the line rate, for every model."""
+        del model
+        return usable_bytes_per_s(node)
 
     def _gpu(self, node: NodeConfig) -> Gpu:
         if node.gpu not in self.gpus:

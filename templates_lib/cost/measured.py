@@ -46,7 +46,25 @@ class MeasuredCostModel:
         if profile is None or node.gpu_count > 1:
             return self._otherwise.stage_seconds(model, node, parallel, step, head=head)
         terms = step_terms(step, head=head)
-        return np.asarray(sum((profile.step_terms_s[name] * terms[name] for name in terms), np.zeros(())))
+        engine = sum((profile.step_terms_s[name] * terms[name] for name in terms), np.zeros(()))
+        cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
+        beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
+        return np.asarray(engine + beside / _share(profile))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
-        return self._otherwise.hop_seconds(model, node, tokens)
+        """Of a profiled node only the wait: what its processor does for a hop is part of the step."""
+        profile = self.profile(model, node)
+        if profile is None:
+            return self._otherwise.hop_seconds(model, node, tokens)
+        return np.full_like(tokens, profile.pipeline.hop_wait_s, dtype=np.float64)
+
+    def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
+        profile = self.profile(model, node)
+        if profile is None:
+            return self._otherwise.transfer_bytes_per_s(model, node)
+        return _share(profile) / profile.pipeline.transfer_cpu_s_per_byte
+
+
+def _share(profile: NodeProfile) -> float:
+    """Of one processor: what a node does beside computing keeps no more than one busy."""
+    return min(1.0, profile.cpu_cores)

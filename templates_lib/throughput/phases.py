@@ -15,7 +15,6 @@ from templates_lib.throughput.aggregated import AggregatedWork
 from templates_lib.throughput.decode import DecodeWork
 from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.memory import node_memory
-from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import PhaseWork
 from templates_lib.throughput.prefill import prefill_work
@@ -67,7 +66,7 @@ class NodePhases:
             request=self.request,
             cache=self.cache,
             layers=layers.astype(np.float64)[None, None, :, None],
-            network_bytes_per_s=usable_bytes_per_s(node),
+            network_bytes_per_s=self.cost_model.transfer_bytes_per_s(self.served.model, node),
         )
 
     def _gpu(self, node: NodeConfig) -> Gpu:

@@ -17,12 +17,13 @@ from templates_lib.cost_model import Parallel, Step
 from templates_lib.hardware import load_gpus, node_config_from_id
 from templates_lib.models import load_models
 from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileRow
 
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
 STEP = Step(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
-NAMES = tuple(step_terms(STEP, head=True))
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
     "layer_prompt_attention": 1e-7, "layer_request": 1e-5, "layer_decode_attention": 5e-7,
@@ -49,7 +50,10 @@ def rows(noise: float, seed: int = 0) -> list[ProfileRow]:
 
 def profile(seconds: dict[str, float], **other: str) -> NodeProfile:
     fields = {"engine": "torch", "model": MODEL.id, "dtype": MODEL.dtype, "config": NODE.id} | other
-    return NodeProfile("s", "2026-11-21", "a machine", **fields, step_terms_s=seconds, errors=ProfileErrors(1, 0, 0))
+    errors = ProfileErrors(1, 0, 0)
+    return NodeProfile(
+        "s", "2026-11-21", "a machine", **fields, cpu_cores=0.5, step_terms_s=seconds, errors=errors, pipeline=PIPELINE
+    )
 
 
 def test_exact_times_are_fitted_exactly() -> None:
@@ -92,7 +96,11 @@ def test_a_profile_beats_the_estimate_and_nothing_else_changes() -> None:
     estimate = estimated_cost_model(load_gpus(), "torch")
     model = MeasuredCostModel("torch", [profile(TRUE_S), profile(TRUE_S, engine="vllm", config=OTHER.id)], estimate)
     measured = model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=True)
-    assert measured == pytest.approx(sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()))
+    beside = (1e-3 + 1e-6 * 38 + 1e-5 * 8) / 0.5
+    assert measured == pytest.approx(sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()) + beside)
+    assert model.hop_seconds(MODEL, NODE, np.ones(3)).tolist() == [1e-4] * 3
+    assert model.transfer_bytes_per_s(MODEL, NODE) == pytest.approx(0.5e9)
+    assert model.transfer_bytes_per_s(MODEL, OTHER) == estimate.transfer_bytes_per_s(MODEL, OTHER)
     assert model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=False) < measured
     for head in (False, True):
         other = model.stage_seconds(MODEL, OTHER, Parallel(), STEP, head=head)

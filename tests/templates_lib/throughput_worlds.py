@@ -10,6 +10,7 @@ from templates_lib.model_spec import Experts, ModelSpec
 from templates_lib.node_config import NodeConfig, config_id
 from templates_lib.served_model import ServedModel
 from templates_lib.slo import Slo
+from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.throughput_table import Role, ThroughputTable
 from templates_lib.work import Phase
 from templates_lib.workload import WorkloadShape
@@ -49,6 +50,10 @@ class Roofline:
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         return np.asarray(5e-5 + tokens * model.hidden_size * 2.0 / (node.network_gbps * 1e9 / 8 * 0.9))
+
+    def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
+        del model
+        return usable_bytes_per_s(node)
 
 
 def gpu(name: str, *, memory_gib: float = 24.0, tflops: float = 100.0, hbm_gbps: float = 8000.0) -> Gpu:

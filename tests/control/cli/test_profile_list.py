@@ -1,13 +1,23 @@
 """`medley profile list` tells measured numbers from lent ones."""
 
 import json
+from pathlib import Path
 
+import numpy as np
+import pytest
 import yaml
 from typer.testing import CliRunner
 
 from control.cli.main import app
+from control.cloud.local.kinds import DEFAULT_MACHINES
+from control.planning.local_market import local_config, local_gpu
+from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.step_terms import step_terms
+from templates_lib.cost_model import Step
 from templates_lib.hardware import load_gpus
+from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.pipeline_cost import PipelineCost
 
 PARTS = {"gemm", "experts", "prefill_attention", "decode_attention", "links"}
 
@@ -39,3 +49,28 @@ def test_yaml_is_the_same_document_and_the_table_is_short() -> None:
     assert "assumed" in table
     assert "median of" in table
     assert load_coefficients().fingerprint in table
+
+
+def test_profiles_of_this_machine_stand_beside_the_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    assert json.loads(listed("-o", "json"))["profiles"] == []
+    machine = DEFAULT_MACHINES[0]
+    terms = dict.fromkeys(step_terms(Step(*[np.array(1.0)] * 5), head=True), 1e-3)
+    profile = NodeProfile(
+        "abc", "2026-11-21", "a machine", "torch", "smollm2-135m-instruct", "fp32", local_config(machine).id, 0.2,
+        terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9),
+    )  # fmt: skip
+    stored = StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
+    ProfileStore(tmp_path / "profiles").put(stored)
+    (document,) = json.loads(listed("-o", "json"))["profiles"]
+    assert document["errors"]["median"] == 0.05
+    assert all(step["measured_ms"] > 0 and step["estimated_ms"] > 0 for step in document["steps"])
+    assert "local-small:1/n10" in listed()
+
+
+def test_only_local_nodes_can_be_measured_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    core = Path(__file__).resolve().parents[3] / "examples" / "coral-core.yaml"
+    result = CliRunner().invoke(app, ["profile", "run", "-f", str(core)])
+    assert result.exit_code == 1
+    assert "has no local nodes" in result.output

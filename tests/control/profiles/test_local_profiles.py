@@ -7,12 +7,15 @@ import pytest
 
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
+from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.planning.cost_models import cost_models_of, evidence_of
+from control.planning.local_market import local_config, local_gpu
 from control.planning.local_profiles import ensure_profiles, with_known_profiles
 from control.planning.world import World, read_world
-from control.profiles.local_sweep import SweepError, sweep
+from control.profiles.errands import Errand, SweepError, run_errands
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.pipeline_cost import PipelineCost
 
 SPEC = """\
 apiVersion: medley/v1
@@ -32,6 +35,9 @@ clouds:
 NOW = "2026-11-21T18:00:00+00:00"
 SANE = 0.6
 """Of the held-out steps, the median error may not exceed this on a machine that does other things too."""
+
+
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9)
 
 
 def quiet(what: str, done: int, total: int) -> None:
@@ -83,18 +89,30 @@ def test_a_node_that_cannot_be_measured_says_why_and_is_gone(
 ) -> None:
     kind = LocalKind("odd", 1.0, memory_mib, 1)
     with pytest.raises(SweepError, match=f"odd could not be profiled: .*{text}"):
-        sweep([kind], weights, "fp32", tmp_path, quiet)
+        run_errands([Errand(kind, "fp32", ("engine", "--weights", weights))], tmp_path, quiet)
     assert LocalCloud(tmp_path, [kind]).list({}, datetime.now(UTC)) == ()
 
 
 def test_a_damaged_profile_is_no_profile(tmp_path: Path) -> None:
     store = ProfileStore(tmp_path)
     profile = NodeProfile(
-        "abc", NOW, "m", "torch", "model", "fp32", "half:1/n10", {"step": 1.0}, ProfileErrors(1, 0.0, 0.0)
+        "abc",
+        NOW,
+        "m",
+        "torch",
+        "model",
+        "fp32",
+        "half:1/n10",
+        0.5,
+        {"step": 1.0},
+        ProfileErrors(1, 0.0, 0.0),
+        PIPELINE,
     )
-    store.put(StoredProfile(FORMAT, profile, ()))
-    assert store.get("abc") == StoredProfile(FORMAT, profile, ())
-    assert store.all() == (StoredProfile(FORMAT, profile, ()),)
+    machine = DEFAULT_MACHINES[0]
+    stored = StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
+    store.put(stored)
+    assert store.get("abc") == stored
+    assert store.all() == (stored,)
     (tmp_path / "abc.json").write_text("{")
     assert store.get("abc") is None
     assert store.all() == ()

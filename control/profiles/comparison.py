@@ -1,0 +1,46 @@
+"""Measured against estimated, step by step, for people."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from control.profiles.store import StoredProfile
+from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.cost.measured import MeasuredCostModel
+from templates_lib.cost_model import Parallel, Step
+from templates_lib.model_spec import ModelSpec
+
+LAYERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    step: str
+    measured_ms: float
+    estimated_ms: float
+
+    @property
+    def ratio(self) -> float:
+        return self.measured_ms / self.estimated_ms
+
+
+def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[Comparison]:
+    """Steps of LAYERS layers of `model`, with and without the LM head."""
+    estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, stored.profile.engine)
+    measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
+    for name, step, head in (
+        ("decode 1, 128 cached", _step(requests=1, cached=128), False),
+        ("decode 8, 128 cached", _step(requests=8, cached=128), False),
+        ("decode 8 and head", _step(requests=8, cached=128), True),
+        ("prompt of 256", _step(prompt=256), False),
+    ):
+        seconds = [
+            float(source.stage_seconds(model, stored.node, Parallel(), step, head=head))
+            for source in (measured, estimate)
+        ]
+        yield Comparison(name, *(1000 * s for s in seconds))
+
+
+def _step(*, prompt: int = 0, requests: int = 0, cached: int = 0) -> Step:
+    return Step(*(np.array(float(v)) for v in (LAYERS, prompt, max(prompt - 1, 0) / 2, requests, cached)))

@@ -1,0 +1,21 @@
+"""What a pipeline costs its nodes beside computing."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCost:
+    """Seconds of one whole processor, which a node with a share of one takes longer for; `hop_wait_s` is time in which
+    nobody computes."""
+
+    step_cpu_s: float
+    """Of a worker and of the scheduler, for each step of a group. The scheduler runs on the first stage's node; every
+    stage is charged with it."""
+    row_cpu_s: float
+    """Of a worker, for each row of activations that it gets and sends."""
+    request_cpu_s: float
+    """Of the scheduler, for each token that it passes on."""
+    hop_wait_s: float
+    """From one stage's result to the next stage's start."""
+    transfer_cpu_s_per_byte: float
+    """Of either end of a KV hand-off."""
