@@ -58,6 +58,7 @@ node = Table(
     Column("requested_at", DateTime(timezone=True), nullable=False),
     Column("created_at", DateTime(timezone=True)),
     Column("last_heartbeat", DateTime(timezone=True)),
+    Column("load", JSON, comment="what it said of itself last"),
     Column("gone_at", DateTime(timezone=True)),
     Column("gone_because", Text, nullable=False, server_default=""),
 )

@@ -78,6 +78,21 @@ class PostgresInstances:
         with self.database.transaction() as connection:
             return instances(connection, query.order_by(instance_table.c.id))
 
+    def living(self) -> tuple[Instance, ...]:
+        """Of all fleets, all but the terminated, by fleet and id."""
+        query = select(instance_table).where(instance_table.c.state != InstanceState.TERMINATED)
+        with self.database.transaction() as connection:
+            return instances(connection, query.order_by(instance_table.c.fleet, instance_table.c.id))
+
+    def plan_of(self, instance_id: str) -> str:
+        """Id of the plan that it was asked for by. Raises NotStoredError."""
+        query = select(instance_table.c.plan_id).where(instance_table.c.id == instance_id)
+        with self.database.transaction() as connection:
+            plan: str | None = connection.execute(query).scalar_one_or_none()
+            if plan is None:
+                raise unknown_instance(connection, instance_id)
+        return plan
+
     def ids_of_plan(self, plan_id: str) -> set[str]:
         """Of all instances that were ever asked for by a plan: their ids are used up."""
         query = select(instance_table.c.id).where(instance_table.c.plan_id == plan_id)
@@ -142,6 +157,13 @@ class PostgresInstances:
             except StaleVersionError:
                 continue
             return step
+
+    def recent(self, limit: int) -> tuple[PastTransition, ...]:
+        """The last steps of all instances, oldest first."""
+        query = select(instance_event).order_by(instance_event.c.sequence.desc()).limit(limit)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return tuple(past_transition(row) for row in reversed(rows))
 
     def history(self, instance_id: str) -> tuple[PastTransition, ...]:
         """Oldest first; empty for an instance that is not on record."""

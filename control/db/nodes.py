@@ -1,14 +1,16 @@
 """Nodes in PostgreSQL: those that are held, and when they were last heard of. `intents` makes them and ends them."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, select, update
+import msgspec
+from sqlalchemy import ColumnElement, null, select, update
 
 from control.db.database import Database
 from control.db.fleet_tables import node
 from control.lifecycle.held_node import HeldNode
+from control.lifecycle.node_load import NodeLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,22 @@ class PostgresNodes:
         with self.database.transaction() as connection:
             return connection.execute(gone.returning(node.c.name)).scalar_one_or_none() is not None
 
-    def heard_of(self, names: Iterable[str], now: datetime) -> None:
-        """Record a heartbeat of each node. A late one does not make a node younger."""
-        heard = update(node).where(
-            node.c.name.in_(list(names)), node.c.last_heartbeat.is_(None) | (node.c.last_heartbeat < now)
-        )
+    def heard_of(self, loads: Mapping[str, NodeLoad | None], now: datetime) -> None:
+        """Record a heartbeat of each node, and what it says of itself. A late one does not make a node younger."""
+        late = node.c.last_heartbeat.is_(None) | (node.c.last_heartbeat < now)
         with self.database.transaction() as connection:
-            connection.execute(heard.values(last_heartbeat=now))
+            for name, load in loads.items():
+                heard = update(node).where(node.c.name == name, late).values(last_heartbeat=now, load=load or null())
+                connection.execute(heard)
 
     def _held(self, which: ColumnElement[bool]) -> list[HeldNode]:
         query = select(node).where(which, node.c.gone_at.is_(None)).order_by(node.c.name)
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
         return [
-            HeldNode(row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at)
+            HeldNode(
+                row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at,
+                row.last_heartbeat, None if row.load is None else msgspec.json.decode(row.load, type=NodeLoad),
+            )
             for row in rows
-        ]
+        ]  # fmt: skip

@@ -227,7 +227,7 @@ class FleetKeeper:
         )
         for step in done.overdue:
             self._note(step.before, step)
-        await asyncio.to_thread(self._stores.nodes.heard_of, self._board.connected, self._stores.executor.clock())
+        await asyncio.to_thread(self._stores.nodes.heard_of, self._board.loads(), self._stores.executor.clock())
         if self._hub is not None:
             await self._hub.refresh()
 

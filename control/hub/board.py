@@ -9,6 +9,7 @@ from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, Work
 from control.hub.deployed import Deployed
 from control.hub.gang import BLOCK_TOKENS
 from control.lifecycle.event import Event, EventKind
+from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -66,8 +67,12 @@ class Board:
             seen.report = report
 
     @property
-    def connected(self) -> list[str]:
+    def _connected(self) -> list[str]:
         return [name for name, seen in self._nodes.items() if seen.is_connected]
+
+    def loads(self) -> dict[str, NodeLoad | None]:
+        """Of all connected nodes."""
+        return {name: _load(self.report(name)) for name in self._connected}
 
     def report(self, node: str) -> NodeReport | None:
         """The last one, of its present instance; None while it is not connected."""
@@ -171,6 +176,23 @@ class Board:
             self._gateways,
             workers,
         )
+
+
+def _load(report: NodeReport | None) -> NodeLoad | None:
+    if report is None or report.stage is None:
+        return None
+    stage, status = report.stage, report.scheduler.status if report.scheduler is not None else None
+    if status is None:
+        return NodeLoad(stage.cpu_share, stage.memory_mib)
+    return NodeLoad(
+        stage.cpu_share,
+        stage.memory_mib,
+        status.state,
+        status.running,
+        status.waiting,
+        status.kv_blocks,
+        status.kv_blocks_free,
+    )
 
 
 def _run_stage(deployed: Deployed, place: int, scheduler: SchedulerReport) -> RunStage:

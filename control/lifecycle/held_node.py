@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from control.lifecycle.node_load import NodeLoad
+
 
 @dataclass(frozen=True, slots=True)
 class HeldNode:
@@ -17,3 +19,6 @@ class HeldNode:
     """Empty while it is not known to exist."""
     created_at: datetime | None
     """When the cloud was known to have it; None: not yet."""
+    last_heartbeat: datetime | None = None
+    load: NodeLoad | None = None
+    """What it said of itself then."""

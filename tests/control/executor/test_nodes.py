@@ -18,6 +18,7 @@ from control.db.fleet_tables import intent
 from control.executor.recover import Recovered
 from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
+from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 from tests.control.executor.fleets import OWNER, START, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON
@@ -208,9 +209,11 @@ def test_a_heartbeat_is_kept_and_a_late_one_does_not_count(database: Database, c
     instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
     name = medley.executor.rent(instance.id, 0, offer(), START).name
     for minutes in (2, 1):
-        medley.nodes.heard_of([name], NOON + timedelta(minutes=minutes))
+        medley.nodes.heard_of({name: NodeLoad(cpu_share=0.1 * minutes)}, NOON + timedelta(minutes=minutes))
     (node,) = medley.instances.load(instance.id).nodes
     assert node.last_heartbeat == (NOON + timedelta(minutes=2)).isoformat()
+    (held,) = medley.nodes.of_instance(instance.id).values()
+    assert held.load == NodeLoad(cpu_share=0.2)
 
 
 def test_recovery_has_nothing_to_do_for_what_is_as_recorded(database: Database, cloud: FakeCloud) -> None:

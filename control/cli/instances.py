@@ -1,0 +1,88 @@
+"""`medley instances`, `medley events`: what runs, where, how busy, and what became of it."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit
+
+if TYPE_CHECKING:
+    from control.fleet.view import InstanceView, NodeView
+
+
+def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """Show every instance that is not terminated: its nodes, the layers they hold, and how busy they are."""
+    from control.db.database import open_database
+    from control.fleet.views import instance_views
+
+    with open_database(database_url) as database:
+        views = instance_views(database)
+    if output is not Output.TABLE:
+        emit(views, output)
+        return
+    if not views:
+        typer.echo("no instance is on record but those that are terminated")
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("instance", "model", "leg", "state", "since", "stage", "layers", "node", "cpu", "MiB", "load", "KV"):
+        table.add_column(name, justify="right" if name in ("stage", "cpu", "MiB", "load", "KV") else "left")
+    for view in views:
+        for number, node in enumerate(view.nodes):
+            own = _of_instance(view) if number == 0 else ("", "", "", "", "")
+            load, kv = _load(view) if number == 0 else ("", "")
+            table.add_row(*own, *_of_node(node), load, kv)
+    console().print(table)
+
+
+def events(
+    instance: Annotated[str | None, typer.Argument(help="Id of an instance; without it, of all.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest.")] = 50,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show what became of instances, step by step, with the reasons."""
+    from control.db.database import open_database
+    from control.db.instances import PostgresInstances
+
+    with open_database(database_url) as database:
+        stored = PostgresInstances(database)
+        if instance is not None:
+            stored.load(instance)
+        steps = (stored.recent(limit) if instance is None else stored.history(instance))[-limit:]
+    if output is not Output.TABLE:
+        emit(steps, output)
+        return
+    for step in steps:
+        at = datetime.fromisoformat(step.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        typer.echo(f"{at}  {step.instance_id}  {step.from_state or 'new'} -> {step.to_state}: {step.reason}")
+
+
+def _of_instance(view: "InstanceView") -> tuple[str, ...]:
+    return view.id, view.model, view.leg, view.state, _since(view.state_since)
+
+
+def _load(view: "InstanceView") -> tuple[str, str]:
+    kv = "" if view.kv_used is None else f"{view.kv_used:.0%}"
+    return f"{view.running}+{view.waiting}", kv
+
+
+def _of_node(node: "NodeView") -> tuple[str, ...]:
+    return (
+        str(node.stage),
+        f"{node.first_layer}-{node.last_layer}",
+        f"{node.config} {node.name}".rstrip(),
+        "" if node.cpu_share is None else f"{node.cpu_share:.2f}",
+        "" if node.memory_mib is None else str(node.memory_mib),
+    )
+
+
+def _since(iso: str) -> str:
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds()
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
