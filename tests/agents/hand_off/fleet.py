@@ -122,7 +122,7 @@ class Stream:
 def id_tokenizer(folder: Path) -> None:
     """Token 7 is the text `[7]`: what a client reads says which tokens it got."""
     folder.mkdir()
-    tokenizer = Tokenizer(models.WordLevel({f"[{n}]": n for n in range(VOCABULARY)}, unk_token="[0]"))
+    tokenizer = Tokenizer(models.WordLevel({f"[{n}]": n for n in range(VOCABULARY)}, "[0]"))
     tokenizer.decoder = decoders.Fuse()
     tokenizer.save(str(folder / "tokenizer.json"))
 

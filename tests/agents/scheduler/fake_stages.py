@@ -9,7 +9,7 @@ from agents.messages.to_scheduler import Generate, Sampling
 from agents.scheduler.core import Answer, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import GroupStep, Order, Release
+from agents.scheduler.orders import Dispatch, GroupStep, Order, Release, Reserve
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
 BLOCK_TOKENS = 4
@@ -56,6 +56,9 @@ class FakeStages:
     flights: dict[int, tuple[GroupStep, dict[int, Sampled]]] = field(default_factory=dict)
     tokens: dict[int, list[int]] = field(default_factory=dict)
     ended: dict[int, list[Finished | Failed]] = field(default_factory=dict)
+    coming: dict[int, int] = field(default_factory=dict)
+    """Reserved runs whose KV cache has not come, and how many tokens of it."""
+    dispatches: list[Dispatch] = field(default_factory=list)
     releases: int = 0
     last_step: int = 0
     on_step: Callable[[GroupStep], None] = lambda _step: None
@@ -96,7 +99,19 @@ class FakeStages:
         if isinstance(order, Release):
             assert self.places.pop(order.run, order.nodes) == order.nodes
             self.cached.pop(order.run, None)
+            self.coming.pop(order.run, None)
             self.releases += 1
+            return
+        if isinstance(order, Dispatch):
+            assert len(self.cached[order.run]) == order.tokens
+            assert order not in self.dispatches, "nothing is sent twice"
+            self.dispatches.append(order)
+            return
+        if isinstance(order, Reserve):
+            assert order.run not in self.places
+            self.places[order.run] = order.nodes
+            self.coming[order.run] = order.tokens
+            self._check_blocks()
             return
         self._check_limits(order)
         assert order.number == self.last_step + 1
@@ -106,6 +121,7 @@ class FakeStages:
         for entry in order.entries:
             assert self.places.setdefault(entry.run, entry.nodes) == entry.nodes, "nodes are fixed while a run lives"
             assert self.group_of.setdefault(entry.run, order.group) == order.group
+            assert entry.run not in self.coming, "its KV cache has not come"
             held = self.cached.setdefault(entry.run, [])
             assert entry.position == len(held), "every position once and in order"
             held.extend(entry.token_ids)
@@ -131,8 +147,8 @@ class FakeStages:
 
     def _check_blocks(self) -> None:
         held: Counter[tuple[int, int]] = Counter()
-        for run, tokens in self.cached.items():
+        for run, tokens in [*((run, len(ids)) for run, ids in self.cached.items()), *self.coming.items()]:
             for place in enumerate(self.places[run]):
-                held[place] += self.layout.blocks(len(tokens))
+                held[place] += self.layout.blocks(tokens)
         for (stage, node), blocks in held.items():
             assert blocks <= self.layout.stages[stage][node].kv_blocks

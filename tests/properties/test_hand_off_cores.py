@@ -1,0 +1,85 @@
+"""Two schedulers hand requests over while words are late or lost, requests are cancelled and either side gives up:
+every token once and right, no step before the KV cache is there, and nothing left held on either side."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.messages.to_gateway import Failure, Finished, FinishReason
+from tests.agents.scheduler.two_cores import TwoCores
+from tests.properties.test_scheduler_core import layouts
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("submit"), st.integers(1, 12), st.integers(1, 14), st.integers(0, 3), st.booleans()),
+    st.tuples(st.just("cancel"), st.integers(0, 10)),
+    st.tuples(st.just("order"), st.booleans()),
+    st.tuples(st.just("report"), st.booleans(), st.integers(0, 3)),
+    st.tuples(st.just("hear"), st.booleans()),
+    st.tuples(st.just("deliver"), st.integers(0, 5)),
+    st.tuples(st.sampled_from(["reconnect", "strand"])),
+    st.tuples(st.just("part"), st.booleans()),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(layouts(), layouts(), st.lists(ACTIONS, max_size=80))
+def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(prefill, decode, actions: list) -> None:
+    at = TwoCores(prefill, decode)
+    for action in actions:
+        match action:
+            case ("submit", length, max_tokens, resumed, decode_first):
+                first = len(at.wanted)
+                at.submit(tuple(range(first, first + length)), max_tokens, resumed, decode_first)
+            case ("cancel", attempt):
+                at.cancel(attempt)
+            case ("order", is_decode):
+                at.order(at.decode if is_decode else at.prefill)
+            case ("report", is_decode, place):
+                side = at.decode if is_decode else at.prefill
+                if side.flights:
+                    side.report(sorted(side.flights)[place % len(side.flights)])
+                    at.settle()
+            case ("hear", is_decode):
+                at.hear(is_decode)
+            case ("deliver", place):
+                at.deliver(place)
+            case ("reconnect",):
+                at.reconnect()
+            case ("strand",):
+                at.strand()
+            case ("part", is_decode):
+                at.part(is_decode)
+    at.run_dry()
+    for side in (at.prefill, at.decode):
+        status = side.core.status
+        assert (status.running, status.waiting) == (0, 0)
+        assert status.kv_blocks_free == status.kv_blocks
+        assert not side.cached
+        assert not side.coming
+        assert not side.core.deals_with("p" * 40)
+        assert not side.core.deals_with("d" * 40)
+    for attempt, tokens in at.wanted.items():
+        got = at.prefill.tokens[attempt]
+        assert got == tokens[: len(got)]
+        if attempt not in at.stopped:
+            assert got == tokens
+            ends = [*at.prefill.ended.get(attempt, []), *at.decode.ended.get(attempt, [])]
+            finals = [end for end in ends if end.reason is not FinishReason.HANDED_OFF]
+            assert all(isinstance(end, Finished) for end in ends)
+            assert [end.output_tokens for end in finals[:1]] == [len(tokens)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(layouts(), layouts(), st.lists(st.tuples(st.integers(1, 12), st.integers(1, 14)), max_size=12))
+def test_without_failures_everything_is_handed_over_and_finished(prefill, decode, requests: list) -> None:
+    at = TwoCores(prefill, decode)
+    for n, (length, max_tokens) in enumerate(requests):
+        at.submit(tuple(range(n, n + length)), max_tokens, 0, decode_first=bool(n % 2))
+    at.run_dry()
+    for attempt, tokens in at.wanted.items():
+        ends = [*at.prefill.ended.get(attempt, []), *at.decode.ended.get(attempt, [])]
+        if attempt in at.stopped:
+            assert {end.failure for end in ends} == {Failure.TOO_LONG}
+        else:
+            assert at.prefill.tokens[attempt] == tokens
+            is_long = len(tokens) >= 4  # else it may be over before the prefill side hears that its cache is taken
+            assert not is_long or ends[0].reason is FinishReason.HANDED_OFF
