@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from control.cli import check, database, explain, instances, offers, plan, plans, profile, templates, token, up
+from control.cli import check, database, explain, instances, offers, plan, plans, profile, status, templates, token, up
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("up")(guarded(up.up))
+app.command("status")(guarded(status.status))
 app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
 app.command("plan")(guarded(plan.plan))

@@ -1,0 +1,95 @@
+"""`medley status`: how the fleet does against its plan and its promises."""
+
+import math
+import os
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+
+if TYPE_CHECKING:
+    from control.fleet.latency import GatewayFigures
+    from control.fleet.status import FleetStatus, ModelStatus
+
+_TIMEOUT_S = 5.0
+_MAX_BYTES = 16 << 20
+
+
+def status(
+    gateway: Annotated[
+        str | None,
+        typer.Option(help="URL of a gateway, for latencies. Default: the one of `medley up`.", show_default=False),
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives."""
+    from control.db.database import open_database
+    from control.fleet.statuses import fleet_statuses
+
+    figures = _figures(gateway)
+    with open_database(database_url) as database:
+        found = fleet_statuses(database, figures)
+    if output is not Output.TABLE:
+        emit(found, output)
+        return
+    if not found:
+        typer.echo("no fleet runs: every instance on record is terminated")
+    for fleet in found:
+        _print(fleet)
+
+
+def _figures(gateway: str | None) -> "dict[str, GatewayFigures]":
+    from control.db.location import home_directory
+    from control.fleet.latency import gateway_figures
+    from control.up.gateway_process import running_gateway
+    from control.up.home import UpHome
+
+    if gateway is None:
+        running = running_gateway(UpHome(home_directory(os.environ) / "up"))
+        if running is None:
+            say("medley: no gateway runs here; name one with --gateway for latencies")
+            return {}
+        gateway = running.url
+    if not gateway.startswith(("http://", "https://")):
+        raise ValueError(f"--gateway {gateway!r} is no URL; it looks like http://HOST:8000")
+    try:
+        with urllib.request.urlopen(f"{gateway.rstrip('/')}/metrics", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - see above
+            return gateway_figures(answer.read(_MAX_BYTES).decode())
+    except (urllib.error.URLError, OSError) as error:
+        say(f"medley: gateway {gateway} does not answer: {error}")
+        return {}
+
+
+def _print(fleet: "FleetStatus") -> None:
+    from rich.table import Table
+
+    typer.echo(f"fleet {fleet.fleet}: plan {fleet.plan[:12]}, {fleet.usd_per_hour:,.3f} $/h")
+    for key, rate in fleet.unmet.items():
+        typer.echo(f"  the plan leaves {rate:.3g} requests/s of {key} unserved")
+    table = Table(box=None, pad_edge=False)
+    for name in ("model", "leg", "ready", "running", "waiting", "capacity/s"):
+        table.add_column(name, justify="left" if name in ("model", "leg") else "right")
+    for model in fleet.models:
+        for leg in model.legs:
+            ready = f"{leg.ready} of {leg.planned}"
+            table.add_row(model.model, leg.leg, ready, str(leg.running), str(leg.waiting), f"{leg.units_per_s:,.1f}")
+    console().print(table)
+    for model in fleet.models:
+        typer.echo(f"{model.model}: {model.requests} requests, {model.resumptions} resumptions; {_latencies(model)}")
+
+
+def _latencies(model: "ModelStatus") -> str:
+    ttft = ", ".join(f"{name} {_ms(value)}" for name, value in model.ttft_ms.items())
+    tpot = ", ".join(f"{name} {_ms(value)}" for name, value in model.tpot_ms.items())
+    return f"TTFT {ttft} (SLO {_ms(model.ttft_slo_ms)}), TPOT {tpot} (SLO {_ms(model.tpot_slo_ms)})"
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "beyond" if math.isinf(value) else f"{value:,.0f} ms"

@@ -1,0 +1,72 @@
+"""Percentiles from the histograms that gateways publish in Prometheus' text format."""
+
+import math
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts of observations by upper bound, cumulative, bounds rising, the last infinite."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        return self.counts[-1] if self.counts else 0.0
+
+    def percentile(self, percent: float) -> float | None:
+        """Interpolated in its bucket, as Prometheus' histogram_quantile; None without observations, infinite beyond the
+        last finite bound."""
+        if not self.total:
+            return None
+        rank, before, low = self.total * percent / 100, 0.0, 0.0
+        for bound, count in zip(self.bounds, self.counts, strict=True):
+            if count >= rank:
+                if math.isinf(bound):
+                    return math.inf
+                return low + (bound - low) * (rank - before) / (count - before) if count > before else bound
+            before, low = count, bound
+        return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayFigures:
+    """Of one model at one gateway, since that started."""
+
+    ttft_s: Histogram
+    tpot_s: Histogram
+    prompt_tokens: float
+    output_tokens: float
+    resumptions: float
+
+
+def gateway_figures(text: str) -> dict[str, GatewayFigures]:
+    """By model. Raises ValueError for a text that is not Prometheus'."""
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    models = sorted({s.labels["model"] for s in samples if "model" in s.labels})
+
+    def histogram(name: str, model: str) -> Histogram:
+        found = [(float(s.labels["le"]), s.value) for s in samples if _is(s.name, s.labels, f"{name}_bucket", model)]
+        found.sort()
+        return Histogram(tuple(bound for bound, _ in found), tuple(count for _, count in found))
+
+    def total(name: str, model: str) -> float:
+        return sum(s.value for s in samples if _is(s.name, s.labels, f"{name}_total", model))
+
+    return {
+        model: GatewayFigures(
+            histogram("medley_gateway_time_to_first_token_seconds", model),
+            histogram("medley_gateway_time_per_output_token_seconds", model),
+            total("medley_gateway_prompt_tokens", model),
+            total("medley_gateway_output_tokens", model),
+            total("medley_gateway_resumptions", model),
+        )
+        for model in models
+    }
+
+
+def _is(name: str, labels: dict[str, str], wanted: str, model: str) -> bool:
+    return name == wanted and labels.get("model") == model
