@@ -31,6 +31,7 @@ class Fleet(World):
         self.checkpoint = checkpoint
         self.instances: dict[str, Instance] = {}
         self._opened = ExitStack()
+        self._client: OpenAI | None = None
 
     def add(self, name: str, leg: str, cut: Cut) -> Instance:
         folder = self.folder / name
@@ -57,7 +58,9 @@ class Fleet(World):
         self.wait_ready(*self.instances)
 
     def stream(self, prompt: list[int], tokens: int, **options: Any) -> "Stream":
-        return Stream(self.client(), prompt, tokens, options)
+        if self._client is None:
+            self._client = self.client(timeout=120)
+        return Stream(self._client, prompt, tokens, options)
 
     def wait_idle(self, *names: str) -> None:
         """Nothing runs and no KV block is held."""

@@ -1,14 +1,22 @@
 """Prefilled here, decoded there: whatever the cuts, and whoever dies, a client sees the tokens of one engine, once."""
 
+import asyncio
+import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from agents.channels.dialer import Address, Dialer
+from agents.channels.keys import KeyPair
 from agents.engines.sampling import Sampling
+from agents.messages.to_gateway import SchedulerState, ToGateway
+from agents.messages.to_scheduler import Drain
 from agents.weights.source import open_checkpoint
 from policies.routing_table import DECODE, PREFILL
+from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Fleet, fleet_of
@@ -50,3 +58,75 @@ def test_requests_of_two_legs_get_the_tokens_of_one_engine(pair: Fleet, whole: P
         assert streams[n].reason == "length"
     assert pair.stream(prompt_of(9), 1).end() == whole.generate(prompt_of(9), 1)
     pair.wait_idle()
+
+
+def test_64_streams_with_random_cancels_leave_nothing_held_on_either_side(pair: Fleet, whole: Pipeline) -> None:
+    draw = random.Random(5)
+    prompts = {n: prompt_of(draw.randint(1, 60), n) for n in range(64)}
+    streams = {n: pair.stream(prompt, 12) for n, prompt in prompts.items()}
+    cancelled = {n for n in prompts if n % 3 == 0}
+    for n in cancelled:
+        streams[n].wait(draw.randint(0, 8)).cancel()
+    for n, prompt in prompts.items():
+        tokens = streams[n].end()
+        expected = whole.generate(prompt, 12)
+        assert tokens == expected[: len(tokens)]
+        assert n in cancelled or len(tokens) == 12, f"request {n}"
+    pair.wait_idle()
+    assert pair.stream(prompt_of(200), 15).end() == whole.generate(prompt_of(200), 15)
+
+
+def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(
+    checkpoint: Path, whole: Pipeline, tmp_path: Path
+) -> None:
+    """Decode workers are stopped, so that hand-offs to them hang; then one process of one instance is killed, each of
+    another role, while another pair of instances remains."""
+    one, two = ((6,), ((1.0,),)), ((2, 4), ((1.0,), (1.0,)))
+    legs = {"p1": (PREFILL, two), "p2": (PREFILL, one), "p3": (PREFILL, one), "d1": (DECODE, one)}
+    legs |= {"d2": (DECODE, one), "d3": (DECODE, two)}
+    victims = [("p1", "1.0"), ("d1", "0.0"), ("p2", "scheduler"), ("d2", "scheduler")]
+    with fleet_of(tmp_path, checkpoint, legs, *QUICK) as fleet:
+        for round_, (name, role) in enumerate(victims):
+            held = [i.workers["0.0"] for n, i in fleet.instances.items() if n[0] == "d" and n != "d3"]
+            for worker in held:
+                worker.send_signal(signal.SIGSTOP)
+            prompts = [prompt_of(30 + 12 * n, 10 * round_ + n) for n in range(9)]
+            streams = [fleet.stream(prompt, 25) for prompt in prompts]
+            for stream in streams:
+                stream.wait(1)  # its prompt is computed: it is being handed off, or was
+            instance = fleet.instances[name]
+            (instance.scheduler if role == "scheduler" else instance.workers[role]).kill()
+            for worker in held:
+                worker.send_signal(signal.SIGCONT)
+            for prompt, stream in zip(prompts, streams, strict=True):
+                assert stream.end() == whole.generate(prompt, 25)
+                assert stream.reason == "length"
+            fleet.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 0)
+        fleet.wait_idle("p3", "d3")
+        assert "Traceback" not in fleet.gateway_log
+
+
+def test_a_prefill_instance_that_drains_finishes_its_hand_offs(pair: Fleet, whole: Pipeline) -> None:
+    """Last of this module: the instance takes nothing new afterwards."""
+    worker = pair.instances["d1"].workers["1.0"]
+    worker.send_signal(signal.SIGSTOP)
+    prompts = [prompt_of(40 + n, n) for n in range(4)]
+    streams = [pair.stream(prompt, 10) for prompt in prompts]
+    for stream in streams:
+        stream.wait(1)
+    address = pair.instances["p1"].addresses
+    asyncio.run(drain(Address(address["endpoint"], address["public_key"]), pair.keys))
+    worker.send_signal(signal.SIGCONT)
+    for prompt, stream in zip(prompts, streams, strict=True):
+        assert stream.end() == whole.generate(prompt, 10)
+    pair.wait_idle()
+    assert "resumptions_total" not in "".join(name for name, value in pair.metrics().items() if value > 0)
+
+
+async def drain(address: Address, keys: KeyPair) -> None:
+    seen = Seen()
+    dialer: Dialer[ToGateway] = Dialer(address, keys, "gateway", ToGateway, seen)
+    await dialer.wait_up(30)
+    dialer.send(Drain())
+    await seen.until(lambda: any(getattr(m, "state", None) is SchedulerState.DRAINING for m in seen.messages))
+    dialer.close()

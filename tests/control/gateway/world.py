@@ -140,7 +140,7 @@ class World:
         self.gateway = Process("control.gateway", ["--port", "0", *table, *arguments], self.folder / "gateway.log")
 
     def client(self, **options: Any) -> OpenAI:
-        return OpenAI(base_url=f"{self.url}/v1", api_key=API_KEY, max_retries=0, timeout=30, **options)
+        return OpenAI(base_url=f"{self.url}/v1", api_key=API_KEY, max_retries=0, **{"timeout": 30, **options})
 
     def http(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {API_KEY}"}, timeout=30)
