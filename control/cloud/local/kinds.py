@@ -6,7 +6,8 @@ from control.cloud.local.kind import LocalKind
 
 PROCESSES_MIB = 448
 """For a node's agent, its instance's scheduler and its engine's own code and activations, and for what is read and not
-yet in place while weights are loaded: measured by bench/local_memory.py, rounded up."""
+yet in place while weights are loaded: `python -m bench.local_throughput` prints what nodes take, and 40 MiB are for the
+agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,9 @@ class LocalMachine:
 
 
 DEFAULT_MACHINES = (
-    LocalMachine("local-small", 0.2, 240, 2, 0.010),
-    LocalMachine("local-medium", 0.3, 330, 2, 0.014),
-    LocalMachine("local-large", 0.5, 450, 1, 0.022),
+    LocalMachine("local-small", 0.2, 280, 3, 0.010),
+    LocalMachine("local-medium", 0.3, 400, 1, 0.014),
+    LocalMachine("local-large", 0.5, 500, 1, 0.022),
 )
-"""1.5 processors in all, which leaves some for the gateway and the control plane on a machine of two. None has room for
+"""1.4 processors in all, which leaves some for the gateway and the control plane on a machine of two. None has room for
 the 513 MiB of SmolLM2-135M in fp32, the default model."""
