@@ -1,6 +1,7 @@
 """The gateways that a scheduler serves: who is there, what they ask, and how the scheduler is."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -9,8 +10,18 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_gateway import Status, ToGateway
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, ToScheduler
+from agents.messages.to_gateway import (
+    Failed,
+    Failure,
+    Finished,
+    FinishReason,
+    Stats,
+    Status,
+    ToGateway,
+    Tokens,
+    WorkDone,
+)
+from agents.messages.to_scheduler import AskStats, AskStatus, Cancel, Drain, Generate, ToScheduler
 
 
 class ServesGateways(Protocol):
@@ -18,6 +29,9 @@ class ServesGateways(Protocol):
 
     @property
     def status(self) -> Status: ...
+
+    @property
+    def done(self) -> WorkDone: ...
 
     def submit(self, gateway: Peer, request: Generate) -> None: ...
 
@@ -47,6 +61,9 @@ class Gateways:
     ) -> None:
         """`allowed`: public key → name. Raises OSError when the address is taken."""
         self._scheduler = scheduler
+        self._generated = 0
+        self._finished: Counter[FinishReason] = Counter()
+        self._failed: Counter[Failure] = Counter()
         self._heartbeat_s = settings.heartbeat_s
         self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, settings)
         self.endpoint = self._listener.endpoint
@@ -55,6 +72,7 @@ class Gateways:
 
     def send(self, gateway: Peer, message: ToGateway) -> None:
         """A gateway that cannot be reached, or does not read, has lost its requests here; it resumes them elsewhere."""
+        self._count(message)
         try:
             self._listener.send(gateway, message)
         except ChannelError as error:
@@ -85,6 +103,18 @@ class Gateways:
                 self.tell_status()
             case AskStatus():
                 self.send(peer, self._scheduler.status)
+            case AskStats():
+                status, done = self._scheduler.status, self._scheduler.done
+                self.send(peer, Stats(status, self._generated, self._finished, self._failed, done))
+
+    def _count(self, message: ToGateway) -> None:
+        match message:
+            case Tokens():
+                self._generated += sum(len(run.ids) for run in message.runs)
+            case Finished():
+                self._finished[message.reason] += 1
+            case Failed():
+                self._failed[message.failure] += 1
 
     def _beat(self) -> None:
         self._timer = self._loop.call_later(self._heartbeat_s, self._beat)

@@ -10,7 +10,7 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.echo.sequence import Sequence
 from agents.gateways import Gateways
-from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens
+from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens, WorkDone
 from agents.messages.to_scheduler import Generate
 
 
@@ -60,6 +60,10 @@ class EchoScheduler:
             self._settings.kv_blocks,
             self._kv_blocks_free,
         )
+
+    @property
+    def done(self) -> WorkDone:
+        return WorkDone()
 
     def close(self) -> None:
         self._gateways.close()

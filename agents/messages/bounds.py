@@ -37,3 +37,5 @@ FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=64)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 48)]
 Position = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
 Seconds = Annotated[float, Meta(ge=0, le=86400 * 7)]
+BusySeconds = Annotated[float, Meta(ge=0)]
+"""Of a process's whole life."""

@@ -9,8 +9,10 @@ from agents.messages.bounds import (
     MAX_RUNS,
     MAX_TOP_LOGPROBS,
     Attempt,
+    BusySeconds,
     Count,
     Endpoint,
+    Name,
     Position,
     Text,
     TokenId,
@@ -110,4 +112,34 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     """Where its scheduler takes part in hand-offs of KV cache; None: it does whole requests only."""
 
 
-ToGateway = Tokens | Finished | Failed | Status
+class NodeStats(Struct, frozen=True, array_like=True):
+    node: Name
+    busy_s: BusySeconds
+    """That its engine spent in steps."""
+
+
+class WorkDone(Struct, frozen=True, array_like=True):
+    """Since the scheduler's start; what an engine does not say is 0."""
+
+    prompt_tokens: Count = 0
+    """Computed, tokens of resumed and preempted requests each time anew."""
+    preemptions: Count = 0
+    sent_kv_bytes: Count = 0
+    """Handed off and taken."""
+    received_kv_bytes: Count = 0
+    nodes: tuple[NodeStats, ...] = ()
+
+
+class Stats(Struct, frozen=True, array_like=True, tag="stats"):
+    """What a scheduler counts, for metrics."""
+
+    status: Status
+    generated_tokens: Count
+    """Sent to gateways."""
+    finished: dict[FinishReason, Count]
+    failed: dict[Failure, Count]
+    """By why; a request that is resumed elsewhere counts there too."""
+    done: WorkDone
+
+
+ToGateway = Tokens | Finished | Failed | Status | Stats

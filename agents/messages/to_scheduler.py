@@ -95,4 +95,8 @@ class AskStatus(Struct, frozen=True, array_like=True, tag="ask_status"):
     """Answered by a `Status`."""
 
 
-ToScheduler = Generate | Cancel | Drain | AskStatus
+class AskStats(Struct, frozen=True, array_like=True, tag="ask_stats"):
+    """Answered by `Stats`."""
+
+
+ToScheduler = Generate | Cancel | Drain | AskStatus | AskStats

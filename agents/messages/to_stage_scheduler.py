@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, Name, Position, Seconds, Text, TokenId
+from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Position, Seconds, Text, TokenId
 from agents.messages.to_gateway import TokenLogprobs
 
 
@@ -53,6 +53,12 @@ class StageFailed(Struct, frozen=True, array_like=True, tag="stage_failed"):
     reason: Text
 
 
+class StageBusy(Struct, frozen=True, array_like=True, tag="stage_busy"):
+    """At each heartbeat: how long the engine has spent in steps so far."""
+
+    busy_s: BusySeconds
+
+
 class KvArrived(Struct, frozen=True, array_like=True, tag="kv_arrived"):
     """Everything of a reserved run is here: steps may come."""
 
@@ -71,4 +77,4 @@ class KvLinkBroken(Struct, frozen=True, array_like=True, tag="kv_link_broken"):
     reason: Text
 
 
-ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed | KvArrived | KvLinkBroken
+ToStageScheduler = StageLoaded | StageConnected | StageSampled | StageFailed | StageBusy | KvArrived | KvLinkBroken

@@ -33,6 +33,7 @@ from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, Entry, GroupStep, Order, Release, Reserve
 from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.sequence import Admission, Key, Phase, Sequence
+from agents.scheduler.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class SchedulerCore:
         self._due: list[Order] = []
         """To be told to the stages ahead of further steps."""
         self._hand_offs = HandOffs()
+        self.tally = Tally()
 
     @property
     def status(self) -> Status:
@@ -133,6 +135,8 @@ class SchedulerCore:
                 held.target_run = message.run
                 self._due.append(Dispatch(held.run, held.nodes, held.position, peer, message.run, message.nodes))
             return ()
+        if isinstance(message, Taken):
+            self.tally.sent_kv_bytes += message.moved_bytes
         sequence.phase = Phase.COMPUTED
         self._forget(sequence, "")
         finished = Finished(sequence.request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens)
@@ -185,6 +189,7 @@ class SchedulerCore:
             raise BadResultError(f"node {node} of stage {stage} got KV cache of run {run}, which does not wait for any")
         held.awaited.remove(stage)
         held.moved_bytes += moved_bytes
+        self.tally.received_kv_bytes += moved_bytes
         if not held.awaited:
             sequence.phase = Phase.COMPUTED
             self._hand_offs.taken(sequence)
@@ -228,6 +233,7 @@ class SchedulerCore:
             if sequence is None or sequence.admission is None:
                 continue  # cancelled or preempted meanwhile
             sequence.admission.position += len(entry.token_ids)
+            self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else len(entry.token_ids)
             if entry.sampling is None:
                 continue
             sequence.admission.has_sampled = True
@@ -353,6 +359,7 @@ class SchedulerCore:
                     short -= other.admission.blocks
             if short > 0:
                 return False
+        self.tally.preemptions += len(victims)
         for victim in victims:
             self._stop(victim)
             insort(self._waiting, victim, key=lambda s: s.arrival)

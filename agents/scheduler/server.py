@@ -10,7 +10,7 @@ from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.gateways import Gateways
-from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status
+from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
@@ -65,6 +65,17 @@ class InstanceScheduler:
         is_loading = not self._gang.is_ready and self._core.status.state is SchedulerState.READY
         state = {"state": SchedulerState.LOADING} if is_loading else {}
         return msgspec.structs.replace(self._core.status, hand_off=self._desk.endpoint, **state)
+
+    @property
+    def done(self) -> WorkDone:
+        tally = self._core.tally
+        return WorkDone(
+            tally.prompt_tokens,
+            tally.preemptions,
+            tally.sent_kv_bytes,
+            tally.received_kv_bytes,
+            self._gang.node_stats,
+        )
 
     async def stop(self) -> None:
         """Send the workers home, and give everybody a moment to read why before their connection ends."""

@@ -13,10 +13,12 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.edges.rendezvous import Rendezvous
 from agents.messages.kv_shape import KvShape, StageLayers
+from agents.messages.to_gateway import NodeStats
 from agents.messages.to_stage import Connect, FreeRuns, Leave, ReserveRun
 from agents.messages.to_stage_scheduler import (
     KvArrived,
     KvLinkBroken,
+    StageBusy,
     StageConnected,
     StageFailed,
     StageLoaded,
@@ -69,6 +71,7 @@ class StageGang:
         self._there: dict[tuple[int, int], Peer] = {}
         self._loaded: dict[tuple[int, int], StageLoaded] = {}
         self._connected: set[tuple[int, int]] = set()
+        self._busy_s: dict[tuple[int, int], float] = {}
         self.is_ready = False
         self._is_over = False
         self._rendezvous = Rendezvous(interface)
@@ -88,6 +91,10 @@ class StageGang:
         )
         one = self._loaded[0, 0]
         return KvShape(stages, one.kv_heads, one.head_dim, one.dtype)
+
+    @property
+    def node_stats(self) -> tuple[NodeStats, ...]:
+        return tuple(NodeStats(name, self._busy_s.get(place, 0.0)) for name, place in self._places.items())
 
     @property
     def rendezvous(self) -> tuple[str, int]:
@@ -150,6 +157,8 @@ class StageGang:
                     self._events.stages_ready()
             case StageSampled():
                 self._events.stage_sampled(place[1], message)
+            case StageBusy():
+                self._busy_s[place] = message.busy_s
             case KvArrived():
                 self._events.kv_arrived(*place, message)
             case KvLinkBroken():

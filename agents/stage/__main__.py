@@ -20,12 +20,18 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import load_torch_engine
+from agents.stage.failure_notice import give_notice
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 
+_log = logging.getLogger(__name__)
+
 OUT_OF_MEMORY = errno.ENOMEM
 """Exit status when weights and KV cache do not fit: with fewer KV blocks, or elsewhere, it may work."""
+
+_NOT_LOADED = (EngineError, WeightsError, MemoryError, OSError, ValueError)
+_EXPECTED = (BadKeyError, ChannelError, InstanceLostError, *_NOT_LOADED)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -43,6 +49,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
     parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
+    parser.add_argument(
+        "--pace", type=float, default=1.0, help="share of the time that the engine may compute, above 0"
+    )
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
     parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
     return parser.parse_args()
@@ -53,7 +62,7 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     first, layers = arguments.first_layer, arguments.layers
     is_last = first + layers == decoder_config(checkpoint.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
-    return load_torch_engine(
+    engine = load_torch_engine(
         checkpoint,
         LayerRange(first, layers, first=first == 0, last=is_last),
         arguments.kv_blocks,
@@ -61,12 +70,20 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
         arguments.device,
         memory_bytes=memory_bytes,
     )
+    mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
+    _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, arguments.checkpoint, seconds, mib / seconds)
+    return engine
 
 
-async def _serve(arguments: argparse.Namespace, engine: StageEngine) -> None:
-    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s)
-    address = Address(arguments.scheduler, arguments.scheduler_key)
-    worker = StageWorker(engine, address, KeyPair.load(arguments.key), settings)
+async def _serve(arguments: argparse.Namespace) -> None:
+    address, keys = Address(arguments.scheduler, arguments.scheduler_key), KeyPair.load(arguments.key)
+    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s, arguments.pace)
+    try:
+        engine = _load(arguments)
+    except _NOT_LOADED as error:
+        await give_notice(address, keys, str(error), settings.channel)
+        raise
+    worker = StageWorker(engine, address, keys, settings)
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, worker.stop)
     await worker.run()
@@ -76,8 +93,8 @@ def _main() -> int:
     arguments = _arguments()
     torch.set_num_threads(arguments.threads)
     try:
-        asyncio.run(_serve(arguments, _load(arguments)))
-    except (BadKeyError, ChannelError, EngineError, InstanceLostError, WeightsError, OSError, ValueError) as error:
+        asyncio.run(_serve(arguments))
+    except _EXPECTED as error:
         print(f"stage: {error}", file=sys.stderr)
         return OUT_OF_MEMORY if isinstance(error, OutOfMemoryError | MemoryError) else 1
     finally:

@@ -1,5 +1,6 @@
 """Steps of one stage: rows in from the stage before, through the engine, rows out to the stage after."""
 
+import time
 from collections.abc import Sequence
 
 import torch
@@ -21,6 +22,8 @@ class StageRunner:
     def __init__(self, engine: StageEngine, mesh: Mesh) -> None:
         self._engine = engine
         self._mesh = mesh
+        self.busy_s = 0.0
+        """That the engine has spent in steps."""
 
     def step(self, step: StageStep) -> StageSampled | None:
         """The report of a last stage; None of others, whose rows are on their way.
@@ -28,7 +31,10 @@ class StageRunner:
         Raises EdgeError and EngineError: either way the instance has failed.
         """
         batch = StepBatch(tuple(_step_request(entry) for entry in step.entries))
-        output = self._engine.step(batch, self._rows(step))
+        rows = self._rows(step)
+        start = time.perf_counter()
+        output = self._engine.step(batch, rows)
+        self.busy_s += time.perf_counter() - start
         if output.hidden is not None:
             self._send(step, output.hidden)
             return None

@@ -18,6 +18,7 @@ from agents.edges.rendezvous import join
 from agents.edges.settings import EdgeSettings
 from agents.engines.errors import EngineError
 from agents.engines.guarded_engine import GuardedEngine
+from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
@@ -32,7 +33,7 @@ from agents.messages.to_stage import (
     StageStep,
     ToStage,
 )
-from agents.messages.to_stage_scheduler import StageConnected, StageFailed, StageLoaded
+from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageFailed, StageLoaded
 from agents.stage.runner import StageRunner
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ class WorkerSettings:
     """This node's address on the private network: edges are bound to it."""
     peer_timeout_s: float
     """A neighbour that is silent for as long in a step has failed: longer than the longest step."""
+    pace: float = 1.0
+    """Share of the time that the engine may compute, where nothing else holds the node to it."""
     join_timeout_s: float = 600.0
     """The scheduler may start later than this worker, but not by more."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)
@@ -61,6 +64,8 @@ class StageWorker:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._kv = KvExchange(self._engine, HandOffSettings(settings.interface), self._report)
+        self._busy_s = 0.0
+        self._beat: asyncio.TimerHandle | None = None
         self._orders: SimpleQueue[Connect | StageStep | FreeRuns | ReserveRun] = SimpleQueue()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
@@ -75,6 +80,8 @@ class StageWorker:
             threading.Thread(target=self._compute, name="engine", daemon=True).start()
             await self._end
         finally:
+            if self._beat is not None:
+                self._beat.cancel()
             self._dialer.close()
 
     def stop(self) -> None:
@@ -101,6 +108,12 @@ class StageWorker:
                 facts.load_s,
             )
         )
+        if self._beat is None:
+            self._on_beat()
+
+    def _on_beat(self) -> None:
+        self._beat = self._loop.call_later(self._settings.channel.heartbeat_s, self._on_beat)
+        self._send(StageBusy(self._busy_s))
 
     def received(self, message: ToStage) -> None:
         if isinstance(message, Leave):
@@ -123,6 +136,7 @@ class StageWorker:
                 order = self._orders.get()
                 if isinstance(order, StageStep):
                     sampled = runner.step(order)
+                    self._busy_s = runner.busy_s
                     if sampled is not None:
                         self._report(sampled)
                 elif isinstance(order, ReserveRun):
@@ -153,7 +167,7 @@ class StageWorker:
         store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
         mesh = connect_mesh(store, Place(told.nodes, told.stage, told.node), edges)
         self._report(StageConnected())
-        return StageRunner(self._engine, mesh)
+        return StageRunner(paced(self._engine, settings.pace), mesh)
 
     def _report(self, message: msgspec.Struct) -> None:
         self._loop.call_soon_threadsafe(self._send, message)

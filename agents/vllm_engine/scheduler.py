@@ -18,6 +18,7 @@ from agents.messages.to_gateway import (
     Status,
     TokenRun,
     Tokens,
+    WorkDone,
 )
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.layout import PipelineLayout
@@ -56,7 +57,7 @@ class VllmScheduler:
         self._load: EngineLoad | None = None
         self._held: dict[tuple[Peer, int], HeldRequest] = {}
         self._ids: dict[str, HeldRequest] = {}
-        self._count = 0
+        self._count = self._prompt_tokens = 0
         self.over = asyncio.Event()
         self.failure = ""
         self._loop = asyncio.get_running_loop()
@@ -73,6 +74,10 @@ class VllmScheduler:
         running = min(load.running, held)
         return Status(state, running, held - running, load.kv_blocks, load.kv_blocks_free)
 
+    @property
+    def done(self) -> WorkDone:
+        return WorkDone(self._prompt_tokens)
+
     async def stop(self) -> None:
         """Give gateways a moment to read what was sent last."""
         await asyncio.sleep(self._settings.channel.linger_s)
@@ -88,6 +93,7 @@ class VllmScheduler:
             self._gateways.send(gateway, Finished(request.attempt, FinishReason.LENGTH, len(request.generated)))
             return
         self._count += 1
+        self._prompt_tokens += len(request.prompt) + len(request.generated)
         expires_s = self._loop.time() + request.deadline_s
         held = HeldRequest(f"{self._count}", gateway, request, limit, expires_s)
         self._held[gateway, request.attempt] = self._ids[held.id] = held

@@ -7,7 +7,7 @@ import msgspec
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_gateway import Failed, Finished, SchedulerState, Status, ToGateway, Tokens
+from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
 from agents.messages.to_scheduler import OtherLeg
 
 
@@ -65,7 +65,7 @@ class InstanceLink:
         if isinstance(message, Status):
             self.status = message
             self._owner.changed(self)
-        else:
+        elif not isinstance(message, Stats):  # a gateway does not ask for them
             self._owner.heard(self, message)
 
     def down(self, reason: str) -> None:

@@ -24,30 +24,8 @@ ACTIONS = st.one_of(
 @given(layouts(), layouts(), st.lists(ACTIONS, max_size=80))
 def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(prefill, decode, actions: list) -> None:
     at = TwoCores(prefill, decode)
-    for action in actions:
-        match action:
-            case ("submit", length, max_tokens, resumed, decode_first):
-                first = len(at.wanted)
-                at.submit(tuple(range(first, first + length)), max_tokens, resumed, decode_first)
-            case ("cancel", attempt):
-                at.cancel(attempt)
-            case ("order", is_decode):
-                at.order(at.decode if is_decode else at.prefill)
-            case ("report", is_decode, place):
-                side = at.decode if is_decode else at.prefill
-                if side.flights:
-                    side.report(sorted(side.flights)[place % len(side.flights)])
-                    at.settle()
-            case ("hear", is_decode):
-                at.hear(is_decode)
-            case ("deliver", place):
-                at.deliver(place)
-            case ("reconnect",):
-                at.reconnect()
-            case ("strand",):
-                at.strand()
-            case ("part", is_decode):
-                at.part(is_decode)
+    for name, *arguments in actions:
+        getattr(at, name)(*arguments)
     at.run_dry()
     for side in (at.prefill, at.decode):
         status = side.core.status
@@ -73,7 +51,7 @@ def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(pref
 def test_without_failures_everything_is_handed_over_and_finished(prefill, decode, requests: list) -> None:
     at = TwoCores(prefill, decode)
     for n, (length, max_tokens) in enumerate(requests):
-        at.submit(tuple(range(n, n + length)), max_tokens, 0, decode_first=bool(n % 2))
+        at.submit(length, max_tokens, 0, decode_first=bool(n % 2))
     at.run_dry()
     for attempt, tokens in at.wanted.items():
         ends = [*at.prefill.ended.get(attempt, []), *at.decode.ended.get(attempt, [])]

@@ -1,18 +1,23 @@
 """Prefill and decode instances in real processes, a real gateway before them, and a client that sees token ids."""
 
+import asyncio
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from openai import OpenAI
 from tokenizers import Tokenizer, decoders, models
 
-from agents.channels.dialer import Address
+from agents.channels.dialer import Address, Dialer
+from agents.messages.to_gateway import Stats, ToGateway
+from agents.messages.to_scheduler import AskStats
 from control.gateway.published import Published, ServedModel, write_published
 from policies.routing_table import RoutedInstance, RoutedModel
+from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.agents.stage.instances import Instance
 from tests.control.gateway.world import Process, World
@@ -55,12 +60,31 @@ class Fleet(World):
         self.keys.save(self.folder / "gateway.key")
         at = ["--port", "0", "--table", str(self.folder / "table.json"), "--key", str(self.folder / "gateway.key")]
         self.gateway = Process("control.gateway", [*at, *arguments], self.folder / "gateway.log")
-        self.wait_ready(*self.instances)
+        for name in self.instances:  # a dozen processes that load torch, on two busy cores
+            self.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0, timeout_s=240)
 
     def stream(self, prompt: list[int], tokens: int, **options: Any) -> "Stream":
         if self._client is None:
             self._client = self.client(timeout=120)
         return Stream(self._client, prompt, tokens, options)
+
+    def tell(self, name: str, message: msgspec.Struct, is_answer: Callable[[Any], bool]) -> Any:
+        """What the scheduler of an instance answers to a gateway's message."""
+
+        async def talk() -> Any:
+            seen, at = Seen(), self.instances[name].addresses
+            address = Address(at["endpoint"], at["public_key"])
+            dialer: Dialer[ToGateway] = Dialer(address, self.keys, "gateway", ToGateway, seen)
+            await dialer.wait_up(30)
+            dialer.send(message)
+            await seen.until(lambda: any(map(is_answer, seen.messages)), 30)
+            dialer.close()
+            return next(filter(is_answer, seen.messages))
+
+        return asyncio.run(talk())
+
+    def stats(self, name: str) -> Stats:
+        return self.tell(name, AskStats(), lambda answer: isinstance(answer, Stats))
 
     def wait_idle(self, *names: str) -> None:
         """Nothing runs and no KV block is held."""

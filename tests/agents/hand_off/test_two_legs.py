@@ -1,6 +1,5 @@
 """Prefilled here, decoded there: whatever the cuts, and whoever dies, a client sees the tokens of one engine, once."""
 
-import asyncio
 import random
 import signal
 from collections.abc import Iterator
@@ -9,14 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.channels.dialer import Address, Dialer
-from agents.channels.keys import KeyPair
 from agents.engines.sampling import Sampling
-from agents.messages.to_gateway import SchedulerState, ToGateway
+from agents.messages.to_gateway import FinishReason, SchedulerState, Status
 from agents.messages.to_scheduler import Drain
 from agents.weights.source import open_checkpoint
 from policies.routing_table import DECODE, PREFILL
-from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Fleet, fleet_of
@@ -51,13 +47,33 @@ def pair(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_requests_of_two_legs_get_the_tokens_of_one_engine(pair: Fleet, whole: Pipeline) -> None:
     warm = {"temperature": 0.9, "top_p": 0.95, "seed": 11}
     requests = {n: (prompt_of(5 + 11 * n, n), 4 + 3 * n, warm if n % 3 == 2 else {}) for n in range(10)}
+    before = {name: pair.stats(name) for name in ("p1", "d1")}
     streams = {n: pair.stream(prompt, tokens, **how) for n, (prompt, tokens, how) in requests.items()}
     for n, (prompt, tokens, how) in requests.items():
         sampling = Sampling(how.get("temperature", 0.0), how.get("top_p", 1.0), 0, how.get("seed", 0))
         assert streams[n].end() == whole.generate(prompt, tokens, sampling=sampling), f"request {n}"
         assert streams[n].reason == "length"
-    assert pair.stream(prompt_of(9), 1).end() == whole.generate(prompt_of(9), 1)
+    assert pair.stream(prompt_of(9), 1).end() == whole.generate(prompt_of(9), 1)  # nothing is left to hand off
     pair.wait_idle()
+    after = {name: pair.stats(name) for name in ("p1", "d1")}
+    size = sum(kv_bytes(whole, len(prompt)) for prompt, _, _ in requests.values())
+    assert after["p1"].done.sent_kv_bytes - before["p1"].done.sent_kv_bytes == size
+    assert after["d1"].done.received_kv_bytes - before["d1"].done.received_kv_bytes == size
+    assert after["p1"].done.prompt_tokens - before["p1"].done.prompt_tokens == 9 + sum(5 + 11 * n for n in requests)
+    assert after["d1"].done.prompt_tokens == before["d1"].done.prompt_tokens, "nothing is computed twice"
+    made = {name: after[name].generated_tokens - before[name].generated_tokens for name in after}
+    assert made == {"p1": len(requests) + 1, "d1": sum(3 + 3 * n for n in requests)}
+    assert after["d1"].finished == {FinishReason.LENGTH: len(requests)}
+    assert [node.node for node in after["d1"].done.nodes] == ["0.0", "1.0", "1.1", "2.0"]
+    assert all(node.busy_s > 0 for node in after["p1"].done.nodes)
+
+
+def kv_bytes(whole: Pipeline, tokens: int) -> int:
+    """Of all layers, as far as they keep it."""
+    (stage,) = whole.stages
+    facts = stage.facts
+    kept = sum(tokens - stage.first_kept_token(layer, tokens) for layer in range(LAYERS))
+    return 2 * kept * facts.kv_heads * facts.head_dim * facts.dtype.itemsize
 
 
 def test_64_streams_with_random_cancels_leave_nothing_held_on_either_side(pair: Fleet, whole: Pipeline) -> None:
@@ -114,19 +130,9 @@ def test_a_prefill_instance_that_drains_finishes_its_hand_offs(pair: Fleet, whol
     streams = [pair.stream(prompt, 10) for prompt in prompts]
     for stream in streams:
         stream.wait(1)
-    address = pair.instances["p1"].addresses
-    asyncio.run(drain(Address(address["endpoint"], address["public_key"]), pair.keys))
+    pair.tell("p1", Drain(), lambda m: isinstance(m, Status) and m.state is SchedulerState.DRAINING)
     worker.send_signal(signal.SIGCONT)
     for prompt, stream in zip(prompts, streams, strict=True):
         assert stream.end() == whole.generate(prompt, 10)
     pair.wait_idle()
     assert "resumptions_total" not in "".join(name for name, value in pair.metrics().items() if value > 0)
-
-
-async def drain(address: Address, keys: KeyPair) -> None:
-    seen = Seen()
-    dialer: Dialer[ToGateway] = Dialer(address, keys, "gateway", ToGateway, seen)
-    await dialer.wait_up(30)
-    dialer.send(Drain())
-    await seen.until(lambda: any(getattr(m, "state", None) is SchedulerState.DRAINING for m in seen.messages))
-    dialer.close()

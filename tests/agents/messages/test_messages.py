@@ -14,14 +14,27 @@ from agents.messages.to_gateway import (
     Failure,
     Finished,
     FinishReason,
+    NodeStats,
     SchedulerState,
+    Stats,
     Status,
     ToGateway,
     TokenLogprobs,
     TokenRun,
     Tokens,
+    WorkDone,
 )
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, OtherLeg, Sampling, ToScheduler
+from agents.messages.to_scheduler import (
+    AskStats,
+    AskStatus,
+    Cancel,
+    Drain,
+    Generate,
+    Leg,
+    OtherLeg,
+    Sampling,
+    ToScheduler,
+)
 from agents.messages.wire import Decoder, MalformedMessageError, encode
 
 ids = st.lists(st.integers(0, (1 << 24) - 1), max_size=20).map(tuple)
@@ -54,6 +67,7 @@ to_scheduler = st.one_of(
     st.builds(Cancel, attempts),
     st.just(Drain()),
     st.just(AskStatus()),
+    st.just(AskStats()),
 )
 alternatives = st.lists(st.tuples(st.integers(0, 1000), logprobs), max_size=20).map(tuple)
 runs = st.builds(
@@ -64,11 +78,23 @@ runs = st.builds(
     st.lists(st.builds(TokenLogprobs, logprobs, alternatives), max_size=5).map(tuple),
 )
 counts = st.integers(0, (1 << 48) - 1)
+statuses = st.builds(
+    Status, st.sampled_from(SchedulerState), counts, counts, counts, counts, st.none() | st.just("tcp://h:1")
+)
+nodes = st.builds(NodeStats, names, st.floats(0, 1e9))
 to_gateway = st.one_of(
     st.builds(Tokens, st.lists(runs, max_size=5).map(tuple)),
     st.builds(Finished, attempts, st.sampled_from(FinishReason), st.integers(0, MAX_TOKENS)),
     st.builds(Failed, attempts, st.sampled_from(Failure), st.text(max_size=100)),
-    st.builds(Status, st.sampled_from(SchedulerState), counts, counts, counts, counts),
+    statuses,
+    st.builds(
+        Stats,
+        statuses,
+        counts,
+        st.dictionaries(st.sampled_from(FinishReason), counts),
+        st.dictionaries(st.sampled_from(Failure), counts),
+        st.builds(WorkDone, counts, counts, counts, counts, st.lists(nodes, max_size=3).map(tuple)),
+    ),
 )
 
 

@@ -33,8 +33,9 @@ class TwoCores:
         self.decode.tokens = self.prefill.tokens
         self.arrived: set[tuple[int, int]] = set()
 
-    def submit(self, prompt: tuple[int, ...], max_tokens: int, resumed: int, decode_first: bool) -> None:
+    def submit(self, length: int, max_tokens: int, resumed: int, decode_first: bool) -> None:
         attempt = len(self.wanted)
+        prompt = tuple(range(attempt, attempt + length))
         self.wanted[attempt] = continuation(prompt, max_tokens, (1,))
         sent = tuple(self.wanted[attempt][:resumed])
         self.prefill.tokens[attempt] = list(sent)
@@ -54,7 +55,17 @@ class TwoCores:
         for side in (self.prefill, self.decode):
             side.core.cancel("gw", attempt)
 
-    def order(self, side: FakeStages) -> int:
+    def report(self, is_decode: bool, place: int) -> None:
+        side = self.side(is_decode)
+        if side.flights:
+            side.report(sorted(side.flights)[place % len(side.flights)])
+            self.settle()
+
+    def side(self, is_decode: bool) -> FakeStages:
+        return self.decode if is_decode else self.prefill
+
+    def order(self, is_decode: bool) -> int:
+        side = self.side(is_decode)
         count = side.order()
         for word in side.core.take_words():
             is_ours = isinstance(word.message, Offer | Withdraw)
@@ -127,7 +138,7 @@ class TwoCores:
         """Until nothing is under way."""
         is_moving = True
         while is_moving:
-            is_moving = bool(self.order(self.prefill)) | bool(self.order(self.decode))
+            is_moving = bool(self.order(False)) | bool(self.order(True))
             for side in (self.prefill, self.decode):
                 if side.flights:
                     side.report(min(side.flights))

@@ -1,6 +1,8 @@
 """A pipeline of real processes answers as one engine does, and fails as a whole, soon and with a reason."""
 
+import json
 import random
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 from agents.engines import sampling
 from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status
 from agents.messages.to_scheduler import Cancel, Generate, Sampling
-from agents.weights.source import open_checkpoint
+from agents.weights.source import open_checkpoint, record_checksums
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.stage.instances import Gateway, Instance, play
@@ -174,6 +176,30 @@ def test_stages_that_do_not_make_the_model_serve_nothing_and_say_why(checkpoint:
     with Instance(tmp_path, checkpoint, (1, 4), ((1.0,), (1.0,))) as instance:
         play(instance, scenario)
         assert instance.ended() == {"scheduler": 1, "0.0": 0, "1.0": 0}
+
+
+def test_a_stage_that_cannot_load_fails_its_instance_with_the_reason(checkpoint: Path, tmp_path: Path) -> None:
+    """Its weights are not what was published: the file is named, and nobody waits for that stage."""
+    damaged = tmp_path / "damaged"
+    shutil.copytree(checkpoint, damaged)
+    record_checksums(damaged)
+    index = json.loads((damaged / "model.safetensors.index.json").read_text())["weight_map"]
+    file = damaged / index["model.layers.5.mlp.down_proj.weight"]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 5))
+        await gateway.until(gateway.ends)
+        end = gateway.ends()[1]
+        assert isinstance(end, Failed)
+        assert end.failure is Failure.ENGINE
+        assert end.reason.startswith(f"1.0 failed: {file}: ")
+
+    with Instance(tmp_path, damaged, (1, 5), ((1.0,), (1.0,))) as instance:
+        play(instance, scenario)
+        assert instance.ended() == {"scheduler": 1, "0.0": 0, "1.0": 1}
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
