@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, MaybeName, Seconds, Text
+from agents.messages.bounds import Count, MaybeName, Text
 from agents.messages.to_gateway import Status
 from agents.messages.to_node import Endpoint, Key
 
@@ -23,8 +23,8 @@ class SchedulerReport(Struct, frozen=True, array_like=True):
 
 
 class StageReport(Struct, frozen=True, array_like=True):
-    running_s: Seconds
-    """Since its process was started."""
+    running_s: Annotated[float, Meta(ge=0, le=1e10)]
+    """Since its process was started: for as long as a machine may be up."""
     memory_mib: Count
     """Resident."""
     cpu_share: Annotated[float, Meta(ge=0, le=4096)]
@@ -38,6 +38,8 @@ class NodeReport(Struct, frozen=True, array_like=True, tag="node_report"):
     stage: StageReport | None = None
     failure: Text = ""
     """Why the instance cannot go on here."""
+    metrics: Annotated[str, Meta(max_length=512)] = ""
+    """URL of the node's metrics, in Prometheus' format."""
 
 
 ToHub = NodeReport

@@ -13,9 +13,12 @@ from agents.messages.to_stage import MAX_PEERS
 
 MAX_GATEWAYS = 1024
 
-Key = Annotated[str, Meta(min_length=40, max_length=40)]
+_HOST = r"([\w.\-]+|\[[0-9a-fA-F:.]+\])"
+_PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+Endpoint = Annotated[str, Meta(max_length=256, pattern=rf"\Atcp://{_HOST}:{_PORT}\Z")]
+"""Whole and well-formed: it is passed on to others, who dial it."""
+Key = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\Z")]
 """CURVE public key, Z85."""
-Endpoint = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
 class Engine(StrEnum):
@@ -41,7 +44,6 @@ Peers = Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MAX_PEERS)]
 class RunScheduler(Struct, frozen=True, array_like=True):
     """Run the instance's scheduler here: once all nodes of the instance have a key."""
 
-    model: Name
     stages: Annotated[tuple[Peers, ...], Meta(min_length=1, max_length=MAX_PEERS)]
     block_tokens: Annotated[int, Meta(ge=1, le=1 << 16)]
     max_context_tokens: Position
@@ -71,6 +73,7 @@ class Work(Struct, frozen=True, array_like=True, tag="work"):
 
     instance: MaybeName = ""
     """Empty: nothing."""
+    model: MaybeName = ""
     engine: Engine = Engine.TORCH
     scheduler: RunScheduler | None = None
     stage: RunStage | None = None

@@ -4,12 +4,15 @@ import asyncio
 import logging
 from pathlib import Path
 
+from msgspec import structs
+
 from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import ToNode, Work
 from agents.node.instance_work import InstanceWork
+from agents.node.metrics import NodeFigures, serve_metrics
 from agents.node.settings import NodeSettings
 
 _log = logging.getLogger(__name__)
@@ -28,6 +31,7 @@ class NodeAgent:
         self._running: InstanceWork | None = None
         self._told = asyncio.Event()
         self._due = asyncio.Event()
+        self._metrics = serve_metrics(settings.interface, self._figures)
         self._dialer: Dialer[ToNode] = Dialer(settings.hub, keys, "node", ToNode, self, settings.channel)
 
     async def run(self) -> None:
@@ -66,6 +70,10 @@ class NodeAgent:
             await self._running.follow(work)
         self._due.set()
 
+    def _figures(self) -> NodeFigures:
+        running = self._running
+        return NodeFigures("", "", None, None) if running is None else running.figures()
+
     async def _report(self) -> None:
         """After every change, and at every beat."""
         while True:
@@ -77,6 +85,7 @@ class NodeAgent:
             self._due.clear()
             if self._dialer.is_up:
                 try:
-                    self._dialer.send(self._running.report() if self._running is not None else NodeReport(""))
+                    report = self._running.report() if self._running is not None else NodeReport("")
+                    self._dialer.send(structs.replace(report, metrics=self._metrics))
                 except ChannelError as error:
                     _log.warning("cannot report: %s", error)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 from collections import deque
@@ -13,6 +14,8 @@ from agents.messages.to_hub import OUT_OF_MEMORY
 
 _LINES = 8
 _LINE_BYTES = 1 << 16
+_PREFIX = re.compile(r"^\S+ \S+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) \S+ ")
+"""Of a line of a log."""
 _SECRETS = ("MEDLEY_BOOTSTRAP_TOKEN",)
 
 
@@ -94,5 +97,7 @@ class Child:
         own = [line for line in self._last if line.startswith(f"{self.name}: ")]
         if code == errno.ENOMEM and own:
             return f"{OUT_OF_MEMORY}: {own[-1]}"
-        last = own or list(self._last) or ["without a word"]
-        return last[-1] if own else f"{self.name} ended with status {code}: {last[-1]}"
+        if own:
+            return own[-1]
+        last = _PREFIX.sub("", self._last[-1]) if self._last else "without a word"
+        return f"{self.name} ended: {last}" if code == 0 else f"{self.name} ended with status {code}: {last}"

@@ -15,13 +15,15 @@ AGENT = "agent"
 """What the agent is called at its own scheduler, which it asks for its status like a gateway."""
 
 
-def scheduler_command(run: RunScheduler, own_key: str, key: Path, settings: NodeSettings) -> tuple[str, ...]:
+def scheduler_command(
+    model: str, run: RunScheduler, own_key: str, key: Path, settings: NodeSettings
+) -> tuple[str, ...]:
     """Writes the instance file. `own_key`: the public key of the agent itself. ValueError: no such pipeline."""
     stages = tuple(
         tuple(NodeLimits(s.name, s.weight, s.batch_cap, s.chunk_tokens, s.kv_blocks) for s in peers)
         for peers in run.stages
     )
-    layout = PipelineLayout(run.model, stages, run.block_tokens, run.max_context_tokens, run.vocab_size)
+    layout = PipelineLayout(model, stages, run.block_tokens, run.max_context_tokens, run.vocab_size)
     anywhere = f"tcp://{settings.interface}:0"
     gateways = {**run.gateways, own_key: AGENT}
     content = InstanceFile(layout, gateways, run.workers, anywhere, anywhere, settings.interface)
@@ -39,6 +41,6 @@ def stage_command(engine: Engine, run: RunStage, key: Path, settings: NodeSettin
         *(sys.executable, "-m", "agents.stage", "--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
         *("--key", str(key), "--checkpoint", str(checkpoint), "--dtype", run.dtype),
         *("--first-layer", str(run.first_layer), "--layers", str(run.layers), "--kv-blocks", str(run.kv_blocks)),
-        *("--threads", str(settings.threads), "--interface", settings.interface),
+        *("--threads", str(settings.threads), "--pace", str(settings.pace), "--interface", settings.interface),
         *memory,
     )

@@ -16,6 +16,7 @@ from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport
 from agents.messages.to_node import RunScheduler, Work
 from agents.node.child import Child
 from agents.node.commands import scheduler_command, stage_command
+from agents.node.metrics import NodeFigures
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from templates_lib.weights_place import NoWeightsError
@@ -41,12 +42,15 @@ class InstanceWork:
         self._stage_process: psutil.Process | None = None
         self._link: SchedulerLink | None = None
         self._said: SchedulerReport | None = None
+        self._stage_said: StageReport | None = None
+        self._model = ""
 
     async def follow(self, work: Work) -> None:
         """Start what is asked for and does not run. What has failed stays so: its instance is given up."""
+        self._model = work.model
         try:
             if not self.failure and work.scheduler is not None and self._scheduler is None:
-                await self._start_scheduler(work.scheduler)
+                await self._start_scheduler(work.model, work.scheduler)
             if not self.failure and work.stage is not None and self._stage is None:
                 command = stage_command(work.engine, work.stage, self._key_file, self._settings)
                 self._stage_since_s = time.monotonic()
@@ -64,18 +68,26 @@ class InstanceWork:
         children = [child for child in (self._stage, self._scheduler) if child is not None]
         await asyncio.gather(*(child.stop(self._settings.grace_s) for child in children))
 
+    def figures(self) -> NodeFigures:
+        """For metrics; the scheduler's counters are as of the beat before."""
+        stats = None if self._link is None else self._link.stats
+        return NodeFigures(self.instance, self._model, self._stage_said, stats)
+
     def report(self) -> NodeReport:
+        if self._link is not None:
+            self._link.ask()
         said = self._said
         if said is not None and self._link is not None:
             said = SchedulerReport(said.endpoint, said.stages, said.public_key, self._link.status)
-        return NodeReport(self.instance, said, self._stage_report(), self.failure[:1000])
+        self._stage_said = self._stage_report()
+        return NodeReport(self.instance, said, self._stage_said, self.failure[:1000])
 
-    async def _start_scheduler(self, run: RunScheduler) -> None:
+    async def _start_scheduler(self, model: str, run: RunScheduler) -> None:
         # A key pair of its own: the node's stands for the worker.
         keys, key_file = KeyPair.generate(), self._settings.home / f"{self.instance}.scheduler.key"
         key_file.unlink(missing_ok=True)
         keys.save(key_file)
-        command = scheduler_command(run, self._keys.public, key_file, self._settings)
+        command = scheduler_command(model, run, self._keys.public, key_file, self._settings)
         self._scheduler = await Child.start("scheduler", command, self._fail)
         line = await self._scheduler.first_line()
         if not line:

@@ -1,13 +1,14 @@
 """The agent's line to the scheduler that runs on its node: how it is, and that it shall drain."""
 
+import contextlib
 from collections.abc import Callable
 
 from agents.channels.dialer import Address, Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_gateway import Status, ToGateway
-from agents.messages.to_scheduler import Drain
+from agents.messages.to_gateway import Stats, Status, ToGateway
+from agents.messages.to_scheduler import AskStats, Drain
 
 
 class SchedulerLink:
@@ -17,6 +18,7 @@ class SchedulerLink:
         self, address: Address, keys: KeyPair, changed: Callable[[], None], settings: ChannelSettings | None = None
     ) -> None:
         self.status: Status | None = None
+        self.stats: Stats | None = None
         self._changed = changed
         self._drain = False
         self._dialer: Dialer[ToGateway] = Dialer(address, keys, "agent", ToGateway, self, settings)
@@ -26,6 +28,12 @@ class SchedulerLink:
         if not self._drain:
             self._drain = True
             self._tell()
+
+    def ask(self) -> None:
+        """For its counters: `stats` follows."""
+        if self._dialer.is_up:
+            with contextlib.suppress(ChannelError):
+                self._dialer.send(AskStats())
 
     def close(self) -> None:
         self._dialer.close()
@@ -38,6 +46,8 @@ class SchedulerLink:
         if isinstance(message, Status):
             self.status = message
             self._changed()
+        elif isinstance(message, Stats):
+            self.stats = message
 
     def down(self, reason: str) -> None:
         """Its process has ended, or hangs: the agent notices the one, the stage workers the other."""

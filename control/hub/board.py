@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import NodeReport, SchedulerReport
 from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, Work
-from control.hub.deployed import Deployed
+from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
@@ -97,12 +97,13 @@ class Board:
         nodes = [name for name in deployed.nodes if name is not None]
         if len(nodes) < len(deployed.nodes) or not all(name in self._keys for name in nodes):
             return None
-        scheduler = self.scheduler(instance)
+        scheduler, files = self.scheduler(instance), deployed.files
         return Work(
             instance,
+            "" if files is None else files.name,
             Engine(deployed.gang.engine),
-            self._run_scheduler(deployed, nodes) if place == 0 else None,
-            None if scheduler is None else _run_stage(deployed, place, scheduler),
+            None if place or files is None else self._run_scheduler(deployed, files, nodes),
+            None if scheduler is None or files is None else _run_stage(deployed, files, place, scheduler),
             deployed.state is InstanceState.DRAINING,
         )
 
@@ -122,7 +123,7 @@ class Board:
         for node in deployed.nodes:
             report = self.report(node) if node is not None else None
             if report is not None and report.failure:
-                return Event(EventKind.BROKE, f"{report.failure} ({node})")
+                return Event(EventKind.BROKE, f"{_printable(report.failure)} ({node})")
         return None
 
     def _all_there(self, deployed: Deployed) -> Event | None:
@@ -160,15 +161,14 @@ class Board:
             return now_s - self._began_s
         return 0.0 if seen.is_connected else now_s - seen.since_s
 
-    def _run_scheduler(self, deployed: Deployed, nodes: list[str]) -> RunScheduler:
-        places, files = deployed.gang.places, deployed.files
+    def _run_scheduler(self, deployed: Deployed, files: ModelFiles, nodes: list[str]) -> RunScheduler:
+        places = deployed.gang.places
         stages: list[list[Share]] = [[] for _ in range(places[-1].stage + 1)]
         for name, place in zip(nodes, places, strict=True):
             share = Share(name, place.weight, place.batch_cap, place.chunk_tokens, place.kv_blocks)
             stages[place.stage].append(share)
         workers = {self._keys[name]: name for name in nodes}
         return RunScheduler(
-            files.name,
             tuple(map(tuple, stages)),
             BLOCK_TOKENS,
             files.max_context_tokens,
@@ -178,12 +178,17 @@ class Board:
         )
 
 
+def _printable(text: str) -> str:
+    """Of a node, whose words are stored and shown to people: no terminal's commands, nothing that no row can hold."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def _load(report: NodeReport | None) -> NodeLoad | None:
     if report is None or report.stage is None:
         return None
     stage, status = report.stage, report.scheduler.status if report.scheduler is not None else None
     if status is None:
-        return NodeLoad(stage.cpu_share, stage.memory_mib)
+        return NodeLoad(stage.cpu_share, stage.memory_mib, metrics=report.metrics)
     return NodeLoad(
         stage.cpu_share,
         stage.memory_mib,
@@ -192,15 +197,16 @@ def _load(report: NodeReport | None) -> NodeLoad | None:
         status.waiting,
         status.kv_blocks,
         status.kv_blocks_free,
+        report.metrics,
     )
 
 
-def _run_stage(deployed: Deployed, place: int, scheduler: SchedulerReport) -> RunStage:
+def _run_stage(deployed: Deployed, files: ModelFiles, place: int, scheduler: SchedulerReport) -> RunStage:
     held = deployed.gang.places[place]
     return RunStage(
         scheduler.stages,
         scheduler.public_key,
-        deployed.files.weights,
+        files.weights,
         held.first_layer,
         held.layers,
         held.kv_blocks,

@@ -23,7 +23,8 @@ class Deployed:
     instance: str
     state: InstanceState
     gang: Gang
-    files: ModelFiles
+    files: ModelFiles | None
+    """None: its model is not served any more, so that it may only finish what it has."""
     nodes: tuple[str | None, ...]
     """Name of the node in each place of the gang; None while there is none."""
     memory_mib: tuple[int, ...]

@@ -15,3 +15,5 @@ class NodeLoad:
     waiting: int = 0
     kv_blocks: int = 0
     kv_blocks_free: int = 0
+    metrics: str = ""
+    """URL of its metrics, in Prometheus' format."""

@@ -1,0 +1,91 @@
+"""A node's metrics for Prometheus: its engine's under vLLM's names, so that dashboards made for vLLM work."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from agents.messages.to_gateway import Stats
+from agents.messages.to_hub import StageReport
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """What a node says of itself when it is asked."""
+
+    instance: str
+    model: str
+    stage: StageReport | None
+    stats: Stats | None
+    """On the node that runs the instance's scheduler."""
+
+
+def serve_metrics(interface: str, figures: Callable[[], NodeFigures]) -> str:
+    """Answer GET /metrics on any free port of `interface`, from threads of its own; the URL. Raises OSError."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_NodeCollector(figures))
+    server, _ = start_http_server(0, interface, registry)
+    host = f"[{interface}]" if ":" in interface else interface
+    return f"http://{host}:{server.server_port}/metrics"
+
+
+class _NodeCollector(Collector):
+    def __init__(self, figures: Callable[[], NodeFigures]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures()
+        if figures.stage is not None:
+            yield from _of_stage(figures, figures.stage)
+        if figures.stats is not None:
+            yield from _of_engine(figures, figures.stats)
+
+
+def _of_stage(figures: NodeFigures, stage: StageReport) -> Iterable[Metric]:
+    labels = {"instance_id": figures.instance, "model_name": figures.model}
+    yield _gauge("medley_stage_cpu_share", "Processors that the engine keeps busy", stage.cpu_share, labels)
+    yield _gauge("medley_stage_resident_memory_bytes", "Of the engine", stage.memory_mib * 2.0**20, labels)
+    yield _gauge("medley_stage_up_seconds", "Since the engine was started", stage.running_s, labels)
+
+
+def _of_engine(figures: NodeFigures, stats: Stats) -> Iterable[Metric]:
+    labels = {"instance_id": figures.instance, "model_name": figures.model}
+    status, done = stats.status, stats.done
+    used = 1 - status.kv_blocks_free / status.kv_blocks if status.kv_blocks else 0.0
+    yield _gauge("vllm:num_requests_running", "Requests in the running batch", status.running, labels)
+    yield _gauge("vllm:num_requests_waiting", "Requests waiting to be admitted", status.waiting, labels)
+    yield _gauge("vllm:kv_cache_usage_perc", "Share of the KV cache in use, 1 is all", used, labels)
+    yield _counter("vllm:prompt_tokens", "Prompt tokens computed", done.prompt_tokens, labels)
+    yield _counter("vllm:generation_tokens", "Tokens generated", stats.generated_tokens, labels)
+    yield _counter("vllm:num_preemptions", "Requests that gave up their KV cache", done.preemptions, labels)
+    finished = CounterMetricFamily(
+        "vllm:request_success", "Requests that ended well, by reason", labels=[*labels, "finished_reason"]
+    )
+    for reason, count in stats.finished.items():
+        finished.add_metric([*labels.values(), reason.value], count)
+    yield finished
+    failed = CounterMetricFamily("medley_request_failures", "Requests given back, by why", labels=[*labels, "failure"])
+    for failure, count in stats.failed.items():
+        failed.add_metric([*labels.values(), failure.value], count)
+    yield failed
+    busy = CounterMetricFamily("medley_stage_busy_seconds", "In steps, by node", labels=[*labels, "node"])
+    for node in done.nodes:
+        busy.add_metric([*labels.values(), node.node], node.busy_s)
+    yield busy
+    yield _counter("medley_kv_sent_bytes", "KV cache handed to decode instances", done.sent_kv_bytes, labels)
+    yield _counter("medley_kv_received_bytes", "KV cache taken from prefill instances", done.received_kv_bytes, labels)
+
+
+def _gauge(name: str, about: str, value: float, labels: dict[str, str]) -> Metric:
+    metric = GaugeMetricFamily(name, about, labels=list(labels))
+    metric.add_metric(list(labels.values()), value)
+    return metric
+
+
+def _counter(name: str, about: str, value: float, labels: dict[str, str]) -> Metric:
+    metric = CounterMetricFamily(name, about, labels=list(labels))
+    metric.add_metric(list(labels.values()), value)
+    return metric
