@@ -48,9 +48,14 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
 
 def describe(error: Exception) -> str:
     """Errors that our own code raises on purpose speak for themselves; anything else is a bug and says so."""
+    from agents.channels.errors import BadKeyError
     from control.db.errors import DatabaseError
 
-    if isinstance(error, ValueError | DatabaseError | LookupError) and error.args and not _is_foreign(error):
+    if (
+        isinstance(error, ValueError | DatabaseError | LookupError | BadKeyError)
+        and error.args
+        and not _is_foreign(error)
+    ):
         text = str(error.args[0])
         return f"{text.count(chr(10)) + 1} problems\n{text}" if "\n" in text else text
     if isinstance(error, OSError):
@@ -58,7 +63,7 @@ def describe(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"
 
 
-OURS = ("control", "policies", "templates_lib", "migrations", "builtins")
+OURS = ("control", "agents", "policies", "templates_lib", "migrations", "builtins")
 
 
 def _is_foreign(error: Exception) -> bool:

@@ -1,8 +1,8 @@
 """`medley status`: how the fleet does against its plan and its promises."""
 
+import http.client
 import math
 import os
-import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,8 +60,8 @@ def _figures(gateway: str | None) -> "dict[str, GatewayFigures]":
     try:
         with urllib.request.urlopen(f"{gateway.rstrip('/')}/metrics", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - see above
             return gateway_figures(answer.read(_MAX_BYTES).decode())
-    except (urllib.error.URLError, OSError) as error:
-        say(f"medley: gateway {gateway} does not answer: {error}")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        say(f"medley: gateway {gateway} does not answer with its metrics: {error}")
         return {}
 
 

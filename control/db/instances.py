@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
-from sqlalchemy import exists, select, update
+from sqlalchemy import exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
@@ -99,13 +99,21 @@ class PostgresInstances:
         with self.database.transaction() as connection:
             return set(connection.execute(query).scalars())
 
-    def plans_of_fleet(self, fleet: str) -> set[str]:
-        """Ids of the plans that its instances, but the terminated, were asked for by."""
-        query = select(instance_table.c.plan_id).where(
-            instance_table.c.fleet == fleet, instance_table.c.state != InstanceState.TERMINATED
+    def plans_of_fleet(self, fleet: str) -> tuple[str, ...]:
+        """Ids of the plans that its instances, but the terminated, were asked for by: that of the youngest first."""
+        asked = (
+            select(instance_table.c.plan_id)
+            .join_from(instance_table, instance_event)
+            .where(
+                instance_event.c.version == 0,
+                instance_table.c.fleet == fleet,
+                instance_table.c.state != InstanceState.TERMINATED,
+            )
         )
+        youngest_first = func.max(instance_event.c.sequence).desc()
         with self.database.transaction() as connection:
-            return set(connection.execute(query).scalars())
+            rows = connection.execute(asked.group_by(instance_table.c.plan_id).order_by(youngest_first))
+            return tuple(rows.scalars())
 
     def template(self, instance_id: str) -> ServingTemplate:
         """What an instance runs. Raises NotStoredError."""

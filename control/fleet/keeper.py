@@ -26,6 +26,7 @@ from control.hub.gang import Gang, gang_of
 from control.hub.hub import Hub
 from control.lifecycle.advance import Transition
 from control.lifecycle.event import Event, EventKind
+from control.lifecycle.history import PastTransition
 from control.lifecycle.patience import Patience
 from control.lifecycle.state import InstanceState
 from templates_lib.instance import Instance
@@ -76,11 +77,11 @@ class FleetKeeper:
         stores: FleetStores,
         board: Board,
         publish: Callable[[Ready], None],
-        said: Callable[[Transition], None],
+        said: Callable[[PastTransition], None],
         settings: KeeperSettings | None = None,
     ) -> None:
         """`publish` is told what is ready, whenever that has changed and every `repair_s`, in a thread; `said` of every
-        step in an instance's life."""
+        step in an instance's life, whoever took it."""
         self._order = order
         self._stores = stores
         self._board = board
@@ -97,7 +98,11 @@ class FleetKeeper:
         self._back_off = BackOff()
         self._busy: dict[str, asyncio.Task[None]] = {}
         """Instance → a call to clouds that is under way for it."""
+        self._again_s: dict[str, float] = {}
+        """Instance → when a cloud may be asked for its nodes again."""
         self._known: dict[str, Instance] = {}
+        self._noted: dict[str, int] = {}
+        """Instance → version after the last step that was noted."""
         self._hub: Hub | None = None
         self._start: NodeStart | None = None
 
@@ -109,6 +114,9 @@ class FleetKeeper:
         """Mend what an earlier run left, and put on the board what is on record. Call it before the hub listens, and
         while nobody else calls clouds for this fleet."""
         await self._repair(timedelta(0))
+        # What became of them before is no news.
+        instances = await asyncio.to_thread(self._stores.instances.of_fleet, self._order.name)
+        self._noted = {instance.id: instance.version for instance in instances}
         await self._look()
 
     def begin(self, hub: Hub, start: NodeStart) -> None:
@@ -117,7 +125,9 @@ class FleetKeeper:
 
     @property
     def ready(self) -> set[str]:
-        return {instance.id for instance in self._known.values() if instance.state == InstanceState.READY}
+        """Of those that the plan wants."""
+        unwanted = {instance.id for instance in surplus(self._wanted, self._known.values())}
+        return {i.id for i in self._known.values() if i.state == InstanceState.READY} - unwanted
 
     @property
     def nodes(self) -> set[str]:
@@ -159,11 +169,20 @@ class FleetKeeper:
         return {node: why for outcome in outcomes for node, why in outcome.items()}
 
     async def _look(self) -> None:
-        """Read what is on record and put it on the board."""
-        deployed = await asyncio.to_thread(self._read)
+        """Read what is on record, put it on the board, and take note of what has happened since the last look."""
+        instances, deployed = await asyncio.to_thread(self._read)
+        known, self._known = self._known, {instance.id: instance for instance in instances}
         self._board.deploy(deployed)
+        for instance in instances:
+            if instance.version != self._noted.get(instance.id, 0):
+                await self._note(instance)
+        for instance in known.values():
+            if instance.id not in self._known:
+                await self._note(instance)
+                for kept in (self._noted, self._again_s, self._gangs, self._addresses):
+                    kept.pop(instance.id, None)
 
-    def _read(self) -> list[Deployed]:
+    def _read(self) -> tuple[tuple[Instance, ...], list[Deployed]]:
         instances = self._stores.instances.of_fleet(self._order.name)
         deployed = []
         for instance in instances:
@@ -171,11 +190,9 @@ class FleetKeeper:
             held = self._stores.nodes.of_instance(instance.id)
             nodes = tuple(held[p].name if p in held else None for p in range(len(gang.places)))
             memory = tuple(self._order.memory_mib.get(place.config, 0) for place in gang.places)
-            files = self._files(instance)
-            if files is not None:
-                deployed.append(Deployed(instance.id, InstanceState(instance.state), gang, files, nodes, memory))
-        self._known = {instance.id: instance for instance in instances}
-        return deployed
+            state = InstanceState(instance.state)
+            deployed.append(Deployed(instance.id, state, gang, self._files(instance), nodes, memory))
+        return instances, deployed
 
     def _gang(self, instance: Instance) -> Gang:
         gang = self._gangs.get(instance.id)
@@ -187,7 +204,7 @@ class FleetKeeper:
 
     def _files(self, instance: Instance) -> ModelFiles | None:
         wanted = self._by_column.get(_column(instance))
-        return None if wanted is None else self._order.files[wanted.model]
+        return None if wanted is None else self._order.files.get(wanted.model)
 
     async def _learn(self) -> None:
         """Apply what the nodes report, and what the plan does not want any more."""
@@ -203,17 +220,22 @@ class FleetKeeper:
         if not isinstance(step, Transition):
             return
         self._known[instance.id] = step.after
-        self._note(instance, step)
+        await self._note(instance)
 
-    def _note(self, instance: Instance, step: Transition) -> None:
+    async def _note(self, instance: Instance) -> None:
+        """Every step of its life since the last time: others take some, such as who compares rows with clouds."""
         column = _column(instance)
-        if step.after.state == InstanceState.READY:
-            self._back_off.worked(column)
-        elif step.after.state == InstanceState.FAILED:
-            self._back_off.failed(column, time.monotonic())
-            if step.before.state == InstanceState.LOADING and step.event.reason.startswith(OUT_OF_MEMORY):
-                self._kv_share[column] = max(_LEAST_KV_SHARE, self._kv_share.get(column, 1.0) / 2)
-        self._said(step)
+        for step in await asyncio.to_thread(self._stores.instances.history, instance.id):
+            if step.version <= self._noted.get(instance.id, 0):
+                continue
+            self._noted[instance.id] = step.version
+            if step.to_state is InstanceState.READY:
+                self._back_off.worked(column)
+            elif step.to_state is InstanceState.FAILED:
+                self._back_off.failed(column, time.monotonic())
+                if step.from_state is InstanceState.LOADING and step.reason.startswith(OUT_OF_MEMORY):
+                    self._kv_share[column] = max(_LEAST_KV_SHARE, self._kv_share.get(column, 1.0) / 2)
+            self._said(step)
 
     async def _repair(self, in_flight: timedelta) -> None:
         done = await asyncio.to_thread(
@@ -225,8 +247,8 @@ class FleetKeeper:
             self._settings.patience,
             in_flight,
         )
-        for step in done.overdue:
-            self._note(step.before, step)
+        for what, why in done.recovered.failed.items():
+            _log.warning("%s cannot be mended now: %s", what, why)
         await asyncio.to_thread(self._stores.nodes.heard_of, self._board.loads(), self._stores.executor.clock())
         if self._hub is not None:
             await self._hub.refresh()
@@ -242,7 +264,8 @@ class FleetKeeper:
         for launch in launches(due, self._known.values(), used):
             await self._request(launch)
         for instance in self._known.values():
-            if instance.state in (InstanceState.REQUESTED, InstanceState.PROVISIONING):
+            waits = instance.state in (InstanceState.REQUESTED, InstanceState.PROVISIONING)
+            if waits and now_s >= self._again_s.get(instance.id, now_s):
                 self._begin(instance.id, self._provision(instance))
 
     async def _request(self, launch: Launch) -> None:
@@ -262,7 +285,8 @@ class FleetKeeper:
         for refused in done.refused:
             _log.warning("%s is refused: %s", refused.offer, refused.error)
         if done.waiting:
-            await asyncio.sleep(max(error.retry_after_s for error in done.waiting.values()))
+            wait_s = max(error.retry_after_s for error in done.waiting.values())
+            self._again_s[instance.id] = time.monotonic() + wait_s
 
     def _end_what_is_out(self) -> None:
         for instance in self._known.values():
@@ -309,7 +333,10 @@ class FleetKeeper:
                 ready.append((instance.id, wanted, self._addresses[instance.id]))
         if ready != self._published or time.monotonic() - self._published_s > self._settings.repair_s:
             self._published, self._published_s = ready, time.monotonic()
-            await asyncio.to_thread(self._publish, ready)
+            try:
+                await asyncio.to_thread(self._publish, ready)
+            except OSError as error:
+                _log.error("the routing table cannot be written, gateways serve by the last one: %s", error)
 
 
 def _column(instance: Instance) -> tuple[str, str, Market]:

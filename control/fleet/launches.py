@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from control.fleet.wanted import Wanted
 from control.lifecycle.names import instance_id
+from control.lifecycle.state import InstanceState
 from templates_lib.instance import LEAVING, Instance
 
 
@@ -33,10 +34,10 @@ def launches(wanted: Iterable[Wanted], instances: Iterable[Instance], used: Coll
 
 
 def surplus(wanted: Iterable[Wanted], instances: Iterable[Instance]) -> list[Instance]:
-    """Instances that no plan wants (any more), the youngest of each column first."""
+    """Instances that no plan wants (any more). Of equal ones those that serve stay, the oldest before the others."""
     room = Counter({each.column: each.count for each in wanted})
     found: list[Instance] = []
-    for instance in sorted(instances, key=lambda i: (i.state_since, i.id)):
+    for instance in sorted(instances, key=lambda i: (i.state != InstanceState.READY, i.state_since, i.id)):
         column = (instance.template_id, instance.zone, instance.market)
         if instance.state in LEAVING:
             continue

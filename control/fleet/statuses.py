@@ -12,14 +12,20 @@ from control.fleet.views import instance_views
 
 
 def fleet_statuses(database: Database, figures: Mapping[str, GatewayFigures]) -> list[FleetStatus]:
-    """Of all fleets with an instance that is not terminated, against the plan that asked for the newest of them."""
+    """Of all fleets with an instance that is not terminated, against the plan that asked for the youngest of them.
+
+    Those whose plans were thrown away are left out."""
     plans, instances = PostgresPlans(database), PostgresInstances(database)
     views = instance_views(database)
     found = []
     for fleet in sorted({view.fleet for view in views}):
         own = [view for view in views if view.fleet == fleet]
-        newest = max(own, key=lambda view: (view.state_since, view.id))
-        plan = plans.load(instances.plan_of(newest.id))
-        classes = PostgresLibraries(database).show(plan.library_version).classes
-        found.append(fleet_status(fleet, plan, classes, own, figures))
+        for plan_id in instances.plans_of_fleet(fleet):
+            try:
+                plan = plans.load(plan_id)
+                classes = PostgresLibraries(database).show(plan.library_version).classes
+            except LookupError:
+                continue
+            found.append(fleet_status(fleet, plan, classes, own, figures))
+            break
     return found

@@ -39,6 +39,8 @@ def wanted(plan: Plan) -> tuple[Wanted, ...]:
 def _wanted(plan_id: str, planned: PlannedInstance) -> Wanted:
     if planned.placement is None or planned.software is None:
         raise ValueError(f"plan {plan_id} does not say what template {planned.template_id} runs")
+    if planned.phase not in _LEGS:
+        raise ValueError(f"plan {plan_id}: {planned.model} has a phase {planned.phase!r}, which no gateway routes to")
     software = planned.software
     template = ServingTemplate(
         planned.template_id,

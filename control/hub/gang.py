@@ -75,4 +75,6 @@ def gang_of(template: ServingTemplate) -> Gang:
                 nodes.kv_blocks,
             )
             places += [place] * nodes.count
+    if not places:
+        raise UnplaceableError(f"template {template.id}: its placement names no node")
     return Gang(tuple(places), template.engine, template.dtype)

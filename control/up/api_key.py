@@ -12,7 +12,7 @@ from control.up.home import write_private
 def ensure_api_key(path: Path, tokens: PostgresApiTokens, now: datetime) -> Secret:
     """The token of `path`, if it works; a new one otherwise."""
     if path.exists():
-        kept = Secret(path.read_text().strip())
+        kept = Secret(path.read_text(errors="replace").strip())
         if tokens.authenticate(kept, now) is not None:
             return kept
     _, made = tokens.create("medley up", Role.CLIENT, now)

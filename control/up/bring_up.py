@@ -17,7 +17,7 @@ from control.db.database import Database, open_database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.lifecycle.advance import Transition
+from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
@@ -25,7 +25,7 @@ from control.planning.session import Session
 from control.planning.world import local_machines, read_world
 from control.up.api_key import ensure_api_key
 from control.up.fleet_order import fleet_order, routing, weights_of
-from control.up.gateway_process import GatewayProcess, ensure_gateway
+from control.up.gateway_process import GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 from control.up.site import Site, keep_up
 from control.up.steps import Steps
@@ -77,7 +77,10 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         earlier = _earlier(database, world.name, plan.id)
         order = fleet_order(world, machines, plan, snapshot, weights, earlier)
         with steps.step("gateway") as done:
+            before = running_gateway(home)
             gateway = ensure_gateway(home, options.host, options.port)
+            if gateway != before:
+                stack.callback(gateway.stop)  # should it never come to serving; else it is ended in its turn
             key = ensure_api_key(home.api_key, PostgresApiTokens(database), _now())
             done.text = gateway.url
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])
@@ -93,11 +96,10 @@ async def _serve(site: Site, gateway: GatewayProcess, key: Secret, model: str, s
     ready: set[str] = set()
     shown = False
 
-    def said(step: Transition) -> None:
+    def said(step: PastTransition) -> None:
         nonlocal shown
-        instance = step.after.id
-        steps.say(f"{instance:<14} {step.before.state} -> {step.after.state}: {step.event.reason}")
-        (ready.add if step.after.state == InstanceState.READY else ready.discard)(instance)
+        steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
+        (ready.add if step.to_state is InstanceState.READY else ready.discard)(step.instance_id)
         if len(ready) >= missing and not shown and not stop.is_set():
             shown = True
             _greet(steps, gateway.url, key, model)
@@ -144,10 +146,11 @@ def _placement(planned: PlannedInstance) -> str:
 
 def _earlier(database: Database, fleet: str, now: str) -> list[Plan]:
     plans = PostgresPlans(database)
-    found = PostgresInstances(database).plans_of_fleet(fleet) - {now}
     loaded = []
-    for plan in sorted(found):
+    for plan in PostgresInstances(database).plans_of_fleet(fleet):
         try:
+            if plan == now:
+                continue
             loaded.append(plans.load(plan))
         except LookupError:
             continue  # it was thrown away: its instances are ended without knowing what they run

@@ -9,6 +9,7 @@ from control.fleet.keeper import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
 from control.hub.deployed import ModelFiles
+from control.hub.gang import gang_of
 from control.planning.local_market import CLOUD, local_config
 from control.planning.world import World
 from templates_lib.plan import Plan
@@ -29,13 +30,18 @@ def fleet_order(
     weights: dict[str, str],
     earlier: Iterable[Plan],
 ) -> FleetOrder:
-    """`weights`: model name → where its weights are. `earlier`: plans whose instances may still run."""
+    """`weights`: model name → where its weights are. `earlier`: plans whose instances may still run.
+
+    Raises NotLocalError, UnplaceableError, and ValueError as `wanted` does."""
     away = sorted({i.zone.partition("/")[0] for i in plan.instances} - {CLOUD})
     if away:
         raise NotLocalError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
+    to_run = wanted(plan)
+    for each in to_run:
+        gang_of(each.template)
     return FleetOrder(
         name=world.name,
-        wanted=wanted(plan),
+        wanted=to_run,
         earlier=tuple(old for each in earlier for old in _readable(each)),
         offers=snapshot.offers,
         files={served.name: _files(served, weights) for served in world.recipe.served},

@@ -30,14 +30,16 @@ class GatewayError(ValueError):
 class GatewayRecord:
     leader: Leader
     url: str
+    host: str
     port: int
-    """That was asked for; 0: any."""
+    """Both as they were asked for; port 0: any."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayProcess:
     url: str
     leader: Leader
+    host: str
     port: int
 
     @property
@@ -61,7 +63,7 @@ def running_gateway(home: UpHome) -> GatewayProcess | None:
     """The one of this or an earlier run."""
     with suppress(OSError, msgspec.MsgspecError):
         record = msgspec.json.decode(home.gateway_record.read_bytes(), type=GatewayRecord)
-        found = GatewayProcess(record.url, record.leader, record.port)
+        found = GatewayProcess(record.url, record.leader, record.host, record.port)
         return found if found.lives else None
     return None
 
@@ -70,7 +72,7 @@ def ensure_gateway(home: UpHome, host: str, port: int) -> GatewayProcess:
     """The one that runs already, or a new one. Raises GatewayError."""
     found = running_gateway(home)
     if found is not None:
-        if found.port == port:
+        if (found.host, found.port) == (host, port):
             return found
         found.stop()
     home.keys("gateway")
@@ -87,7 +89,12 @@ def _started(home: UpHome, host: str, port: int) -> GatewayProcess:
         process = subprocess.Popen(
             (*command, *files), stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True
         )
-    line = _first_line(said, process)
+    try:
+        line = _first_line(said, process)
+    except BaseException:  # nobody would find it again
+        process.kill()
+        process.wait()
+        raise
     leader = identified(process.pid)
     if line is None or leader is None:
         process.kill()
@@ -95,8 +102,8 @@ def _started(home: UpHome, host: str, port: int) -> GatewayProcess:
         last = home.gateway_log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
         raise GatewayError(f"the gateway does not come up; it said: {last[0]} (its log: {home.gateway_log})")
     url = json.loads(line)["url"]
-    write_private(home.gateway_record, msgspec.json.encode(GatewayRecord(leader, url, port)))
-    return GatewayProcess(url, leader, port)
+    write_private(home.gateway_record, msgspec.json.encode(GatewayRecord(leader, url, host, port)))
+    return GatewayProcess(url, leader, host, port)
 
 
 def _first_line(said: Path, process: subprocess.Popen[bytes]) -> str | None:

@@ -9,14 +9,19 @@ from pathlib import Path
 import msgspec
 
 from agents.channels.keys import KeyPair
+from agents.messages.bounds import Port
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Where nodes find the control plane. A node that outlives it looks for the next one there."""
 
-    hub: int
-    registry: int
+    hub: Port
+    registry: Port
+
+    def __post_init__(self) -> None:
+        if self.hub == self.registry:
+            raise ValueError(f"one port, {self.hub}, for two")
 
 
 @dataclass(frozen=True, slots=True)

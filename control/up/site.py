@@ -20,12 +20,13 @@ from control.db.nodes import PostgresNodes
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.fleet.keeper import FleetKeeper, FleetOrder, KeeperSettings
+from control.fleet.other_fleets import end_other_fleets
 from control.fleet.publisher import Publisher
 from control.fleet.routing import Routing
 from control.fleet.stores import FleetStores
 from control.hub.board import Board
 from control.hub.hub import CHANNEL, Hub
-from control.lifecycle.advance import Transition
+from control.lifecycle.history import PastTransition
 from control.up.gateway_process import GatewayError, GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 
@@ -52,7 +53,7 @@ class Site:
 async def keep_up(
     site: Site,
     gateway: GatewayProcess,
-    said: Callable[[Transition], None],
+    said: Callable[[PastTransition], None],
     found: Callable[[set[str]], None],
     stop: asyncio.Event,
 ) -> dict[str, str]:
@@ -71,6 +72,9 @@ async def keep_up(
     publisher = Publisher(site.home.table, site.routing, PostgresApiTokens(site.database), now)
     keeper = FleetKeeper(site.order, stores, board, publisher.publish, said, KeeperSettings(in_flight=_IN_FLIGHT))
     keeper.expect(publisher.addresses)
+    left = await asyncio.to_thread(end_other_fleets, site.cloud.name, site.order.name, stores)
+    for node, why in left.items():
+        _log.warning("%s of an earlier fleet may still run: %s", node, why)
     await keeper.load()
     _clean(site.home, keeper.nodes)
     found(keeper.ready)
@@ -106,7 +110,7 @@ async def _keep_gateway(site: Site, gateway: GatewayProcess) -> None:
             _log.error("the gateway has ended; starting it again")
             try:
                 gateway = await asyncio.to_thread(ensure_gateway, site.home, site.host, port)
-            except GatewayError as error:
+            except (GatewayError, OSError) as error:
                 _log.error("%s", error)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 
@@ -15,8 +15,13 @@ class Steps:
     """`say` writes a line for people."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+        self._say = say
         self._began_s = time.monotonic()
+
+    def say(self, line: str) -> None:
+        """Whoever reads may be gone, as a terminal that was closed: what serves, and what ends it, goes on."""
+        with suppress(OSError):
+            self._say(line)
 
     @property
     def elapsed_s(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -18,7 +19,7 @@ from templates_lib.offer import Market
 class Leader:
     """A process by more than its pid, which another one may have some day."""
 
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1)]
     started_at: float
     """Seconds since 1970, by this system's clock."""
 
