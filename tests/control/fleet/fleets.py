@@ -1,0 +1,50 @@
+"""Plans, templates and instances of a small fleet on the local cloud."""
+
+from dataclasses import asdict
+from typing import Any
+
+from control.fleet.wanted import Wanted
+from control.lifecycle.state import InstanceState
+from templates_lib.instance import Instance
+from templates_lib.offer import Market
+from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.plan import Plan, PlannedInstance
+from templates_lib.template import ServingTemplate, template_id
+from tests.factories import plan
+
+ZONE, MARKET = "local/here", Market.ON_DEMAND
+
+
+def template(layers: tuple[int, ...] = (4, 2), kv_blocks: int = 24, model: str = "tiny") -> ServingTemplate:
+    """One node of configuration `small:1/n10` a stage."""
+    node = StageNodes("small:1/n10", 1, 1.0, 1, 1, 1, 1, 4, 16, kv_blocks)
+    first, stages = 0, []
+    for number, held in enumerate(layers):
+        stages.append(Stage(first, held, number == 0, number == len(layers) - 1, (node,)))
+        first += held
+    placement = Placement("pipeline", 1, asdict(PipelinePlacement(tuple(stages))))
+    parts = (model, "r1", "fp32", "torch", "lockstep-v1", {"small:1/n10": len(layers)}, placement)
+    return ServingTemplate(template_id(*parts), *parts)
+
+
+def planned(count: int = 1, phase: str = "aggregated", zone: str = ZONE, **changes: Any) -> PlannedInstance:
+    """`changes`: of its template, and `model`, the name that the fleet gives it."""
+    name = changes.pop("model", "chat")
+    of = template(**changes)
+    units = {f"{name}/{phase}": 2.0}
+    return PlannedInstance(
+        of.id, name, phase, zone, MARKET, count, 0, of.nodes, units, 0.02 * count, of.placement, of.software
+    )
+
+
+def plan_of(*instances: PlannedInstance, **changes: Any) -> Plan:
+    return plan(*instances, **changes)
+
+
+def want(count: int = 1, plan_id: str = "plan-1", **changes: Any) -> Wanted:
+    of = template(**changes)
+    return Wanted(plan_id, of, "chat", "whole", ZONE, MARKET, count, 2.0)
+
+
+def instance(name: str, of: Wanted, state: str = InstanceState.READY, since: str = "") -> Instance:
+    return Instance(name, of.template.id, of.zone, of.market, state, (), state_since=since, fleet="f")

@@ -1,0 +1,87 @@
+"""The routing table on disk: written when it says something new, kept through damage and without a database."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from agents.channels.dialer import Address
+from control.access.role import Role
+from control.db.api_tokens import PostgresApiTokens
+from control.db.database import Database
+from control.fleet.publisher import Publisher
+from control.gateway.published import read_published
+from tests.control.fleet.test_routing import PREFILL, ready, routing
+from tests.control.lifecycle.worlds import START
+
+DEAD = Database(create_engine("postgresql+psycopg://127.0.0.1:1/none", connect_args={"connect_timeout": 1}), "nowhere")
+
+
+@pytest.fixture
+def publisher(database: Database, tmp_path: Path) -> Callable[..., Publisher]:
+    def make(of: Database = database) -> Publisher:
+        return Publisher(tmp_path / "table.json", routing(), PostgresApiTokens(of), lambda: START)
+
+    return make
+
+
+def test_a_version_is_for_what_is_new(publisher: Callable[..., Publisher], tmp_path: Path) -> None:
+    one, table = publisher(), tmp_path / "table.json"
+    one.publish(())
+    assert read_published(table).version == 1
+    written = table.stat().st_mtime_ns
+    one.publish(())
+    assert table.stat().st_mtime_ns == written
+    one.publish(ready(PREFILL))
+    assert read_published(table).version == 2
+    another = publisher()
+    assert another.addresses == {"i0": Address("tcp://127.0.0.1:1", "k" * 40)}
+    another.publish(ready(PREFILL))
+    assert table.stat().st_mtime_ns > written
+    assert read_published(table).version == 2
+    another.publish(())
+    assert read_published(table).version == 3
+
+
+def test_tokens_that_work_are_let_in_and_others_are_not(
+    publisher: Callable[..., Publisher], database: Database, tmp_path: Path
+) -> None:
+    tokens, one = PostgresApiTokens(database), publisher()
+    one.publish(())
+    assert read_published(tmp_path / "table.json").access == ()
+    token, _ = tokens.create("a client", Role.CLIENT, START)
+    one.publish(())
+    access = read_published(tmp_path / "table.json").access
+    assert access is not None
+    assert [key.id for key in access] == [token.id]
+    tokens.revoke(token.id, START)
+    one.publish(())
+    assert read_published(tmp_path / "table.json").access == ()
+
+
+def test_without_a_database_clients_of_the_last_table_stay_let_in(
+    publisher: Callable[..., Publisher], database: Database, tmp_path: Path
+) -> None:
+    token, _ = PostgresApiTokens(database).create("a client", Role.CLIENT, START)
+    publisher().publish(())
+    cut_off = publisher(DEAD)
+    cut_off.publish(ready(PREFILL))
+    table = read_published(tmp_path / "table.json")
+    assert (table.version, set(table.addresses)) == (2, {"i0"})
+    assert [key.id for key in table.access or ()] == [token.id]
+
+
+def test_a_first_table_without_a_database_lets_nobody_in(publisher: Callable[..., Publisher], tmp_path: Path) -> None:
+    """An empty list, not none: none would open the gateway to everybody."""
+    publisher(DEAD).publish(())
+    assert read_published(tmp_path / "table.json").access == ()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": "x"}', b"\xff\x00"])
+def test_a_damaged_table_is_written_anew(publisher: Callable[..., Publisher], tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "table.json").write_bytes(damage)
+    one = publisher()
+    assert one.addresses == {}
+    one.publish(ready(PREFILL))
+    assert set(read_published(tmp_path / "table.json").addresses) == {"i0"}

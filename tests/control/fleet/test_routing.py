@@ -1,0 +1,98 @@
+"""The routing table that follows from a plan and from what is ready."""
+
+import pytest
+
+from agents.channels.dialer import Address
+from control.fleet.routing import Front, Routing
+from control.fleet.wanted import Wanted, wanted
+from control.gateway.published import AccessKey
+from templates_lib.models import load_models
+from templates_lib.plan import Flow, Plan
+from templates_lib.served_model import ServedModel
+from templates_lib.shapes import load_shape
+from templates_lib.slo import Slo
+from tests.control.fleet.fleets import ZONE, plan_of, planned
+
+ADDRESS = Address("tcp://127.0.0.1:1", "k" * 40)
+FAR = "local/far"
+ACCESS = (AccessKey("0123456789ab", "00" * 32),)
+FLOWS = (
+    Flow("chat/disaggregated", (ZONE, ZONE), 3.0, 0.0),
+    Flow("chat/disaggregated", (ZONE, FAR), 1.0, 0.0),
+    Flow("chat/aggregated", (ZONE,), 2.0, 0.0),
+    Flow("other/aggregated", (ZONE,), 9.0, 0.0),
+)
+PLAN = plan_of(
+    [
+        planned(1, "prefill"),
+        planned(1, "decode", layers=(3, 3)),
+        planned(1, "decode", layers=(3, 3), zone=FAR),
+        planned(1, "aggregated", layers=(6,)),
+    ],
+    [],
+    FLOWS,
+)
+PREFILL, DECODE, FAR_DECODE, WHOLE = wanted(PLAN)
+MODEL = ServedModel(
+    "chat",
+    load_models()["smollm2-135m-instruct"],
+    Slo(ttft_ms=1000, tpot_ms=100, percentile=90),
+    load_shape("sharegpt"),
+    aggregated=True,
+)
+
+
+def routing(plan: Plan = PLAN) -> Routing:
+    return Routing(plan, {"chat": MODEL}, {"chat": Front("/a/tokenizer", 17)})
+
+
+def ready(*which: Wanted) -> list[tuple[str, Wanted, Address]]:
+    return [(f"i{number}", each, ADDRESS) for number, each in enumerate(which)]
+
+
+def flows(*which: Wanted) -> list[tuple[tuple[str, ...], float]]:
+    (model,) = routing().table(1, ready(*which), ACCESS).models
+    return [(flow.zones, flow.requests_per_s) for flow in model.routing.flows]
+
+
+def test_all_that_a_gateway_needs_is_in_the_table() -> None:
+    table = routing().table(7, ready(PREFILL, DECODE), ACCESS)
+    assert (table.version, table.access) == (7, ACCESS)
+    assert table.addresses == {"i0": ADDRESS, "i1": ADDRESS}
+    (model,) = table.models
+    assert (model.routing.id, model.tokenizer, model.created) == ("chat", "/a/tokenizer", 17)
+    assert model.context_tokens == MODEL.model.max_context_tokens
+    assert model.mean_output_tokens == pytest.approx(MODEL.shape.mean_output_tokens)
+    assert {i.id: (i.leg, i.zone) for i in model.routing.instances} == {"i0": ("prefill", ZONE), "i1": ("decode", ZONE)}
+
+
+def test_a_leg_has_the_capacity_of_its_own_unit_and_a_whole_one_of_both() -> None:
+    (model,) = routing().table(1, ready(PREFILL, DECODE, WHOLE), ACCESS).models
+    prefill, decode, whole = model.routing.instances
+    assert (prefill.prompt_tokens_per_s, prefill.output_tokens_per_s) == (2.0, 0.0)
+    assert (decode.prompt_tokens_per_s, decode.output_tokens_per_s) == (0.0, 2.0)
+    assert whole.prompt_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_prompt_tokens)
+    assert whole.output_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_output_tokens)
+
+
+def test_flows_go_only_where_every_leg_has_an_instance() -> None:
+    assert flows() == []
+    assert flows(PREFILL) == []
+    assert flows(PREFILL, FAR_DECODE) == [((ZONE, FAR), 1.0)]
+    assert flows(WHOLE) == [((ZONE,), 2.0)]
+    assert flows(DECODE, WHOLE) == [((ZONE,), 2.0)]
+    assert flows(PREFILL, DECODE, FAR_DECODE, WHOLE) == [((ZONE, ZONE), 3.0), ((ZONE, FAR), 1.0), ((ZONE,), 2.0)]
+
+
+def test_a_model_without_instances_is_there_so_that_it_is_refused_with_a_reason() -> None:
+    table = routing().table(1, (), ACCESS)
+    assert table.addresses == {}
+    assert [(m.routing.id, m.routing.instances) for m in table.models] == [("chat", ())]
+
+
+def test_flows_that_are_nothing_or_name_no_zone_do_not_bind_the_router() -> None:
+    plan = plan_of(
+        PLAN.instances, [], [Flow("chat/aggregated", (ZONE,), 0.0, 0.0), Flow("chat/disaggregated", ("", ""), 1, 0)]
+    )
+    (model,) = routing(plan).table(1, ready(PREFILL, DECODE, WHOLE), ACCESS).models
+    assert model.routing.flows == ()
