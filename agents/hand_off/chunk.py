@@ -10,9 +10,6 @@ from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
 from agents.engines.stage_facts import StageFacts
 
-MAX_CHUNK_BYTES = 64 << 20
-"""Of a peer's chunk: bounds what a receiving end allocates."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
@@ -46,9 +43,14 @@ def token_bytes(facts: StageFacts, dtype: torch.dtype) -> int:
 
 def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int) -> Iterator[KvPart]:
     """What `layers` from `first_layer` on keep of `tokens` tokens, each position of each layer once, in chunks of at
-    most `chunk_bytes` (but at least one block)."""
+    most `chunk_bytes`: of whole blocks, where a chunk has room for one. Raises ValueError where it has none for a
+    token."""
     facts = engine.facts
     one_token = token_bytes(facts, facts.dtype)
+    if one_token > chunk_bytes:
+        raise ValueError(f"a chunk has {chunk_bytes} bytes, one token of one layer {one_token}")
+    block = facts.block_tokens if facts.block_tokens * one_token <= chunk_bytes else 1
+    longest = chunk_bytes // one_token // block * block
     held = range(first_layer, first_layer + layers)
     for first_token, group in groupby(held, key=lambda layer: engine.first_kept_token(layer, tokens)):
         same = list(group)
@@ -56,7 +58,6 @@ def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_b
         if kept < 1:
             continue  # a window so short that the next token sees none of these
         at_once = max(1, chunk_bytes // (kept * one_token))
-        longest = max(1, chunk_bytes // one_token // facts.block_tokens) * facts.block_tokens
         for layer in range(same[0], same[0] + len(same), at_once):
             count = min(at_once, same[0] + len(same) - layer)
             if kept * one_token <= chunk_bytes:
@@ -64,6 +65,6 @@ def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_b
                 continue
             start = first_token
             while start < tokens:
-                end = min(tokens, (start // facts.block_tokens) * facts.block_tokens + longest)
+                end = min(tokens, start // block * block + longest)
                 yield KvPart(layer, 1, facts.first_kv_head, facts.kv_heads, start, end - start)
                 start = end

@@ -2,22 +2,43 @@
 
 import logging
 import threading
+from collections import deque
 from typing import Any
 
 import torch
+from torch.distributed import Work
 
 from agents.edges.pair import RECEIVER
 from agents.engines.errors import EngineError
 from agents.engines.stage_facts import StageFacts
-from agents.hand_off.chunk import HEADER_FIELDS, MAX_CHUNK_BYTES, ChunkHeader, token_bytes
+from agents.hand_off.chunk import HEADER_FIELDS, ChunkHeader, token_bytes
 from agents.hand_off.kv_inbox import BadChunkError, KvInbox
-from agents.hand_off.link_end import LinkEnd, LinkLostError
+from agents.hand_off.link_end import ACKNOWLEDGEMENTS, CHUNKS, HEADERS, LinkEnd, LinkLostError
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink
 
 _log = logging.getLogger(__name__)
 
 _DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16, torch.float16)}
+
+
+class _Room:
+    """For one chunk and its header: asked for ahead, used again and again."""
+
+    def __init__(self, end: LinkEnd, chunk_bytes: int) -> None:
+        self.header = torch.empty(HEADER_FIELDS, dtype=torch.int64)
+        self.chunk = torch.empty(chunk_bytes, dtype=torch.uint8)
+        self._end = end
+        self.ask()
+
+    def ask(self) -> None:
+        self._header_work = self._end.ask(self.header, HEADERS)
+        self._chunk_work = self._end.ask(self.chunk, CHUNKS)
+
+    def wait(self) -> ChunkHeader:
+        self._end.finish(self._header_work, is_due=False)
+        self._end.finish(self._chunk_work)
+        return ChunkHeader.of(self.header)
 
 
 class KvReceiver:
@@ -57,27 +78,35 @@ class KvReceiver:
             with self._changing:
                 if self._epoch == order.epoch:
                     self._end = end
+            rooms = deque(_Room(end, self._settings.chunk_bytes) for _ in range(self._settings.window_chunks))
+            answers: deque[tuple[Work, torch.Tensor]] = deque()
             while self._epoch == order.epoch:
-                self._take(end, order, dtype)
+                header = rooms[0].wait()
+                is_wanted = self._take(order, header, self._kv(header, rooms[0].chunk, dtype))
+                rooms[0].ask()
+                rooms.rotate(-1)
+                answer = torch.tensor((header.run, header.index, int(is_wanted)), dtype=torch.int64)
+                answers.append((end.send(answer, ACKNOWLEDGEMENTS), answer))
+                if len(answers) > self._settings.window_chunks:
+                    end.finish(answers.popleft()[0])
         except (LinkLostError, BadChunkError, EngineError, ValueError, KeyError) as error:
-            _log.warning("link %s has ended: %s", order.link, error)
+            if self._epoch == order.epoch:
+                _log.warning("link %s broke: %s", order.link, error)
         finally:
             if end is not None:
                 end.close()
 
-    def _take(self, end: LinkEnd, order: OpenKvLink, dtype: torch.dtype) -> None:
-        """One chunk. What comes after another epoch has begun is left to that."""
-        announced = torch.empty(HEADER_FIELDS, dtype=torch.int64)
-        end.receive(announced, is_due=False)
-        header = ChunkHeader.of(announced)
-        part = header.part
-        size = part.layers * part.tokens * token_bytes(self._facts, dtype)
-        if size > MAX_CHUNK_BYTES or part.heads != self._facts.kv_heads:
-            raise BadChunkError(f"a chunk of {size} bytes and {part.heads} KV heads")
-        tensor = torch.empty(2, part.layers, part.tokens, part.heads, self._facts.head_dim, dtype=dtype)
-        end.receive(tensor)
+    def _take(self, order: OpenKvLink, header: ChunkHeader, kv: torch.Tensor) -> bool:
+        """Whether more of the run is wanted."""
         with self._taking:
             if self._epoch != order.epoch:
-                return
-            is_wanted = self._inbox.take(order.link, header, tensor, self._settings.stall_s)
-        end.finish(end.send(torch.tensor((header.run, header.index, int(is_wanted)), dtype=torch.int64)))
+                raise LinkLostError("connected anew meanwhile")
+            return self._inbox.take(order.link, header, kv, self._settings.stall_s)
+
+    def _kv(self, header: ChunkHeader, chunk: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """(2, layers, tokens, heads, head_dim), of the bytes that came."""
+        part = header.part
+        size = part.layers * part.tokens * token_bytes(self._facts, dtype)
+        if size > len(chunk) or part.heads != self._facts.kv_heads:
+            raise BadChunkError(f"a chunk of {size} bytes and {part.heads} KV heads, with room for {len(chunk)}")
+        return chunk[:size].view(dtype).view(2, part.layers, part.tokens, part.heads, self._facts.head_dim)

@@ -16,7 +16,7 @@ from agents.engines.errors import EngineError, UnknownRequestError
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
 from agents.hand_off.chunk import ChunkHeader, cut
-from agents.hand_off.link_end import LinkEnd, LinkLostError
+from agents.hand_off.link_end import ACKNOWLEDGEMENTS, CHUNKS, HEADERS, LinkEnd, LinkLostError
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
@@ -35,11 +35,13 @@ class _Transfer:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Not acknowledged yet. The tensors must live until they have left."""
+    """A chunk that is not acknowledged yet. The tensors must live until they have left, or come."""
 
     transfer: _Transfer
+    acknowledgement: torch.Tensor
+    """(run, index, whether more is wanted)."""
     tensors: tuple[torch.Tensor, torch.Tensor]
-    works: tuple[Work, Work]
+    works: tuple[Work, Work, Work]
 
 
 class KvSender:
@@ -137,21 +139,23 @@ class KvSender:
             except UnknownRequestError:
                 self._transfers.remove(transfer)  # freed: nobody wants it any more
                 continue
-            header = ChunkHeader(transfer.target_run, transfer.sent, part).tensor()
-            works = (end.send(header), end.send(copied))
-            self._unacknowledged.append(_Sent(transfer, (header, copied), works))
+            header, answer = (
+                ChunkHeader(transfer.target_run, transfer.sent, part).tensor(),
+                torch.empty(3, dtype=torch.int64),
+            )
+            works = (end.ask(answer, ACKNOWLEDGEMENTS), end.send(header, HEADERS), end.send(copied, CHUNKS))
+            self._unacknowledged.append(_Sent(transfer, answer, (header, copied), works))
             transfer.sent += 1
 
     def _take_acknowledgement(self, end: LinkEnd) -> bool:
         """Acknowledgements come in the order of the chunks."""
         if not self._unacknowledged:
             return False
-        answer = torch.empty(3, dtype=torch.int64)
-        end.receive(answer)
-        done = self._unacknowledged.popleft()
+        done = self._unacknowledged[0]
         for work in done.works:
             end.finish(work)
-        transfer, (run, index, is_wanted) = done.transfer, answer.tolist()
+        self._unacknowledged.popleft()
+        transfer, (run, index, is_wanted) = done.transfer, done.acknowledgement.tolist()
         if (run, index) != (transfer.target_run, transfer.acknowledged):
             raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {transfer.acknowledged}")
         transfer.acknowledged += 1

@@ -1,7 +1,8 @@
 """One end of a link: a gloo group of two between a prefill node and a decode node, over CPU memory.
 
-Chunks go one way, each behind its header, and acknowledgements the other way. What goes wrong leaves the link unusable:
-it is closed and connected anew under another name.
+Chunks and their headers go one way, acknowledgements the other way. Whoever receives asks before anything is sent, so
+that gloo need not hold the sender up to find out whether there is room: both ends know how much may be under way. What
+goes wrong leaves the link unusable: it is closed and connected anew under another name.
 """
 
 from datetime import timedelta
@@ -14,9 +15,10 @@ from agents.edges.errors import EdgeLostError
 from agents.edges.pair import connect_pair, first_line
 from agents.edges.rendezvous import join
 
+HEADERS, CHUNKS, ACKNOWLEDGEMENTS, _NOTHING = range(4)
+"""Tags: order is kept within each. Nothing is ever sent under the last."""
+
 _FOREVER_S = 86400.0 * 365
-_DATA, _NOTHING = 0, 1
-"""Tags; nothing is ever sent under the second."""
 
 
 class LinkLostError(Exception):
@@ -34,24 +36,24 @@ class LinkEnd:
         except (EdgeLostError, RuntimeError) as error:
             raise LinkLostError(first_line(error)) from error
 
-    def send(self, tensor: torch.Tensor) -> Work:
+    def send(self, tensor: torch.Tensor, tag: int) -> Work:
         """Begins to send; hold on to the tensor until the work is done."""
         try:
-            return self._pair.send([tensor], self._other, _DATA)
+            return self._pair.send([tensor], self._other, tag)
         except RuntimeError as error:
             raise LinkLostError(first_line(error)) from error
 
-    def finish(self, work: Work) -> None:
+    def ask(self, tensor: torch.Tensor, tag: int) -> Work:
+        """Begins to receive; what comes may be shorter than the tensor."""
         try:
-            work.wait(timedelta(seconds=self._timeout_s))
+            return self._pair.recv([tensor], self._other, tag)
         except RuntimeError as error:
             raise LinkLostError(first_line(error)) from error
 
-    def receive(self, tensor: torch.Tensor, is_due: bool = True) -> None:
-        """Fill the tensor. `is_due`: the other end is about to send; otherwise it may take as long as it likes."""
+    def finish(self, work: Work, is_due: bool = True) -> None:
+        """`is_due`: the other end is about to do its part; otherwise it may take as long as it likes."""
         try:
-            timeout_s = self._timeout_s if is_due else _FOREVER_S
-            self._pair.recv([tensor], self._other, _DATA).wait(timedelta(seconds=timeout_s))
+            work.wait(timedelta(seconds=self._timeout_s if is_due else _FOREVER_S))
         except RuntimeError as error:
             raise LinkLostError(first_line(error)) from error
 
