@@ -20,6 +20,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import load_torch_engine
+from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.stage.failure_notice import give_notice
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.weights.errors import WeightsError
@@ -41,6 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
+    parser.add_argument("--engine", choices=["torch", "vllm"], default="torch", help="vllm: by the Python that has it")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)
@@ -62,14 +64,16 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     first, layers = arguments.first_layer, arguments.layers
     is_last = first + layers == decoder_config(checkpoint.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
-    engine = load_torch_engine(
-        checkpoint,
-        LayerRange(first, layers, first=first == 0, last=is_last),
-        arguments.kv_blocks,
-        _DTYPES[arguments.dtype],
-        arguments.device,
-        memory_bytes=memory_bytes,
-    )
+    held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
+    if arguments.engine == "vllm":
+        prepare_vllm()
+        from agents.engines.vllm_stage.engine import load_vllm_stage
+
+        engine: StageEngine = load_vllm_stage(checkpoint, held, arguments.kv_blocks, dtype, memory_bytes)
+    else:
+        engine = load_torch_engine(
+            checkpoint, held, arguments.kv_blocks, dtype, arguments.device, memory_bytes=memory_bytes
+        )
     mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
     _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, arguments.checkpoint, seconds, mib / seconds)
     return engine

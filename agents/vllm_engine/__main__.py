@@ -14,15 +14,13 @@ import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
+from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.vllm_engine.engine_thread import Engine
 from agents.vllm_engine.scheduler import VllmScheduler
 
 _ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_CONFIGURE_LOGGING": "0",  # to this process's log, as everything else
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_NO_USAGE_STATS": "1",
     "VLLM_USE_V2_MODEL_RUNNER": "0",  # the one whose logits processors we implement
 }
 
@@ -62,6 +60,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
 
 def _main() -> int:
     arguments = _arguments()
+    prepare_vllm()
     os.environ.update(_ENVIRONMENT, OMP_NUM_THREADS=str(arguments.threads))
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)

@@ -5,6 +5,7 @@ import time
 import torch
 
 from agents.engines.batch import StepBatch
+from agents.engines.checks import check_batch
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
@@ -102,7 +103,7 @@ class TorchEngine:
     @torch.inference_mode()
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
         stage = self._open()
-        self._check(batch, rows)
+        check_batch(self.facts, batch, rows, self._cache.tokens)
         self._cache.grow(batch)
         hidden = stage.forward(batch, rows.to(self.facts.device), self._cache)
         self._cache.advance(batch)
@@ -147,22 +148,3 @@ class TorchEngine:
         if self._stage is None:
             raise BadBatchError("the engine is closed")
         return self._stage
-
-    def _check(self, batch: StepBatch, rows: torch.Tensor) -> None:
-        facts = self.facts
-        if not batch.requests or len({request.id for request in batch.requests}) != len(batch.requests):
-            raise BadBatchError("a step has at least one request, and each only once")
-        expected = (batch.tokens,) if facts.held.first else (batch.tokens, facts.hidden_size)
-        if tuple(rows.shape) != expected:
-            raise BadBatchError(f"the step's rows must have shape {expected}, have {tuple(rows.shape)}")
-        if facts.held.first and (int(rows.min()) < 0 or int(rows.max()) >= facts.vocab_size):
-            raise BadBatchError(f"token ids must be in [0, {facts.vocab_size})")
-        for request in batch.requests:
-            cached = self._cache.tokens(request.id)
-            if request.tokens < 1 or request.position != cached:
-                raise BadBatchError(
-                    f"request {request.id!r}: {cached} tokens are cached, the step has {request.tokens} "
-                    f"from position {request.position}"
-                )
-            if facts.max_context_tokens and request.position + request.tokens > facts.max_context_tokens:
-                raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")

@@ -2,7 +2,7 @@
 
 import torch
 
-from agents.engines.errors import BadBatchError
+from agents.engines import checks
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.kv_cache import KvCache
@@ -24,9 +24,7 @@ def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
 def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
     """Writes what `export_part` returned, there or elsewhere, into room that was reserved."""
     check_part(cache, facts, request_id, part)
-    expected = (2, part.layers, part.tokens, part.heads, cache.keys.shape[-1])
-    if tuple(tensor.shape) != expected:
-        raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")
+    checks.check_part_shape(part, tensor, cache.keys.shape[-1])
     tensor = tensor.to(device=cache.keys.device, dtype=cache.keys.dtype)
     heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
     for i in range(part.layers):
@@ -38,14 +36,8 @@ def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
 
 def check_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
     """Raises BadBatchError where the part is not all held and kept here, UnknownRequestError for the request."""
-    held, end_head = facts.held, facts.first_kv_head + facts.kv_heads
-    if part.first_layer < held.first_layer or part.first_layer + part.layers > held.end:
-        raise BadBatchError(f"layers of {part} are not all in [{held.first_layer}, {held.end})")
-    if part.first_head < facts.first_kv_head or part.first_head + part.heads > end_head:
-        raise BadBatchError(f"KV heads of {part} are not all in [{facts.first_kv_head}, {end_head})")
-    table = cache.table(request_id)
-    for layer in range(part.first_layer, part.first_layer + part.layers):
-        kept = cache.groups[cache.place_of[layer - held.first_layer][0]].first_kept_token(table.tokens)
-        if part.first_token < kept or part.first_token + part.tokens > table.tokens:
-            where = f"layer {layer} of request {request_id!r}"
-            raise BadBatchError(f"{where} keeps tokens [{kept}, {table.tokens}), {part} wants others")
+
+    def first_kept_token(layer: int, tokens: int) -> int:
+        return cache.groups[cache.place_of[layer - facts.held.first_layer][0]].first_kept_token(tokens)
+
+    checks.check_part(facts, part, request_id, cache.table(request_id).tokens, first_kept_token)

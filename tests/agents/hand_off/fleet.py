@@ -38,10 +38,10 @@ class Fleet(World):
         self._opened = ExitStack()
         self._client: OpenAI | None = None
 
-    def add(self, name: str, leg: str, cut: Cut) -> Instance:
+    def add(self, name: str, leg: str, cut: Cut, **options: Any) -> Instance:
         folder = self.folder / name
         folder.mkdir()
-        instance = Instance(folder, self.checkpoint, *cut, gateway=self.keys)
+        instance = Instance(folder, self.checkpoint, *cut, gateway=self.keys, **options)
         self.instances[name] = self._opened.enter_context(instance)
         self.legs[name] = ("z1", leg)
         return instance

@@ -18,6 +18,7 @@ from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
+from tests.conftest import VLLM_PYTHON
 
 KV_BLOCKS = 24
 
@@ -35,6 +36,8 @@ class Instance:
     vocabulary: int = VOCABULARY
     context_tokens: int = 256
     kv_blocks: int = KV_BLOCKS
+    engines: dict[str, str] = field(default_factory=dict)
+    """Of nodes, by name; torch where nothing is said."""
     workers: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
 
     def __enter__(self) -> "Instance":
@@ -74,13 +77,16 @@ class Instance:
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"
-        command = [sys.executable, "-m", module, "--key", self.folder / f"{name}.key", *arguments]
+        python = VLLM_PYTHON if self.engines.get(name) == "vllm" else sys.executable
+        command = [python, "-m", module, "--key", self.folder / f"{name}.key", *arguments]
         return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
 
     def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str]":
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
-        return self._start(name, *at, *held, "--kv-blocks", self.kv_blocks, "--dtype", "float32")
+        engine = self.engines.get(name, "torch")
+        cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
+        return self._start(name, *at, "--engine", engine, *held, *cache)
 
 
 class Gateway:

@@ -1,0 +1,53 @@
+"""What every engine refuses before it changes anything."""
+
+from collections.abc import Callable
+
+import torch
+
+from agents.engines.batch import StepBatch
+from agents.engines.errors import BadBatchError
+from agents.engines.kv_part import KvPart
+from agents.engines.stage_facts import StageFacts
+
+
+def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached: Callable[[str], int]) -> None:
+    """`cached`: tokens of a request in the KV cache, 0 for one not known. Raises BadBatchError."""
+    if not batch.requests or len({request.id for request in batch.requests}) != len(batch.requests):
+        raise BadBatchError("a step has at least one request, and each only once")
+    expected = (batch.tokens,) if facts.held.first else (batch.tokens, facts.hidden_size)
+    if tuple(rows.shape) != expected:
+        raise BadBatchError(f"the step's rows must have shape {expected}, have {tuple(rows.shape)}")
+    if facts.held.first and (int(rows.min()) < 0 or int(rows.max()) >= facts.vocab_size):
+        raise BadBatchError(f"token ids must be in [0, {facts.vocab_size})")
+    for request in batch.requests:
+        known = cached(request.id)
+        if request.tokens < 1 or request.position != known:
+            raise BadBatchError(
+                f"request {request.id!r}: {known} tokens are cached, the step has {request.tokens} "
+                f"from position {request.position}"
+            )
+        if facts.max_context_tokens and request.position + request.tokens > facts.max_context_tokens:
+            raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")
+
+
+def check_part(
+    facts: StageFacts, part: KvPart, request_id: str, tokens: int, first_kept_token: Callable[[int, int], int]
+) -> None:
+    """`tokens`: of the request, in the cache. Raises BadBatchError where the part is not all held and kept here."""
+    held, end_head = facts.held, facts.first_kv_head + facts.kv_heads
+    if part.first_layer < held.first_layer or part.first_layer + part.layers > held.end:
+        raise BadBatchError(f"layers of {part} are not all in [{held.first_layer}, {held.end})")
+    if part.first_head < facts.first_kv_head or part.first_head + part.heads > end_head:
+        raise BadBatchError(f"KV heads of {part} are not all in [{facts.first_kv_head}, {end_head})")
+    for layer in range(part.first_layer, part.first_layer + part.layers):
+        kept = first_kept_token(layer, tokens)
+        if part.first_token < kept or part.first_token + part.tokens > tokens:
+            where = f"layer {layer} of request {request_id!r}"
+            raise BadBatchError(f"{where} keeps tokens [{kept}, {tokens}), {part} wants others")
+
+
+def check_part_shape(part: KvPart, tensor: torch.Tensor, head_dim: int) -> None:
+    """Raises BadBatchError where `tensor` is not what an export of the part is."""
+    expected = (2, part.layers, part.tokens, part.heads, head_dim)
+    if tuple(tensor.shape) != expected:
+        raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")

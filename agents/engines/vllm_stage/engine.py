@@ -1,0 +1,166 @@
+"""The vLLM stage engine."""
+
+import time
+from typing import Any
+
+import torch
+from vllm.forward_context import set_forward_context
+from vllm.platforms import current_platform
+from vllm.sequence import IntermediateTensors
+
+from agents.engines.batch import StepBatch
+from agents.engines.checks import check_batch, check_part, check_part_shape
+from agents.engines.errors import BadBatchError, EngineError, OutOfMemoryError
+from agents.engines.kv_part import KvPart
+from agents.engines.layer_range import LayerRange
+from agents.engines.stage_facts import StageFacts
+from agents.engines.step_output import StepOutput
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
+from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.kv_cache import KvCache
+from agents.engines.torch_engine.memory_need import memory_need
+from agents.engines.torch_engine.sampler import sample
+from agents.engines.torch_engine.shard import WHOLE
+from agents.engines.vllm_stage.attention import StageAttention
+from agents.engines.vllm_stage.stage_model import StageModel, load_stage_model
+from agents.weights.checkpoint import Checkpoint
+from agents.weights.meter import MeteredCheckpoint
+
+
+def load_vllm_stage(
+    checkpoint: Checkpoint, held: LayerRange, kv_blocks: int, dtype: torch.dtype, memory_bytes: int | None = None
+) -> "VllmStageEngine":
+    """Loads `held` of the model on this CPU; once in a process. `memory_bytes`: as of `load_torch_engine`.
+
+    Raises UnsupportedModelError for a model that cannot be cut, WeightsError for missing or damaged files,
+    OutOfMemoryError where weights and cache do not fit, ValueError on a GPU."""
+    if not current_platform.is_cpu():
+        raise ValueError("stages of vLLM run on CPUs so far")
+    config = decoder_config(checkpoint.config)
+    need = memory_need(checkpoint, config, held, dtype, WHOLE)
+    if memory_bytes is not None and need.total_bytes(kv_blocks) > memory_bytes:
+        raise OutOfMemoryError(
+            f"{held} with {kv_blocks} KV blocks takes {need.total_bytes(kv_blocks) >> 20} MiB of {memory_bytes >> 20}"
+        )
+    start = time.perf_counter()
+    metered = MeteredCheckpoint(checkpoint)
+    try:
+        stage = load_stage_model(metered, held, config.layers, BLOCK_TOKENS, dtype)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise EngineError(f"vLLM does not load {held}: {error}") from error
+    facts = StageFacts(
+        engine="vllm",
+        held=held,
+        model_layers=config.layers,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_context_tokens=config.max_context_tokens,
+        dtype=dtype,
+        device=torch.device("cpu"),
+        first_kv_head=0,
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        block_tokens=BLOCK_TOKENS,
+        kv_blocks=kv_blocks,
+        stop_token_ids=config.stop_token_ids,
+        loaded_bytes=metered.reading.stored_bytes,
+        load_s=time.perf_counter() - start,
+    )
+    return VllmStageEngine(facts, stage, config.windows[held.first_layer : held.end])
+
+
+class VllmStageEngine:
+    """A StageEngine whose layers are vLLM's. One block of a request is the same block in all layers, so that layers
+    with a window keep what their window does not see, too."""
+
+    def __init__(self, facts: StageFacts, stage: StageModel, windows: tuple[int, ...]) -> None:
+        """`windows`: of the held layers."""
+        self.facts = facts
+        self._windows = windows
+        self._model: Any = stage.model
+        self._config = stage.config
+        self._attention = StageAttention(stage, facts, windows)
+        self._blocks = _accounts(facts.kv_blocks)
+
+    @property
+    def free_kv_blocks(self) -> int:
+        return self._blocks.free_units
+
+    def kv_blocks_short(self, batch: StepBatch) -> int:
+        return self._blocks.units_short(batch)
+
+    @torch.inference_mode()
+    def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
+        check_batch(self.facts, batch, rows, self._blocks.tokens)
+        self._blocks.grow(batch)
+        hidden = self._forward(batch, rows)
+        self._blocks.advance(batch)
+        if not self.facts.held.last:
+            return StepOutput(hidden=hidden)
+        ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
+        sampled = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
+        if not sampled:
+            return StepOutput()
+        logits = self._model.compute_logits(hidden[ends[sampled]]).float()
+        return StepOutput(samples=sample([batch.requests[i] for i in sampled], logits))
+
+    def free(self, request_id: str) -> None:
+        self._blocks.free(request_id)
+
+    def reserve(self, request_id: str, tokens: int) -> None:
+        if self._blocks.tokens(request_id) or tokens < 1:
+            raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
+        self._blocks.reserve(request_id, tokens)
+
+    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+        blocks = self._blocks_of(request_id, part)
+        return torch.stack(
+            [self._attention.read(layer, blocks, part) for layer in range(part.first_layer, _end(part))], dim=1
+        )
+
+    def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
+        blocks = self._blocks_of(request_id, part)
+        check_part_shape(part, tensor, self.facts.head_dim)
+        for i, layer in enumerate(range(part.first_layer, _end(part))):
+            self._attention.write(layer, blocks, part, tensor[:, i].to(self.facts.dtype))
+
+    def first_kept_token(self, layer: int, tokens: int) -> int:
+        return WindowGroup(self._windows[layer - self.facts.held.first_layer], ()).first_kept_token(tokens)
+
+    def close(self) -> None:
+        self._model = None
+        self._attention.close()
+        self._blocks = _accounts(0)
+
+    def _forward(self, batch: StepBatch, rows: torch.Tensor) -> torch.Tensor:
+        """The next stage's rows; on the last stage those that the LM head takes."""
+        tables = [self._blocks.table(request.id).blocks[0].units[:, 0] for request in batch.requests]
+        inputs = self._attention.inputs(batch, tables)
+        context = set_forward_context(
+            inputs.metadata, self._config, num_tokens=batch.tokens, slot_mapping=inputs.slot_mapping
+        )
+        with context:
+            if self.facts.held.first:
+                output = self._model(rows, inputs.positions, None)
+            else:
+                passed = {"hidden_states": torch.zeros_like(rows), "residual": rows}
+                output = self._model(None, inputs.positions, IntermediateTensors(passed))
+        if self.facts.held.last:
+            return output  # type: ignore[no-any-return]
+        return output["hidden_states"] + output["residual"]  # type: ignore[no-any-return]
+
+    def _blocks_of(self, request_id: str, part: KvPart) -> torch.Tensor:
+        """(tokens,) the block of each token of the part. Raises BadBatchError and UnknownRequestError."""
+        table = self._blocks.table(request_id)
+        check_part(self.facts, part, request_id, table.tokens, self.first_kept_token)
+        at = torch.arange(part.first_token, part.first_token + part.tokens) // BLOCK_TOKENS
+        return table.blocks[0].units[at, 0]
+
+
+def _accounts(kv_blocks: int) -> KvCache:
+    """Who holds which block. Memory is with the attention layers."""
+    return KvCache((WindowGroup(0, (0,)),), kv_blocks, 0, 0, torch.empty(0))
+
+
+def _end(part: KvPart) -> int:
+    return part.first_layer + part.layers
