@@ -6,16 +6,16 @@ import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, get_args
 
 import msgspec
 import torch
 
 from agents.engines.errors import EngineError
+from agents.engines.loading import EngineName, load_stage_engine
 from agents.engines.paced_engine import paced
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
-from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile.measure import kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import sweeps
@@ -33,7 +33,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="file of the rows")
     parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
     what = parser.add_subparsers(dest="what", required=True)
-    engine = what.add_parser("engine", help="steps of the torch engine")
+    engine = what.add_parser("engine", help="steps of an engine")
+    engine.add_argument(
+        "--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment"
+    )
     engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
@@ -50,7 +53,7 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     _write(out, Header(sum(len(sweep.points) for sweep in plan)))
     for sweep in plan:
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
-        engine = load_torch_engine(checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
+        engine = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
         for point in sweep.points:
             _write(out, measured(paced(engine, arguments.pace), point))
         engine.close()

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import get_args
 
 import torch
 import zmq
@@ -17,10 +18,9 @@ from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.layer_range import LayerRange
+from agents.engines.loading import EngineName, load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
-from agents.engines.torch_engine.engine import load_torch_engine
-from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.stage.failure_notice import give_notice
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.weights.errors import WeightsError
@@ -42,7 +42,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
-    parser.add_argument("--engine", choices=["torch", "vllm"], default="torch", help="vllm: by the Python that has it")
+    parser.add_argument(
+        "--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment"
+    )
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)
@@ -65,15 +67,9 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     is_last = first + layers == decoder_config(checkpoint.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
-    if arguments.engine == "vllm":
-        prepare_vllm()
-        from agents.engines.vllm_stage.engine import load_vllm_stage
-
-        engine: StageEngine = load_vllm_stage(checkpoint, held, arguments.kv_blocks, dtype, memory_bytes)
-    else:
-        engine = load_torch_engine(
-            checkpoint, held, arguments.kv_blocks, dtype, arguments.device, memory_bytes=memory_bytes
-        )
+    engine = load_stage_engine(
+        arguments.engine, checkpoint, held, arguments.kv_blocks, dtype, arguments.device, memory_bytes
+    )
     mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
     _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, arguments.checkpoint, seconds, mib / seconds)
     return engine

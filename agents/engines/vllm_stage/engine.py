@@ -28,13 +28,18 @@ from agents.weights.meter import MeteredCheckpoint
 
 
 def load_vllm_stage(
-    checkpoint: Checkpoint, held: LayerRange, kv_blocks: int, dtype: torch.dtype, memory_bytes: int | None = None
+    checkpoint: Checkpoint,
+    held: LayerRange,
+    kv_blocks: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    memory_bytes: int | None = None,
 ) -> "VllmStageEngine":
-    """Loads `held` of the model on this CPU; once in a process. `memory_bytes`: as of `load_torch_engine`.
+    """Loads `held` of the model, on a CPU; one at a time in a process. `memory_bytes`: as of `load_torch_engine`.
 
     Raises UnsupportedModelError for a model that cannot be cut, WeightsError for missing or damaged files,
     OutOfMemoryError where weights and cache do not fit, ValueError on a GPU."""
-    if not current_platform.is_cpu():
+    if not current_platform.is_cpu() or device.type != "cpu":
         raise ValueError("stages of vLLM run on CPUs so far")
     config = decoder_config(checkpoint.config)
     need = memory_need(checkpoint, config, held, dtype, WHOLE)
@@ -56,7 +61,7 @@ def load_vllm_stage(
         vocab_size=config.vocab_size,
         max_context_tokens=config.max_context_tokens,
         dtype=dtype,
-        device=torch.device("cpu"),
+        device=device,
         first_kv_head=0,
         kv_heads=config.kv_heads,
         head_dim=config.head_dim,

@@ -37,7 +37,7 @@ class StageModel:
 def load_stage_model(
     checkpoint: Checkpoint, held: LayerRange, model_layers: int, block_tokens: int, dtype: torch.dtype
 ) -> StageModel:
-    """One in a process: what vLLM knows of its place is global. On the CPU.
+    """One at a time in a process: what vLLM knows of its place is global. On the CPU.
 
     Raises UnsupportedModelError for a model that passes more than rows from stage to stage."""
     torch._dynamo.config.disable = True  # would need a compiler
@@ -50,8 +50,9 @@ def load_stage_model(
         config = arguments.create_engine_config()
         config.cache_config.block_size = block_tokens
         with set_current_vllm_config(config), set_default_torch_dtype(dtype):
-            parallel_state.init_distributed_environment(1, 0, f"file://{folder}/store", 0, "gloo")
-            parallel_state.initialize_model_parallel(1, 1)
+            if not parallel_state.model_parallel_is_initialized():
+                parallel_state.init_distributed_environment(1, 0, f"file://{folder}/store", 0, "gloo")
+                parallel_state.initialize_model_parallel(1, 1)
             take_place(held, model_layers)
             model = initialize_model(vllm_config=config)
             model.load_weights(_weights(checkpoint, held))
