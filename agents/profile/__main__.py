@@ -34,9 +34,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
     what = parser.add_subparsers(dest="what", required=True)
     engine = what.add_parser("engine", help="steps of an engine")
-    engine.add_argument(
-        "--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment"
-    )
+    engine.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
     engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))

@@ -42,9 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
-    parser.add_argument(
-        "--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment"
-    )
+    parser.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)
