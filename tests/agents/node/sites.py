@@ -1,0 +1,188 @@
+"""A hub on a real database, and node agents as real processes that it was told of."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import SchedulerState
+from agents.messages.to_hub import NodeReport
+from control.cloud.fake import FakeCloud
+from control.db.agent_keys import PostgresAgentKeys
+from control.db.database import Database
+from control.hub.board import Board
+from control.hub.deployed import Deployed, ModelFiles
+from control.hub.gang import Gang, GangPlace
+from control.hub.hub import Hub
+from control.lifecycle.event import EventKind
+from control.lifecycle.state import InstanceState
+from tests.control.db.processes import ROOT, lives
+from tests.control.executor.fleets import START, Fleet, fleet, offer
+from tests.control.lifecycle.worlds import START as NOON
+from tests.control.lifecycle.worlds import driven
+
+AGENT = ("-m", "agents.node")
+PATIENCE_S = 60.0
+LOST_AFTER_S = 60.0
+
+
+def gang(layers: int = 6, kv_blocks: int = 24) -> Gang:
+    return Gang((GangPlace("small:1/n10", 0, 0, layers, 1.0, 4, 16, kv_blocks),), "torch", "fp32")
+
+
+@dataclass
+class Agent:
+    """One node of one place: its process, and what it has said on its standard error."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    log_file: Path
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    def start(self) -> None:
+        """Again, where it was stopped."""
+        with self.log_file.open("ab") as output:
+            self.process = subprocess.Popen(
+                self.command, stdout=output, stderr=output, cwd=ROOT, env=self.environment, start_new_session=True
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def child(self, module: str) -> int | None:
+        """Pid of its child that runs `module`."""
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            if module in each.cmdline():
+                return each.pid
+        return None
+
+    def ended(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def stop(self) -> None:
+        """And whatever it has started: its session is its own."""
+        session = self.process.pid
+        for each in [p for p in psutil.process_iter() if _session(p.pid) == session]:
+            each.kill()
+        self.process.wait()
+
+
+@dataclass
+class Site:
+    database: Database
+    folder: Path
+    cloud: FakeCloud = field(default_factory=lambda: FakeCloud("fake", {"small": 8}))
+    keys: KeyPair = field(default_factory=KeyPair.generate)
+    agents: list[Agent] = field(default_factory=list)
+    hub: Hub | None = None
+    bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
+
+    def __post_init__(self) -> None:
+        self.medley: Fleet = fleet(self.database, self.cloud)
+        self.instance = driven(self.database, EventKind.PROVISION)
+
+    def open_hub(self) -> Hub:
+        """Of a control plane that has just been started: with the same keys, where the last one was."""
+        agent_keys = PostgresAgentKeys(self.database)
+        self.board = Board({}, LOST_AFTER_S, time.monotonic())
+        self.hub = Hub(*self.bound, self.keys, agent_keys, agent_keys.living(), self.board, lambda: NOON)
+        self.bound = self.hub.endpoint, self.hub.registry_endpoint
+        return self.hub
+
+    def close(self) -> None:
+        if self.hub is not None:
+            self.hub.close()
+        for agent in self.agents:
+            agent.stop()
+
+    def start(
+        self, program: tuple[str, ...] = AGENT, *, token: str | None = None, control_key: str | None = None
+    ) -> Agent:
+        """The agent of the next place, with what its node would be started with but for what is given."""
+        node = self.medley.executor.rent(self.instance.id, len(self.agents), offer(), START)
+        secret = self.cloud.request(node.name).secrets["MEDLEY_BOOTSTRAP_TOKEN"].reveal()
+        hub, registry = self.bound
+        where = ("--hub", hub, "--registry", registry, f"--control-key={control_key or self.keys.public}")
+        command = (sys.executable, *program, *where, "--home", str(self.folder / "nodes"))
+        told = {"MEDLEY_NODE": node.name, "MEDLEY_BOOTSTRAP_TOKEN": token or secret, "OMP_NUM_THREADS": "1"}
+        agent = Agent(node.name, command, os.environ | told, self.folder / f"{node.name}.log")
+        agent.start()
+        self.agents.append(agent)
+        return agent
+
+    def deploy(
+        self, agent: Agent, weights: Path, state: InstanceState = InstanceState.LOADING, instance: str = "i1"
+    ) -> None:
+        """On one node; it is told at once."""
+        files = ModelFiles("tiny", f"path:{weights}", 192, 256)
+        self.board.deploy([Deployed(instance, state, gang(), files, (agent.name,), (0,))])
+        assert self.hub is not None
+        self.hub.tell()
+
+    async def serving(self, agent: Agent, weights: Path) -> None:
+        """Until all of its instance is loaded; what the keeper of a fleet does is done by hand."""
+        self.deploy(agent, weights)
+        await until(lambda: self.state(agent) is SchedulerState.READY or self.tell())
+        self.deploy(agent, weights, InstanceState.READY)
+
+    def tell(self) -> None:
+        assert self.hub is not None
+        self.hub.tell()
+
+    def report(self, agent: Agent) -> NodeReport | None:
+        return self.board.report(agent.name)
+
+    def state(self, agent: Agent) -> SchedulerState | None:
+        report = self.report(agent)
+        status = None if report is None or report.scheduler is None else report.scheduler.status
+        return None if status is None else status.state
+
+    def failure(self, agent: Agent) -> str:
+        report = self.report(agent)
+        return "" if report is None else report.failure
+
+    def connected(self, agent: Agent) -> bool:
+        return agent.name in self.board.loads()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def play(site: Site, scenario: Callable[[Site], Any]) -> None:
+    async def main() -> None:
+        site.open_hub()
+        try:
+            await scenario(site)
+        finally:
+            site.close()
+
+    asyncio.run(main())
+
+
+def end(agent: Agent, number: signal.Signals = signal.SIGTERM) -> tuple[int, list[int]]:
+    """Its exit status, and which of its children live on."""
+    children = [child.pid for child in psutil.Process(agent.process.pid).children(recursive=True)]
+    agent.process.send_signal(number)
+    status = agent.ended()
+    return status, [pid for pid in children if lives(pid)]
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
