@@ -1,12 +1,14 @@
 """The listening end of a channel: many authenticated peers over one ROUTER socket."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from agents.channels.errors import MessageTooBigError, PeerLostError, QueueFullError
 from agents.channels.gatekeeper import Gatekeeper
@@ -32,6 +34,10 @@ _log = logging.getLogger(__name__)
 
 Incoming = TypeVar("Incoming")
 Received_contra = TypeVar("Received_contra", contravariant=True)
+
+
+_LAST_WORDS_S = 0.05
+"""What a peer sent last may come a moment after the word that its connection has ended: other socket, other queue."""
 
 
 class ListenerEvents(Protocol[Received_contra]):
@@ -66,6 +72,8 @@ class Listener(Generic[Incoming]):
         self._decoder: Decoder[Incoming] = Decoder(receives)
         self._peers: dict[bytes, Peer] = {}
         self._heard_s: dict[bytes, float] = {}
+        self._of_fd: dict[int, Peer] = {}
+        """Who came over which descriptor of libzmq's."""
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gatekeeper = Gatekeeper(self._context, allowed)
         self._socket = self._context.socket(zmq.ROUTER)
@@ -75,6 +83,7 @@ class Listener(Generic[Incoming]):
         self._socket.setsockopt(zmq.ZAP_DOMAIN, b"medley")
         self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
         self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             self._socket.bind(bind)
         except zmq.ZMQError as error:
@@ -83,6 +92,7 @@ class Listener(Generic[Incoming]):
             raise OSError(error.errno, f"cannot listen on {bind}: {error}") from error
         self.endpoint = bytes(self._socket.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self._pump = Pump(self._socket, self._receive)
+        self._monitor_pump = Pump(self._monitor, self._observe)
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(self._settings.heartbeat_s, self._drop_the_silent)
 
@@ -106,8 +116,8 @@ class Listener(Generic[Incoming]):
 
     def drop(self, peer: Peer, reason: str) -> None:
         """Forget a peer; should it speak again, it has to say hello first."""
-        if self._peers.pop(peer.connection, None) is not None:
-            self._heard_s.pop(peer.connection, None)
+        if self._peers.get(peer.connection) is peer:
+            del self._peers[peer.connection], self._heard_s[peer.connection]
             _log.warning("lost %s %s: %s", peer.role, peer.name, reason)
             self._call(self._events.left, peer, reason)
 
@@ -117,6 +127,9 @@ class Listener(Generic[Incoming]):
             return
         self._timer.cancel()
         self._pump.close()
+        self._monitor_pump.close()
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
         self._gatekeeper.close()
         self._peers.clear()
         self._context.destroy(linger=int(self._settings.linger_s * 1000))
@@ -158,6 +171,19 @@ class Listener(Generic[Incoming]):
             self._heard_s[connection] = self._loop.time()
             self._handle(peer, message)
 
+    def _observe(self) -> None:
+        """A connection has ended: whoever it was is gone, and need not be waited for."""
+        event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
+        peer = self._of_fd.pop(event["value"], None)
+        if peer is not None:
+            self._loop.call_later(_LAST_WORDS_S, self.drop, peer, "disconnected")
+
+    def _observe_all(self) -> None:
+        """Before a new peer gets the descriptor of one that is gone."""
+        with contextlib.suppress(zmq.Again):
+            while True:
+                self._observe()
+
     def _handle(self, peer: Peer, message: Any) -> None:
         if isinstance(message, Ping):
             self._answer(peer.connection, Pong())
@@ -186,6 +212,8 @@ class Listener(Generic[Incoming]):
         if known is not None:
             self.drop(known, "it started over")
         peer = Peer(connection, name, hello.role, protocol)
+        self._observe_all()
+        self._of_fd[int(frame.get(zmq.SRCFD))] = peer
         self._peers[connection] = peer
         self._heard_s[connection] = self._loop.time()
         self._answer(connection, Welcome(protocol))

@@ -204,6 +204,27 @@ def test_a_silent_dialer_is_dropped_and_has_to_say_hello_again():
     asyncio.run(scenario())
 
 
+def test_a_dialer_that_ends_is_noticed_at_once_behind_its_last_words():
+    """Long before silence would tell; others that come and go over the same descriptors are not taken for it."""
+
+    async def scenario():
+        async with Ends(settings=ChannelSettings(heartbeat_s=10, lost_after_s=600)) as ends:
+            listener = ends.listen()
+            stays = ends.dial(listener.endpoint, Seen())
+            await stays.wait_up(5)
+            for n in range(1, 20):
+                goes = ends.dial(listener.endpoint, Seen())
+                await goes.wait_up(5)
+                goes.send(Cancel(n))
+                goes.close()
+            await ends.heard.until(lambda: len(ends.heard.lost) == 19)
+            assert set(ends.heard.lost) == {"disconnected"}
+            assert sorted(m.attempt for m in ends.heard.messages) == list(range(1, 20))
+            assert [peer.connection for peer in listener.peers] == [ends.heard.peers[0].connection]
+
+    asyncio.run(scenario())
+
+
 def test_a_silent_listener_is_noticed_by_time_out():
     async def scenario():
         async with Ends() as ends:
