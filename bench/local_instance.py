@@ -30,6 +30,7 @@ from templates_lib.weights_place import weights_path
 
 BLOCK_TOKENS = 16
 READY_S = 180.0
+PREFILL_BATCH, DECODE_CHUNK = 64, 256
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
@@ -184,9 +185,11 @@ def now() -> datetime:
 
 
 def _limits(places: Sequence[tuple[str, Stage, StageNodes]], stage: Stage) -> tuple[NodeLimits, ...]:
-    """A phase that a template was not made for has no limit: one request, or the tokens of a short prompt."""
+    """A phase that a template was not made for has no limit of its own, as `control.hub.gang` has it."""
     return tuple(
-        NodeLimits(name, nodes.weight, max(nodes.batch_cap, 1), max(nodes.chunk_tokens, 64), nodes.kv_blocks)
+        NodeLimits(
+            name, nodes.weight, nodes.batch_cap or PREFILL_BATCH, nodes.chunk_tokens or DECODE_CHUNK, nodes.kv_blocks
+        )
         for name, of, nodes in places
         if of is stage
     )

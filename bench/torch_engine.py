@@ -43,11 +43,11 @@ def timed(work: Callable[[], object]) -> Seconds:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def stages_of(layers: Sequence[int], dtype: torch.dtype) -> list[StageEngine]:
+def stages_of(layers: Sequence[int], dtype: torch.dtype, kv_blocks: int = 256) -> list[StageEngine]:
     checkpoint, stages, at = open_checkpoint(package_folder(PACKAGE)), [], 0
     for count in layers:
         held = LayerRange(at, count, first=at == 0, last=at + count == LAYERS)
-        stages.append(load_torch_engine(checkpoint, held, 256, dtype, torch.device("cpu")))
+        stages.append(load_torch_engine(checkpoint, held, kv_blocks, dtype, torch.device("cpu")))
         at += count
     return stages
 

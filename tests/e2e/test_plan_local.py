@@ -1,0 +1,94 @@
+"""The local example on measured profiles: prefill and decode apart, each cut unevenly over unequal nodes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from control.cli.main import app
+from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
+from control.planning.local_market import local_config, local_gpu
+from control.profiles.store import FORMAT, ProfileStore, StoredProfile
+from control.profiles.subject import local_subject
+from templates_lib.models import load_models
+from templates_lib.node_profile import NodeProfile, ProfileErrors
+from templates_lib.pipeline_cost import PipelineCost
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local.yaml"
+MODEL = load_models()["smollm2-135m-instruct"]
+CORE_S = {
+    "step": 5e-4, "token": 0.0, "layer": 6e-4, "layer_few_rows": 3e-4, "layer_row": 8e-5,
+    "layer_prompt_attention": 5e-8, "layer_request": 1e-5, "layer_decode_attention": 4e-7,
+    "head": 3e-3, "head_few_rows": 4e-3, "head_row": 6e-4,
+}  # fmt: skip
+"""A processor of 2026, as `medley profile run` found it."""
+
+
+def stored(machine: LocalMachine) -> StoredProfile:
+    subject = local_subject(machine, MODEL, "torch")
+    profile = NodeProfile(
+        subject.fingerprint, "2026-11-21", subject.machine, "torch", MODEL.id, MODEL.dtype, local_config(machine).id,
+        machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
+        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 1e-9),
+    )  # fmt: skip
+    return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path / "home"))
+    for machine in DEFAULT_MACHINES:
+        ProfileStore(tmp_path / "home" / "profiles").put(stored(machine))
+    return tmp_path / "home"
+
+
+def planned(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["plan", *arguments, "--no-baselines", "-o", "json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("home")
+def test_both_phases_are_cut_unevenly_over_unequal_nodes(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = str(tmp_path / "now.json")
+    plan = planned("-f", str(EXAMPLE), "--database-url", database_url, "--save-snapshot", snapshot)
+    assert plan["unmet"] == {}
+    assert plan["basis"]["cost_model"] == "measured"
+    instances = plan["instances"]
+    assert sorted(i["phase"] for i in instances) == ["decode", "prefill"]
+    for instance in instances:
+        layers = [stage["last_layer"] - stage["first_layer"] + 1 for stage in instance["stages"]]
+        assert sum(layers) == MODEL.layers
+        assert len(layers) >= 2
+        assert len(set(layers)) > 1
+        assert len(instance["nodes"]) > 1
+    # The snapshot carries the profiles: it is planned again alike where nothing was ever measured.
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path / "elsewhere"))
+    again = planned("--snapshot", snapshot, "--database-url", database_url)
+    assert again["instances"] == instances
+    assert again["basis"]["cost_model"] == "measured"
+
+
+def test_without_profiles_the_plan_says_that_it_rests_on_an_estimate(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    spec = tmp_path / "slow.yaml"
+    spec.write_text(EXAMPLE.read_text().replace("ttft_ms: 6000, tpot_ms: 600", "ttft_ms: 60000, tpot_ms: 6000"))
+    plan = planned("-f", str(spec), "--database-url", database_url)
+    assert plan["basis"]["cost_model"] == "estimated"
+
+
+def test_of_three_kinds_the_unmeasured_one_is_named(home: Path, database_url: str) -> None:
+    missing = stored(DEFAULT_MACHINES[0])
+    (home / "profiles" / f"{missing.profile.subject}.json").unlink()
+    other = replace(missing, profile=replace(missing.profile, subject="of-another-machine"))
+    ProfileStore(home / "profiles").put(other)
+    plan = planned("-f", str(EXAMPLE), "--database-url", database_url)
+    told = plan["basis"]["cost_model"]
+    assert told == "measured, but estimated for smollm2-135m-instruct on local-small:1/n10"
