@@ -116,6 +116,9 @@ class NodeStats(Struct, frozen=True, array_like=True):
     node: Name
     busy_s: BusySeconds
     """That its engine spent in steps."""
+    loaded_bytes: Count = 0
+    """Read of the checkpoint, as stored."""
+    load_s: BusySeconds = 0.0
 
 
 class WorkDone(Struct, frozen=True, array_like=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from agents.channels.errors import ChannelError
-from agents.channels.keys import KeyPair
+from agents.channels.keys import KeyPair, check_key
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
@@ -71,9 +71,9 @@ class KvSources:
             self._answer(key)
 
     def expect(self, key: str) -> None:
-        """Let the owner of that key in."""
+        """Let the owner of that key in. Raises BadKeyError for what can be no key."""
         if key not in self._sources:
-            self._sources[key] = _Source()
+            self._sources[check_key(key, "public key of the prefill leg")] = _Source()
             self._admit()
 
     def forget(self, key: str) -> None:

@@ -94,7 +94,12 @@ class StageGang:
 
     @property
     def node_stats(self) -> tuple[NodeStats, ...]:
-        return tuple(NodeStats(name, self._busy_s.get(place, 0.0)) for name, place in self._places.items())
+        """Of those that have loaded."""
+        return tuple(
+            NodeStats(name, self._busy_s.get(place, 0.0), loaded.loaded_bytes, loaded.load_s)
+            for name, place in self._places.items()
+            if (loaded := self._loaded.get(place)) is not None
+        )
 
     @property
     def rendezvous(self) -> tuple[str, int]:

@@ -32,6 +32,7 @@ class Instance:
     layers: tuple[int, ...]
     weights: tuple[tuple[float, ...], ...]
     gateway: KeyPair = field(default_factory=KeyPair.generate)
+    worker_options: tuple[str, ...] = ()
     model: str = "tiny"
     vocabulary: int = VOCABULARY
     context_tokens: int = 256

@@ -1,7 +1,9 @@
 """A pipeline of real processes answers as one engine does, and fails as a whole, soon and with a reason."""
 
+import errno
 import json
 import random
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -200,6 +202,19 @@ def test_a_stage_that_cannot_load_fails_its_instance_with_the_reason(checkpoint:
     with Instance(tmp_path, damaged, (1, 5), ((1.0,), (1.0,))) as instance:
         play(instance, scenario)
         assert instance.ended() == {"scheduler": 1, "0.0": 0, "1.0": 1}
+
+
+def test_a_stage_that_does_not_fit_fails_its_instance_with_what_would(checkpoint: Path, tmp_path: Path) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 5))
+        await gateway.until(gateway.ends)
+        assert re.fullmatch(
+            r"0\.0 failed: .* of 1 MiB: load at most \d+ blocks, or fewer layers", gateway.ends()[1].reason
+        )
+
+    with Instance(tmp_path, checkpoint, (6,), ((1.0,),), worker_options=("--memory-mib", "1")) as instance:
+        play(instance, scenario)
+        assert instance.ended() == {"scheduler": 1, "0.0": errno.ENOMEM}
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
