@@ -3,6 +3,7 @@ line, and ends when the engine does. To be run with the Python of the environmen
 
 import argparse
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -32,30 +33,33 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of safetensors, or GGUF")
     parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], required=True)
     parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
+    parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
+    parser.add_argument("--pace", type=float, default=1.0, help="share of the time that it may compute, above 0")
     cache = Path.home() / ".cache" / "medley" / "weights"
     parser.add_argument("--converted", type=Path, default=cache, help="folder for what GGUF files are converted to")
     return parser.parse_args()
 
 
-async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> str:
-    """Why it failed; empty when it was told to stop."""
+async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> VllmScheduler:
+    """As it is when it has failed, or was told to stop."""
 
     def load() -> Engine:
-        from agents.vllm_engine.weights import safetensors_folder
+        from agents.vllm_engine.weights import check_memory, safetensors_folder
 
+        check_memory(arguments.checkpoint, instance.layout, arguments.dtype, arguments.memory_mib)
         folder = safetensors_folder(arguments.checkpoint, arguments.dtype, arguments.converted)
         from agents.vllm_engine.engine import VllmEngine
 
         return VllmEngine(folder, instance.layout, arguments.dtype)
 
-    scheduler = VllmScheduler(instance.bind, keys, instance.gateways, instance.layout, load)
+    scheduler = VllmScheduler(instance.bind, keys, instance.gateways, instance.layout, load, pace=arguments.pace)
     print(json.dumps({"endpoint": scheduler.endpoint, "public_key": keys.public}), flush=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody may read on, and libraries print
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, scheduler.over.set)
     await scheduler.over.wait()
     await scheduler.stop()
-    return scheduler.failure
+    return scheduler
 
 
 def _main() -> int:
@@ -64,12 +68,14 @@ def _main() -> int:
     os.environ.update(_ENVIRONMENT, OMP_NUM_THREADS=str(arguments.threads))
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)
-        failure = uvloop.run(_serve(instance, keys, arguments))
+        scheduler = uvloop.run(_serve(instance, keys, arguments))
     except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
-        failure = str(error)
-    if failure:
-        print(f"vllm: {failure}", file=sys.stderr)
-    return 1 if failure else 0
+        print(f"vllm: {error}", file=sys.stderr)
+        return 1
+    if scheduler.failure:
+        print(f"vllm: {scheduler.failure}", file=sys.stderr)
+        return errno.ENOMEM if scheduler.is_out_of_memory else 1
+    return 0
 
 
 if __name__ == "__main__":

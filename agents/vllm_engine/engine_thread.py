@@ -35,15 +35,19 @@ class EngineEvents(Protocol):
 
     def stepped(self, made: tuple[Made, ...], load: EngineLoad) -> None: ...
 
-    def broke(self, reason: str) -> None:
+    def broke(self, error: BaseException) -> None:
         """Nothing more will come."""
 
 
 class EngineThread:
     """Make it on a running loop. A daemon: a step that hangs does not keep the process."""
 
-    def __init__(self, load: Callable[[], Engine], events: EngineEvents) -> None:
+    def __init__(self, load: Callable[[], Engine], events: EngineEvents, pace: float) -> None:
+        """`pace`: share of the time that the engine may compute, where nothing else holds its node to it."""
+        if not 0 < pace <= 1:
+            raise ValueError(f"an engine's share of the time is above 0 and at most 1, not {pace}")
         self._load_engine = load
+        self._idle_per_busy = 1 / pace - 1
         self._events = events
         self._loop = asyncio.get_running_loop()
         self._told: list[Ask | str] = []
@@ -74,7 +78,7 @@ class EngineThread:
                 self._report(self._events.stepped, (*refused, *made), engine.load)
         except BaseException as error:
             _log.exception("the engine failed")
-            self._report(self._events.broke, f"{type(error).__name__}: {error}")
+            self._report(self._events.broke, error)
 
     def _take_told(self, engine: Engine) -> list[Made]:
         """Waits while there is nothing to do. What vLLM does not take is answered at once."""
@@ -95,11 +99,11 @@ class EngineThread:
     def _step(self, engine: Engine) -> tuple[Made, ...]:
         if not engine.has_work:
             return ()
-        self._step_began_s = time.monotonic()
-        try:
-            return engine.step()
-        finally:
-            self._step_began_s = None
+        self._step_began_s = began = time.monotonic()
+        made = engine.step()
+        self._step_began_s = None
+        time.sleep((time.monotonic() - began) * self._idle_per_busy)
+        return made
 
     def _report(self, event: Callable[..., None], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(event, *arguments)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
+from agents.engines.errors import OutOfMemoryError
 from agents.gateways import Gateways
 from agents.messages.to_gateway import (
     Failed,
@@ -45,10 +46,12 @@ class VllmScheduler:
         layout: PipelineLayout,
         load: Callable[[], Engine],
         settings: SchedulerSettings | None = None,
+        pace: float = 1.0,
     ) -> None:
         """`gateways`: public key → name. `layout`: one stage of one node. `load`: called on the engine's thread.
+        `pace`: share of the time that it may compute, above 0.
 
-        Raises OSError when the address is taken, ValueError for a layout of several nodes."""
+        Raises OSError when the address is taken, ValueError for a layout of several nodes or a bad pace."""
         if [len(stage) for stage in layout.stages] != [1]:
             raise ValueError("vLLM serves whole models: one stage of one node")
         self._layout = layout
@@ -60,10 +63,12 @@ class VllmScheduler:
         self._count = self._prompt_tokens = 0
         self.over = asyncio.Event()
         self.failure = ""
+        self.is_out_of_memory = False
+        """With fewer KV blocks, or elsewhere, it may work."""
         self._loop = asyncio.get_running_loop()
         self._gateways = Gateways(bind, keys, gateways, self, self._settings.channel)
         self.endpoint = self._gateways.endpoint
-        self._engine = EngineThread(load, self)
+        self._engine = EngineThread(load, self, pace)
 
     @property
     def status(self) -> Status:
@@ -117,7 +122,7 @@ class VllmScheduler:
             self._abort(held)
             self._fail(held, Failure.DEADLINE, "the request took longer than it may")
         if self._engine.step_age_s > STEP_TIMEOUT_S:
-            self.broke(f"a step of vLLM takes longer than {STEP_TIMEOUT_S:g} s")
+            self.broke(TimeoutError(f"a step of vLLM takes longer than {STEP_TIMEOUT_S:g} s"))
 
     def loaded(self, load: EngineLoad) -> None:
         self._load = load
@@ -138,10 +143,11 @@ class VllmScheduler:
         if self._is_draining and not self._held:
             self._gateways.tell_status()
 
-    def broke(self, reason: str) -> None:
+    def broke(self, error: BaseException) -> None:
         if self.failure:
             return
-        self.failure = reason[:1000]
+        self.failure = f"{type(error).__name__}: {error}"[:1000]
+        self.is_out_of_memory = isinstance(error, OutOfMemoryError | MemoryError)
         for held in list(self._held.values()):
             self._forget(held)
             self._fail(held, Failure.ENGINE, self.failure)

@@ -65,7 +65,8 @@ def fleet(tmp_path: Path) -> Iterator[tuple[Fleet, VllmNode]]:
         try:
             fleet.publish()
             fleet.start_gateway("--resume-wait-s", "60")
-            fleet.wait_ready()
+            for name in fleet.echoes:
+                fleet.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0, timeout_s=240)
             yield fleet, node
         finally:
             fleet.stop()

@@ -25,6 +25,7 @@ class VllmNode:
     vocabulary: int
     context_tokens: int
     gateway: KeyPair = field(default_factory=KeyPair.generate)
+    options: tuple[str, ...] = ()
 
     @property
     def log(self) -> str:
@@ -39,7 +40,7 @@ class VllmNode:
         command = [
             *(VLLM_PYTHON, "-m", "agents.vllm_engine", "--instance", self.folder / "vllm.json"),
             *("--key", self.folder / "vllm.key", "--checkpoint", self.checkpoint, "--dtype", "float32"),
-            *("--converted", self.folder / "converted"),
+            *("--converted", self.folder / "converted", *self.options),
         ]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
         with (self.folder / "vllm.log").open("w") as log:

@@ -1,5 +1,6 @@
 """A vLLM node answers as our own engine does, and gives back what it held."""
 
+import errno
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.agents.vllm_engine.nodes import KV_BLOCKS, VllmNode
 pytestmark = pytest.mark.needs("vllm")
 
 CONTEXT = 256
+LOAD_TIMEOUT_S = 240
 GREEDY = Sampling(0.0, 1.0, 0, 0)
 WARM = Sampling(0.9, 0.95, 40, 11, 2)
 
@@ -34,7 +36,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[PreTrainedModel, Pa
 @pytest.fixture(scope="module")
 def node(model: tuple[PreTrainedModel, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmNode]:
     with VllmNode(tmp_path_factory.mktemp("node"), model[1], "tiny", VOCABULARY, CONTEXT) as made:
+        play(made, until_loaded)
         yield made
+
+
+async def until_loaded(gateway: Gateway) -> None:
+    """vLLM takes its time on a busy machine."""
+    await gateway.seen.until(
+        lambda: gateway.of(Status) and gateway.status().state is not SchedulerState.LOADING, LOAD_TIMEOUT_S
+    )
 
 
 def asked(attempt: int, prompt: list[int], tokens: int, chosen: Sampling = GREEDY, **options) -> Generate:
@@ -176,6 +186,7 @@ def test_it_waits_for_the_engine_drains_and_ends_when_told(tmp_path: Path, model
             await gateway.until(lambda: gateway.of(Status))
             assert gateway.status().state is SchedulerState.LOADING
             gateway.send(asked(1, prompt_of(9), 60))
+            await until_loaded(gateway)
             await gateway.until(lambda: gateway.tokens(1))
             gateway.send(Drain(), asked(2, prompt_of(9), 5))
             await gateway.until(lambda: len(gateway.ends()) == 2)
@@ -186,7 +197,7 @@ def test_it_waits_for_the_engine_drains_and_ends_when_told(tmp_path: Path, model
 
         play(node, scenario)
         node.process.send_signal(signal.SIGTERM)
-        assert node.process.wait(20) == 0
+        assert node.process.wait(60) == 0
 
 
 def test_weights_that_are_not_what_was_recorded_are_refused_by_name(
@@ -207,5 +218,13 @@ def test_weights_that_are_not_what_was_recorded_are_refused_by_name(
             assert victim.name in gateway.ends()[1].reason
 
         play(node, scenario)
-        assert node.process.wait(20) == 1
+        assert node.process.wait(60) == 1
         assert victim.name in node.log
+
+
+def test_a_model_that_does_not_fit_says_so_by_its_exit_status(
+    tmp_path: Path, model: tuple[PreTrainedModel, Path]
+) -> None:
+    with VllmNode(tmp_path, model[1], "tiny", VOCABULARY, CONTEXT, options=("--memory-mib", "1")) as node:
+        assert node.process.wait(LOAD_TIMEOUT_S) == errno.ENOMEM
+        assert "load at most" in node.log

@@ -77,6 +77,9 @@ class At:
     def ends(self) -> dict[int, Finished | Failed]:
         return {message.attempt: message for message in (*self.of(Finished), *self.of(Failed))}
 
+    def status(self) -> Status | None:
+        return next(reversed(self.of(Status)), None)
+
     def tokens(self, attempt: int) -> list[int]:
         """In order; a repeat or a gap fails."""
         runs = [run for message in self.of(Tokens) for run in message.runs if run.attempt == attempt]
@@ -126,8 +129,8 @@ def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent()
         at.dialer.send(asked(2, generated=(3, 4)))
         at.dialer.send(asked(3, stop_ids=(5,)))
         at.dialer.send(asked(4, tokens=2, generated=(3, 4)))
-        await at.seen.until(lambda: at.of(Status)[-1].waiting == 3)
-        assert at.of(Status)[-1].state is SchedulerState.LOADING
+        await at.seen.until(lambda: (status := at.status()) and status.waiting == 3)
+        assert at.status().state is SchedulerState.LOADING
         at.loading.set()
         await at.seen.until(lambda: len(at.ends()) == 4)
         assert at.tokens(1) == [3, 4, 5, 6, 7, 8]
@@ -136,7 +139,7 @@ def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent()
         assert at.ends()[2] == Finished(2, FinishReason.LENGTH, 6, 3)
         assert at.ends()[3] == Finished(3, FinishReason.STOP, 2, 3)
         assert at.ends()[4] == Finished(4, FinishReason.LENGTH, 2)
-        await at.seen.until(lambda: at.of(Status)[-1] == Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS))
+        await at.seen.until(lambda: at.status() == Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS))
 
     run(scenario)
 
