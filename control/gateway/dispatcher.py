@@ -209,7 +209,8 @@ class Dispatcher:
         """Forget an attempt; legs that still hold something free it."""
         del self._by_call[attempt.call]
         for link in attempt.links:
-            self._by_link[link].pop(attempt.id, None)
+            # A prefill instance that has done its part may be gone for good by now.
+            self._by_link.get(link, {}).pop(attempt.id, None)
         for link in attempt.open_links():
             try:
                 link.send(Cancel(attempt.id))

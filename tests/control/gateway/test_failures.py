@@ -143,11 +143,15 @@ def test_a_prefill_instance_that_has_handed_off_may_go(tmp_path: Path):
         world.publish()
         world.start_gateway()
         world.wait_ready()
+        world.echo("p2", leg=PREFILL)
         stream = stream_of(world, "gone ", 300)
         start = first_text(stream)
         start += first_text(stream)  # the decode leg is at work
         world.echoes["p1"].stop(signal.SIGKILL)
+        world.publish("p2", "d1")
+        world.wait_for("medley_gateway_table_version", 2)
         assert start + rest_of(stream)[0] == echoed("gone ", 300)
+        assert "Traceback" not in world.gateway_log
         assert resumptions(world, "lost") == 0
     finally:
         world.stop()
