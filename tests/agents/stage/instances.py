@@ -87,7 +87,7 @@ class Instance:
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
         engine = self.engines.get(name, "torch")
         cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
-        return self._start(name, *at, "--engine", engine, *held, *cache)
+        return self._start(name, *at, "--engine", engine, *held, *cache, *self.worker_options)
 
 
 class Gateway:
