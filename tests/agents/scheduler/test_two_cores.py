@@ -1,0 +1,184 @@
+"""A request on two legs, case by case, over a prefill and a decode scheduler."""
+
+from dataclasses import replace
+
+import pytest
+
+from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState
+from agents.messages.to_kv_source import Accept, Decline, Taken
+from agents.messages.to_kv_target import Offer, Withdraw
+from agents.messages.to_scheduler import Leg, OtherLeg
+from tests.agents.scheduler.fake_stages import asked, continuation, layout
+from tests.agents.scheduler.two_cores import DECODE, PREFILL, TwoCores
+
+SHAPE = layout((1.0,), (0.5, 0.5))
+
+
+def held(at: TwoCores) -> TwoCores:
+    """The first request is computed, and offered; nobody has heard of it yet."""
+    while not at.to_decode:
+        at.order(False)
+        at.report(False, 0)
+        at.order(False)
+    return at
+
+
+def is_empty(at: TwoCores) -> bool:
+    statuses = [side.core.status for side in (at.prefill, at.decode)]
+    return all(s.running == s.waiting == 0 and s.kv_blocks_free == s.kv_blocks for s in statuses)
+
+
+def test_prefill_sends_the_first_token_and_decode_all_others():
+    at = TwoCores(SHAPE, layout((1.0,)))
+    at.submit(7, 6, 0, decode_first=False)
+    held(at)
+    assert at.prefill.tokens[0] == at.wanted[0][:1]
+    assert [word.message for word in at.to_decode] == [Offer("h0", 7, at.wanted[0][0])]
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert at.prefill.ended[0] == [Finished(0, FinishReason.HANDED_OFF, 1)]
+    assert at.decode.ended[0] == [Finished(0, FinishReason.LENGTH, 6)]
+    assert at.prefill.core.tally.sent_kv_bytes == at.decode.core.tally.received_kv_bytes > 0
+    assert at.decode.core.tally.prompt_tokens == 0
+    assert is_empty(at)
+
+
+def test_what_is_expected_holds_no_blocks_and_what_comes_holds_them_before_anything_is_sent():
+    at = TwoCores(SHAPE, layout((1.0,)))
+    at.submit(7, 6, 0, decode_first=True)
+    free = at.decode.core.status.kv_blocks
+    held(at)
+    assert at.decode.core.status.kv_blocks_free == free
+    at.hear(is_decode=True)
+    at.order(is_decode=True)
+    assert at.decode.core.status.kv_blocks_free == free - 2
+    assert [word.message for word in at.to_prefill] == [Accept("h0", 1, (0,))]
+    assert not at.prefill.dispatches
+
+
+def test_an_output_of_one_token_is_over_before_anything_is_handed_off():
+    at = TwoCores(SHAPE, SHAPE)
+    at.submit(7, 1, 0, decode_first=True)
+    at.run_dry()
+    assert at.prefill.ended[0] == [Finished(0, FinishReason.LENGTH, 1)]
+    assert not at.prefill.dispatches
+    assert is_empty(at)
+
+
+def test_a_resumed_request_is_handed_off_behind_the_tokens_that_its_client_has():
+    at = TwoCores(SHAPE, SHAPE)
+    at.submit(7, 9, 3, decode_first=True)
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert at.prefill.dispatches[0].tokens == 10
+
+
+def test_a_decode_instance_with_a_shorter_context_ends_the_output_there():
+    at = TwoCores(SHAPE, replace(SHAPE, max_context_tokens=8))
+    at.submit(7, 6, 0, decode_first=True)
+    at.run_dry()
+    assert at.decode.ended[0] == [Finished(0, FinishReason.LENGTH, 1)]
+    assert at.prefill.tokens[0] == at.wanted[0][:1]
+    assert is_empty(at)
+
+
+@pytest.mark.parametrize("offer", [Offer("h0", 6, 5), Offer("h0", 7, 1000)])
+def test_an_offer_of_something_else_is_declined(offer: Offer):
+    at = TwoCores(SHAPE, SHAPE)
+    at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    at.decode.hear(at.decode.core.hear_source(PREFILL, offer))
+    (ended,) = at.decode.ended[0]
+    assert isinstance(ended, Failed)
+    assert ended.failure is Failure.HAND_OFF
+    (word,) = at.decode.core.take_words()
+    assert isinstance(word.message, Decline)
+    at.prefill.hear(at.prefill.core.hear_target(DECODE, word.message))
+    assert at.prefill.ended[0][0].failure is Failure.HAND_OFF
+    at.run_dry()
+    assert is_empty(at)
+
+
+def test_a_stranger_may_not_speak_of_a_hand_off():
+    at = TwoCores(SHAPE, SHAPE)
+    at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    for message in (Accept("h0", 1, (0, 0)), Taken("h0", 9), Decline("h0", "no")):
+        assert at.prefill.core.hear_target("x" * 40, message) == ()
+    for message in (Offer("h0", 7, 5), Withdraw("h0")):
+        assert at.decode.core.hear_source("x" * 40, message) == ()
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+
+
+def test_both_sides_drain_without_losing_what_is_between_them():
+    at = TwoCores(SHAPE, SHAPE)
+    for _ in range(3):
+        at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    at.prefill.core.drain()
+    at.decode.core.drain()
+    assert at.prefill.core.status.state is SchedulerState.DRAINING
+    at.run_dry()
+    assert [at.prefill.tokens[n] for n in range(3)] == [at.wanted[n] for n in range(3)]
+    assert is_empty(at)
+
+
+def test_a_deadline_on_either_side_ends_it_on_both():
+    for is_decode in (False, True):
+        at = TwoCores(SHAPE, SHAPE)
+        at.submit(7, 6, 0, decode_first=True)
+        held(at)
+        at.hear(is_decode=True)
+        at.order(is_decode=True)
+        side = at.side(is_decode)
+        side.hear(side.core.expire(10.0))
+        assert side.ended[0][0].failure is Failure.DEADLINE
+        for other in (False, True):  # without the gateway: by word of the other leg
+            at.order(other)
+        while at.to_decode:
+            at.decode.hear(at.decode.core.hear_source(PREFILL, at.to_decode.popleft().message))
+        while at.to_prefill:
+            at.prefill.hear(at.prefill.core.hear_target(DECODE, at.to_prefill.popleft().message))
+        assert is_empty(at)
+
+
+def test_an_instance_that_breaks_down_tells_the_other_leg():
+    at = TwoCores(SHAPE, SHAPE)
+    at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    at.hear(is_decode=True)
+    at.prefill.hear(at.prefill.core.break_down("stage 1 is gone"))
+    assert [word.message for word in at.prefill.core.take_words()] == [Withdraw("h0")]
+    at.decode.hear(at.decode.core.hear_source(PREFILL, Withdraw("h0")))
+    assert at.decode.ended[0][0].failure is Failure.HAND_OFF
+    at.order(True)
+    assert at.decode.core.status.waiting == 0
+
+
+def test_legs_without_another_instance_and_hand_offs_named_twice_are_refused():
+    at = TwoCores(SHAPE, SHAPE)
+    peer = OtherLeg("other", "tcp://h:1", DECODE, "h7")
+    core = at.prefill.core
+    for request in (asked(1, leg=Leg.PREFILL), asked(2, leg=Leg.DECODE), asked(3, peer=peer)):
+        (answer,) = core.submit("gw", request, 0.0)
+        assert answer.message.failure is Failure.HAND_OFF
+    assert core.submit("gw", asked(4, leg=Leg.PREFILL, peer=peer), 0.0) == ()
+    (answer,) = core.submit("gw", asked(5, leg=Leg.PREFILL, peer=peer), 0.0)
+    assert answer.message.failure is Failure.HAND_OFF
+
+
+def test_who_waits_for_its_cache_to_go_is_not_preempted_for_a_longer_one():
+    """A whole request beside a prefill leg, at a node that has blocks for one of them only."""
+    at = TwoCores(layout((1.0,), blocks=6, cap=4), SHAPE)
+    at.prefill.hear(at.prefill.core.submit("gw", asked(9, max_tokens=18), 0.0))
+    at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    while at.order(False) or at.prefill.flights:
+        at.report(False, 0)
+    assert at.prefill.core.tally.preemptions == 0
+    assert 9 not in at.prefill.ended, "it waits for blocks"
+    at.run_dry()
+    assert at.prefill.tokens[9] == continuation((5, 6, 7), 18)
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert is_empty(at)
