@@ -39,11 +39,15 @@ class KvInbox:
         """Raises EngineError where there is no room."""
         self._engine.reserve(str(run), tokens)
         held = self._engine.facts.held
-        kept = (tokens - self._engine.first_kept_token(layer, tokens) for layer in range(held.first_layer, held.end))
+        layers = range(held.first_layer, held.end)
+        missing = sum(tokens - self._engine.first_kept_token(layer, tokens) for layer in layers)
         with self._changed:
-            self._coming[run] = _Coming(sum(kept))
+            if missing:
+                self._coming[run] = _Coming(missing)
             self._newest = run
             self._changed.notify_all()
+        if not missing:
+            self._arrived(run, 0)
 
     def forget(self, run: int) -> None:
         with self._changed:

@@ -71,9 +71,11 @@ class KvSender:
             self._thread.start()
 
     def send(self, told: SendKv) -> None:
-        parts = cut(self._engine, told.tokens, told.first_layer, told.layers, self._settings.chunk_bytes)
+        parts = tuple(cut(self._engine, told.tokens, told.first_layer, told.layers, self._settings.chunk_bytes))
+        if not parts:
+            return  # windows so short that nothing is kept
         with self._changed:
-            self._transfers.append(_Transfer(told.run, told.target_run, tuple(parts)))
+            self._transfers.append(_Transfer(told.run, told.target_run, parts))
             self._changed.notify()
 
     def close(self) -> None:
@@ -96,11 +98,12 @@ class KvSender:
                 elif self._end is not None:
                     self._send_due(self._end)
                     has_progressed |= self._take_acknowledgement(self._end)
-            except (LinkLostError, EngineError) as error:
+            except Exception as error:
                 self._hang_up()
                 if order is not None and not self._is_closed:
-                    _log.warning("link %s broke: %s", order.link, error)
-                    self._broken(KvLinkBroken(order.link, order.epoch, has_progressed, str(error)))
+                    is_known = isinstance(error, LinkLostError | EngineError)
+                    _log.warning("link %s broke: %s", order.link, error, exc_info=not is_known)
+                    self._broken(KvLinkBroken(order.link, order.epoch, has_progressed, str(error)[:1000]))
         self._hang_up()
 
     def _wait(self) -> bool:
@@ -125,24 +128,24 @@ class KvSender:
         if end is not None:
             end.close()
         self._unacknowledged.clear()
-        for transfer in list(self._transfers):
-            transfer.sent = transfer.acknowledged
+        with self._changed:
+            for transfer in self._transfers:
+                transfer.sent = transfer.acknowledged
 
     def _send_due(self, end: LinkEnd) -> None:
         while len(self._unacknowledged) < self._settings.window_chunks:
-            transfer = next((t for t in list(self._transfers) if t.sent < len(t.parts)), None)
+            with self._changed:
+                transfer = next((t for t in self._transfers if t.sent < len(t.parts)), None)
             if transfer is None:
                 return
             part = transfer.parts[transfer.sent]
             try:
                 copied = self._engine.export_kv(str(transfer.run), part)
             except UnknownRequestError:
-                self._transfers.remove(transfer)  # freed: nobody wants it any more
+                self._drop(transfer)  # freed: nobody wants it any more
                 continue
-            header, answer = (
-                ChunkHeader(transfer.target_run, transfer.sent, part).tensor(),
-                torch.empty(3, dtype=torch.int64),
-            )
+            header = ChunkHeader(transfer.target_run, transfer.sent, part).tensor()
+            answer = torch.empty(3, dtype=torch.int64)
             works = (end.ask(answer, ACKNOWLEDGEMENTS), end.send(header, HEADERS), end.send(copied, CHUNKS))
             self._unacknowledged.append(_Sent(transfer, answer, (header, copied), works))
             transfer.sent += 1
@@ -159,6 +162,11 @@ class KvSender:
         if (run, index) != (transfer.target_run, transfer.acknowledged):
             raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {transfer.acknowledged}")
         transfer.acknowledged += 1
-        if transfer in self._transfers and (not is_wanted or transfer.acknowledged == len(transfer.parts)):
-            self._transfers.remove(transfer)
+        if not is_wanted or transfer.acknowledged == len(transfer.parts):
+            self._drop(transfer)
         return True
+
+    def _drop(self, transfer: _Transfer) -> None:
+        with self._changed:
+            if transfer in self._transfers:
+                self._transfers.remove(transfer)

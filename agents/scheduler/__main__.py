@@ -3,9 +3,11 @@ a JSON line, and ends with its instance."""
 
 import argparse
 import asyncio
+import errno
 import json
 import logging
 import signal
+import sys
 from pathlib import Path
 
 import uvloop
@@ -23,8 +25,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
-    """Why it failed; empty when it was told to stop."""
+async def _serve(instance: InstanceFile, keys: KeyPair) -> tuple[str, int]:
+    """Why it failed, empty when it was told to stop, and with which exit status to say so: ENOMEM as a stage worker."""
     scheduler = InstanceScheduler(
         instance.bind,
         instance.bind_stages,
@@ -40,17 +42,18 @@ async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
         asyncio.get_running_loop().add_signal_handler(name, scheduler.over.set)
     await scheduler.over.wait()
     await scheduler.stop()
-    return scheduler.failure
+    return scheduler.failure, errno.ENOMEM if scheduler.is_out_of_memory else 1
 
 
 def _main() -> None:
     arguments = _arguments()
     try:
-        failure = uvloop.run(_serve(read_instance_file(arguments.instance), KeyPair.load(arguments.key)))
+        failure, status = uvloop.run(_serve(read_instance_file(arguments.instance), KeyPair.load(arguments.key)))
     except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
         raise SystemExit(f"scheduler: {error}") from None
     if failure:
-        raise SystemExit(f"scheduler: {failure}")
+        print(f"scheduler: {failure}", file=sys.stderr)
+        raise SystemExit(status)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ of its two nodes.
 
 import asyncio
 import logging
+import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +36,9 @@ Place = tuple[int, int]
 class _Link:
     source: Place
     target: Place
-    epoch: int = 0
+    epoch: int = field(default_factory=lambda: secrets.randbits(40))
+    """Ends of a link meet under its name and epoch, and no two of its connections may have the same: also where we
+    have forgotten the pair and the other side has not."""
     is_open: bool = False
     """Both ends have been told to connect."""
     failures: int = 0
