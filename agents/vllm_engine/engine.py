@@ -5,6 +5,7 @@ starts in half the time, leaves nothing behind when it is killed, and says exact
 into vLLM are in this module and in `seeded_draw`.
 """
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class VllmEngine:
             disable_log_stats=True,
             distributed_executor_backend="uni",
         )
-        self._llm: Any = LLMEngine.from_engine_args(arguments)
+        self._llm = _loaded(arguments)
         self._vocab_size = self._llm.model_config.get_vocab_size()
         if self._vocab_size != layout.vocab_size:
             raise ValueError(f"the model has {self._vocab_size} tokens, the layout says {layout.vocab_size}")
@@ -99,6 +100,17 @@ class VllmEngine:
 
     def step(self) -> tuple[Made, ...]:
         return tuple(map(_made, self._llm.step()))
+
+
+def _loaded(arguments: EngineArgs) -> Any:
+    """vLLM leaves a rendezvous file in the folder for temporary files, which nobody needs afterwards."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        try:
+            return LLMEngine.from_engine_args(arguments)
+        finally:
+            tempfile.tempdir = before
 
 
 def _made(output: Any) -> Made:
