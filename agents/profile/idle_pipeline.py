@@ -65,13 +65,16 @@ def idle_pipeline(
             spawn.Process(target=_work, args=(stage, stages, hidden_size, dtype, address, pair), daemon=True)
             for stage, pair in enumerate(stage_keys)
         ]
-        for process in processes:
-            process.start()
-        seen = tuple(psutil.Process(process.pid) for process in processes)
-        yield IdlePipeline(psutil.Process(scheduler.pid), seen, Address(at["endpoint"], own.public), gateway)
-        scheduler.terminate()
-        for process in processes:
-            process.join(10)
+        try:
+            for process in processes:
+                process.start()
+            seen = tuple(psutil.Process(process.pid) for process in processes)
+            yield IdlePipeline(psutil.Process(scheduler.pid), seen, Address(at["endpoint"], own.public), gateway)
+        finally:
+            scheduler.kill()
+            for process in filter(lambda process: process.pid is not None, processes):
+                process.kill()
+                process.join()
 
 
 class IdleClient:

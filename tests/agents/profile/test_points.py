@@ -1,0 +1,101 @@
+"""What a sweep measures fits every model and node, and says everything about an engine that the fit asks."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.engines.paced_engine import paced
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.engine import load_torch_engine
+from agents.profile import measure
+from agents.profile.measure import kv_blocks, measured
+from agents.profile.points import LEAST_LAYERS, sweeps
+from agents.weights.source import open_checkpoint
+from templates_lib.cost.fit import fit_step_terms
+from tests.agents.engines.tiny_models import LAYERS, save_model
+
+CONTEXT = 256
+"""Of the tiny models."""
+
+
+@pytest.mark.parametrize("layers", [LEAST_LAYERS, 6, 30, 80])
+def test_ranges_lie_within_the_model_and_are_far_from_all_of_it(layers: int) -> None:
+    plan = sweeps(layers, 8192)
+    assert all(sweep.held.end <= layers for sweep in plan)
+    assert all(sweep.held.last == (sweep.held.end == layers) for sweep in plan)
+    middle = {sweep.held.layers for sweep in plan if not (sweep.held.first or sweep.held.last)}
+    assert len(middle) == 2
+    assert max(middle) <= max(2, layers // 5)
+    held_out = sum(point.held_out for sweep in plan for point in sweep.points)
+    assert 5 < held_out < sum(len(sweep.points) for sweep in plan) / 3
+
+
+def test_points_beyond_the_context_are_left_out_and_the_fit_still_stands() -> None:
+    plan = sweeps(LAYERS, CONTEXT)
+    points = [point for sweep in plan for point in sweep.points]
+    assert max(point.longest for point in points) <= CONTEXT
+    assert len(points) < sum(len(sweep.points) for sweep in sweeps(LAYERS, 0))
+
+
+def test_a_model_of_too_few_layers_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 4"):
+        sweeps(LEAST_LAYERS - 1, 0)
+
+
+def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def timed(call: object) -> float:
+        call()
+        calls.append(1)
+        return 0.001 * (1 + len(calls) % 7)
+
+    monkeypatch.setattr(measure, "seconds_per_call", timed)
+    save_model("llama", tmp_path)
+    checkpoint, rows = open_checkpoint(tmp_path), []
+    for sweep in sweeps(LAYERS, CONTEXT):
+        blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
+        engine = load_torch_engine(checkpoint, sweep.held, blocks, torch.float32, torch.device("cpu"))
+        for point in sweep.points:
+            row = measured(engine, point)
+            assert engine.free_kv_blocks == blocks
+            assert (row.layers, row.first, row.last) == (sweep.held.layers, sweep.held.first, sweep.held.last)
+            assert row.prompt_tokens == point.prompts * point.prompt_tokens
+            rows.append(row)
+    terms, errors = fit_step_terms(rows)
+    assert min(terms.values()) >= 0
+    assert errors.rows == sum(row.held_out for row in rows)
+
+
+class Steps:
+    """An engine whose steps take as long as they are told."""
+
+    free_kv_blocks = 5
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock = clock
+
+    def step(self, batch: object, rows: object) -> str:
+        self.clock[0] += 2.0
+        return f"{batch} {rows}"
+
+
+def test_a_paced_engine_rests_for_the_rest_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("agents.engines.paced_engine.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("agents.engines.paced_engine.time.sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+    engine = paced(Steps(clock), 0.25)
+    assert engine.step("batch", "rows") == "batch rows"
+    assert clock[0] == pytest.approx(8.0)
+    assert engine.free_kv_blocks == 5
+    whole = Steps(clock)
+    assert paced(whole, 1.0) is whole
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
+def test_a_share_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        paced(Steps([0.0]), share)
