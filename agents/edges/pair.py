@@ -1,5 +1,6 @@
 """A gloo group of two without a default world, since members come and go."""
 
+import re
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ from torch.distributed import PrefixStore, ProcessGroupGloo, Store, Work  # type
 from agents.edges.errors import EdgeLostError
 
 SENDER, RECEIVER = 0, 1
+
+_PLACE = re.compile(r"^\[\S+:\d+\] ")
 
 
 class Pair(Protocol):
@@ -37,4 +40,6 @@ def connect_pair(store: Store, name: str, rank: int, device: Any, timeout_s: flo
 
 
 def first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
+    """What torch says happened, without the place in its sources and its advice."""
+    line = str(error).partition("\n")[0]
+    return _PLACE.sub("", line).partition(" This is typically caused")[0][:300]
