@@ -38,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
+    engine.add_argument("--cores", type=float, help="processors that the node has a share of; default: by the clock")
     pipeline = what.add_parser("pipeline", help="what scheduler, workers and edges cost beside computing")
     pipeline.add_argument("--hidden-size", type=int, required=True)
     return parser.parse_args()
@@ -53,7 +54,7 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
         engine = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
         for point in sweep.points:
-            _write(out, measured(paced(engine, arguments.pace), point))
+            _write(out, measured(paced(engine, arguments.pace), point, arguments.cores))
         engine.close()
 
 

@@ -19,9 +19,12 @@ def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
     )
 
 
-def measured(engine: StageEngine, point: Point) -> ProfileRow:
+def measured(engine: StageEngine, point: Point, cores: float | None = None) -> ProfileRow:
     """The same step again and again. Its requests are taken and given back each time, and what they are meant to have
-    cached is reserved and holds zeros: that costs little beside the step, and what is in a cache costs no time."""
+    cached is reserved and holds zeros: that costs little beside the step, and what is in a cache costs no time.
+
+    `cores`: the node's share of the processors, where it has one.
+    """
     facts = engine.facts
     sampling = GREEDY if facts.held.last else None
     before, tokens = point.prompt_before, point.prompt_tokens
@@ -41,7 +44,7 @@ def measured(engine: StageEngine, point: Point) -> ProfileRow:
         for request in batch.requests:
             engine.free(request.id)
 
-    seconds = seconds_per_call(step)
+    seconds = seconds_per_call(step, cores)
     return ProfileRow(
         layers=facts.held.layers,
         first=facts.held.first,

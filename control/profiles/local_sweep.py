@@ -30,7 +30,9 @@ def sweep(kinds: Sequence[LocalKind], model: ModelSpec, weights: str, work: Path
 
     Raises SweepError.
     """
-    engines = [Errand(kind, model.dtype, ("engine", "--weights", weights)) for kind in kinds]
+    engines = [
+        Errand(kind, model.dtype, ("engine", "--weights", weights, "--cores", str(kind.cpu_cores))) for kind in kinds
+    ]
     pipeline = Errand(_PIPELINE, model.dtype, ("pipeline", "--hidden-size", str(model.hidden_size)))
     *swept, (cost,) = run_errands([*engines, pipeline], work, progress)
     return Sweep(

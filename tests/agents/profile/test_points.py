@@ -11,6 +11,7 @@ from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile import measure
 from agents.profile.measure import kv_blocks, measured
 from agents.profile.points import LEAST_LAYERS, sweeps
+from agents.profile.stopwatch import seconds_per_call
 from agents.weights.source import open_checkpoint
 from templates_lib.cost.fit import fit_step_terms
 from tests.agents.engines.tiny_models import LAYERS, save_model
@@ -48,7 +49,7 @@ def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
 ) -> None:
     calls: list[int] = []
 
-    def timed(call: object) -> float:
+    def timed(call: object, cores: object) -> float:
         call()
         calls.append(1)
         return 0.001 * (1 + len(calls) % 7)
@@ -99,3 +100,18 @@ def test_a_paced_engine_rests_for_the_rest_of_its_share(monkeypatch: pytest.Monk
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="share"):
         paced(Steps([0.0]), share)
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(None, 0.5), (2.0, 0.5), (0.5, 0.2), (0.1, 0.5)])
+def test_what_others_take_of_a_nodes_quota_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, cores: float | None, expected: float
+) -> None:
+    clock = {"wall": 0.0, "cpu": 0.0}
+
+    def call() -> None:
+        clock["wall"] += 0.5
+        clock["cpu"] += 0.1
+
+    monkeypatch.setattr("agents.profile.stopwatch.time.perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr("agents.profile.stopwatch.time.process_time", lambda: clock["cpu"])
+    assert seconds_per_call(call, cores) == pytest.approx(expected)
