@@ -1,0 +1,82 @@
+"""Minutes without control plane and database: the gateway and the nodes serve on, and are found again."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from openai import OpenAI
+
+from tests.chaos.up_process import MEDLEY, Up
+from tests.chaos.victims import of_home
+from tests.e2e.conftest import environment
+
+FIRST_S = 420.0
+"""Profiles are measured."""
+AGAIN_S = 180.0
+GONE_S = 120.0
+
+
+@pytest.fixture
+def up(short_tmp: Path) -> Iterator[Up]:
+    made = Up(short_tmp / "gone")
+    made.home.mkdir()
+    try:
+        yield made
+    finally:
+        made.clear()
+
+
+def nodes(home: Path) -> dict[str, tuple[str, int]]:
+    """Instance → its state, and how many nodes it has."""
+    said = subprocess.run(
+        [MEDLEY, "instances", "-o", "json"],
+        capture_output=True,
+        text=True,
+        env=environment(home),
+        timeout=60,
+        check=True,
+    )
+    return {each["id"]: (each["state"], len(each["nodes"])) for each in json.loads(said.stdout)}
+
+
+def engines(home: Path) -> set[int]:
+    return {p.pid for p in of_home(str(home)) if "agents.stage" in _command(p)}
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.slow
+def test_serving_goes_on_without_control_plane_and_database_for_minutes(up: Up) -> None:
+    up.start(FIRST_S)
+    client = OpenAI(base_url=f"{up.url}/v1", api_key=up.key, max_retries=0, timeout=60)
+
+    def answer() -> str:
+        chunks = client.completions.create(
+            model="smollm2-135m-instruct", prompt="The capital of France is", max_tokens=12, temperature=0, stream=True
+        )
+        return "".join(chunk.choices[0].text for chunk in chunks)
+
+    expected, running, workers = answer(), nodes(up.home), engines(up.home)
+    assert {state for state, _ in running.values()} == {"ready"}
+    url = up.url
+    up.kill_control_plane()
+    end, answers = time.monotonic() + GONE_S, 0
+    while time.monotonic() < end:
+        assert answer() == expected
+        answers += 1
+    assert answers > 10
+    up.start(AGAIN_S)
+    assert up.url == url, "the gateway is the same"
+    assert (nodes(up.home), engines(up.home)) == (running, workers), "and so is every node"
+    assert answer() == expected
+    assert up.end() == 0, up.said
+    assert of_home(str(up.home)) == []
