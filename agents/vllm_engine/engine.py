@@ -41,7 +41,7 @@ class VllmEngine:
         if current_platform.is_cpu():
             torch._dynamo.config.disable = True  # would compile small functions, with a compiler that may not be there
             block_tokens = CPU_BLOCK_TOKENS * -(-block_tokens // CPU_BLOCK_TOKENS)
-        kv_blocks = node.kv_blocks * layout.block_tokens // block_tokens
+        kv_blocks = -(-node.kv_blocks * layout.block_tokens // block_tokens)
         arguments = EngineArgs(
             model=str(folder),
             skip_tokenizer_init=True,

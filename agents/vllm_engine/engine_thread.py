@@ -43,9 +43,7 @@ class EngineThread:
     """Make it on a running loop. A daemon: a step that hangs does not keep the process."""
 
     def __init__(self, load: Callable[[], Engine], events: EngineEvents, pace: float) -> None:
-        """`pace`: share of the time that the engine may compute, where nothing else holds its node to it."""
-        if not 0 < pace <= 1:
-            raise ValueError(f"an engine's share of the time is above 0 and at most 1, not {pace}")
+        """`pace`: share of the time that the engine may compute, where nothing else holds its node to it; up to 1."""
         self._load_engine = load
         self._idle_per_busy = 1 / pace - 1
         self._events = events

@@ -54,6 +54,8 @@ class VllmScheduler:
         Raises OSError when the address is taken, ValueError for a layout of several nodes or a bad pace."""
         if [len(stage) for stage in layout.stages] != [1]:
             raise ValueError("vLLM serves whole models: one stage of one node")
+        if not 0 < pace <= 1:
+            raise ValueError(f"an engine's share of the time is above 0 and at most 1, not {pace}")
         self._layout = layout
         self._settings = settings or SchedulerSettings()
         self._is_draining = False
@@ -73,9 +75,11 @@ class VllmScheduler:
     @property
     def status(self) -> Status:
         node, load, held = self._layout.stages[0][0], self._load, len(self._held)
+        state = SchedulerState.LOADING if load is None else SchedulerState.READY
+        if self._is_draining:
+            state = SchedulerState.DRAINING
         if load is None:
-            return Status(SchedulerState.LOADING, 0, held, node.kv_blocks, node.kv_blocks)
-        state = SchedulerState.DRAINING if self._is_draining else SchedulerState.READY
+            return Status(state, 0, held, node.kv_blocks, node.kv_blocks)
         running = min(load.running, held)
         return Status(state, running, held - running, load.kv_blocks, load.kv_blocks_free)
 
@@ -165,7 +169,7 @@ class VllmScheduler:
             yield Failure.HAND_OFF, "vLLM serves whole requests, and hands no KV cache over"
         if (gateway, request.attempt) in self._held:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
-        if layout.blocks(len(request.prompt) + limit - 1) > node.kv_blocks:
+        if layout.blocks(len(request.prompt) + limit) > node.kv_blocks:
             yield Failure.TOO_LONG, f"prompt and output need more than the {node.kv_blocks} KV blocks there are"
         if self.status.waiting >= self._settings.max_waiting:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
