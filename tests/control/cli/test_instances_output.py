@@ -1,0 +1,141 @@
+"""`medley instances`, `events` and `status`: on a database with nothing in it and on one with a fleet."""
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from control.cli.main import app
+from control.cloud.fake import FakeCloud
+from control.db.database import Database
+from control.db.instances import PostgresInstances
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.node_load import NodeLoad
+from control.lifecycle.state import InstanceState
+from templates_lib.instance import Instance
+from tests.control.executor.fleets import START as NODE_START
+from tests.control.executor.fleets import fleet, offer
+from tests.control.fleet.fleets import MARKET, ZONE, template
+from tests.control.lifecycle.worlds import START
+
+IDS = ("i0a1a2a3a4a5a", "i0b1b2b3b4b5b")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path / "home"))
+
+
+def run(database_url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--database-url", database_url])
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """Two instances of a plan that was thrown away: one loads and has one node of two, the other has failed."""
+    instances, medley = PostgresInstances(database), fleet(database, FakeCloud("fake", {"small": 4}))
+    for name in IDS:
+        wish = Instance(name, template().id, ZONE, MARKET, InstanceState.REQUESTED, (), fleet="f")
+        instances.request(wish, template(), "plan-that-is-gone", START)
+        instances.apply(name, Event(EventKind.PROVISION, "its nodes are to be rented"), START)
+    node = medley.executor.rent(IDS[0], 0, offer(), NODE_START)
+    medley.nodes.heard_of({node.name: NodeLoad(0.25, 300, "loading", 2, 1, 24, 18)}, START + timedelta(hours=1))
+    instances.apply(IDS[1], Event(EventKind.BROKE, "no offer is left"), START)
+    return database
+
+
+def test_nothing_on_record_is_said_so(database: Database, database_url: str) -> None:
+    assert "no instance is on record" in run(database_url, "instances").stdout
+    assert json.loads(run(database_url, "instances", "-o", "json").stdout) == []
+    assert run(database_url, "events").stdout == ""
+    assert json.loads(run(database_url, "events", "-o", "json").stdout) == []
+    status = run(database_url, "status")
+    assert "no fleet runs" in status.stdout
+    assert "no gateway runs here; name one with --gateway" in status.stderr
+    assert json.loads(run(database_url, "status", "-o", "json").stdout) == []
+
+
+def test_an_instance_is_shown_with_every_place_and_what_is_known_of_it(filled: Database, database_url: str) -> None:
+    first, second = json.loads(run(database_url, "instances", "-o", "json").stdout)
+    assert (first["id"], first["fleet"], first["state"]) == (IDS[0], "f", "provisioning")
+    assert (first["zone"], first["running"], first["waiting"], first["kv_used"]) == (ZONE, 2, 1, 0.25)
+    assert [(n["stage"], n["first_layer"], n["last_layer"], n["kv_blocks"]) for n in first["nodes"]] == [
+        (0, 0, 3, 24),
+        (1, 4, 5, 24),
+    ]
+    heard, missing = first["nodes"]
+    assert (heard["name"], heard["cpu_share"], heard["memory_mib"]) == (f"medley-{IDS[0]}-0-0", 0.25, 300)
+    assert heard["last_heartbeat"] == (START + timedelta(hours=1)).isoformat()
+    assert (missing["name"], missing["cpu_share"], missing["last_heartbeat"]) == ("", None, "")
+    assert (second["state"], second["kv_used"], [n["name"] for n in second["nodes"]]) == ("failed", None, ["", ""])
+    table = run(database_url, "instances").stdout
+    assert [line.split()[0] for line in table.splitlines() if line.startswith("i0")] == list(IDS)
+    assert "0-3" in table
+    assert "2+1" in table
+
+
+def test_events_are_told_in_order_and_of_one_where_it_is_named(filled: Database, database_url: str) -> None:
+    of_all = json.loads(run(database_url, "events", "-o", "json").stdout)
+    assert [step["sequence"] for step in of_all] == sorted(step["sequence"] for step in of_all)
+    assert len(of_all) == 5
+    of_one = json.loads(run(database_url, "events", IDS[1], "-o", "json").stdout)
+    assert [(s["from_state"], s["to_state"], s["reason"]) for s in of_one] == [
+        (None, "requested", "plan plan-that-is-gone"),
+        ("requested", "provisioning", "its nodes are to be rented"),
+        ("provisioning", "failed", "no offer is left"),
+    ]
+    last = run(database_url, "events", IDS[1], "--limit", "1").stdout
+    assert last == f"2026-11-21 12:00:00  {IDS[1]}  provisioning -> failed: no offer is left\n"
+    assert json.loads(run(database_url, "events", "--limit", "2", "-o", "json").stdout) == of_all[-2:]
+
+
+def test_an_instance_that_is_not_on_record_is_an_error_with_the_nearest(filled: Database, database_url: str) -> None:
+    failed = run(database_url, "events", IDS[0][:-1] + "x")
+    assert failed.exit_code == 1
+    assert failed.stderr == f"medley: error: instance {IDS[0][:-1] + "x"!r} is not stored; the nearest is {IDS[0]!r}\n"
+    assert failed.stdout == ""
+
+
+def test_a_fleet_whose_plan_was_thrown_away_has_no_status_and_its_instances_are_seen(
+    filled: Database, database_url: str
+) -> None:
+    assert json.loads(run(database_url, "status", "-o", "json").stdout) == []
+    assert {view["model"] for view in json.loads(run(database_url, "instances", "-o", "json").stdout)} == {"tiny"}
+
+
+class _Odd(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n\xff<html>{" if "html" in self.path else b"SSH-2.0\r\n")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def odd_server() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), _Odd)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_gateway_that_is_none_is_said_so_and_the_rest_is_shown(
+    filled: Database, database_url: str, odd_server: str
+) -> None:
+    for url in ("http://127.0.0.1:1", odd_server, f"{odd_server}/html"):
+        status = run(database_url, "status", "-o", "json", "--gateway", url)
+        assert status.exit_code == 0
+        assert json.loads(status.stdout) == []
+        assert f"gateway {url} does not answer with its metrics" in status.stderr
+        assert "Traceback" not in status.stderr
+    refused = run(database_url, "status", "--gateway", "localhost:8000")
+    assert refused.exit_code == 1
+    assert "'localhost:8000' is no URL" in refused.stderr
