@@ -9,7 +9,7 @@ from agents.messages.to_gateway import Status
 from agents.messages.to_node import Endpoint, Key
 
 OUT_OF_MEMORY = "out of memory"
-"""How a failure begins that fewer KV blocks may mend."""
+"""What a failure says that fewer KV blocks may mend, whoever passes it on."""
 
 
 class SchedulerReport(Struct, frozen=True, array_like=True):

@@ -92,12 +92,11 @@ class Child:
     def _why(self, code: int) -> str:
         if code < 0:
             name = signal.Signals(-code).name
-            hint = ": out of memory?" if -code == signal.SIGKILL else ""
+            hint = f": {OUT_OF_MEMORY}?" if -code == signal.SIGKILL else ""
             return f"{self.name} was ended by {name}{hint}"
         own = [line for line in self._last if line.startswith(f"{self.name}: ")]
-        if code == errno.ENOMEM and own:
-            return f"{OUT_OF_MEMORY}: {own[-1]}"
         if own:
-            return own[-1]
+            is_hidden = code == errno.ENOMEM and OUT_OF_MEMORY not in own[-1]
+            return f"{OUT_OF_MEMORY}: {own[-1]}" if is_hidden else own[-1]
         last = _PREFIX.sub("", self._last[-1]) if self._last else "without a word"
         return f"{self.name} ended: {last}" if code == 0 else f"{self.name} ended with status {code}: {last}"

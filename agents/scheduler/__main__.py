@@ -3,11 +3,9 @@ a JSON line, and ends with its instance."""
 
 import argparse
 import asyncio
-import errno
 import json
 import logging
 import signal
-import sys
 from pathlib import Path
 
 import uvloop
@@ -25,8 +23,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _serve(instance: InstanceFile, keys: KeyPair) -> tuple[str, int]:
-    """Why it failed, empty when it was told to stop, and with which exit status to say so: ENOMEM as a stage worker."""
+async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
+    """Why it failed; empty when it was told to stop."""
     scheduler = InstanceScheduler(
         instance.bind,
         instance.bind_stages,
@@ -42,18 +40,17 @@ async def _serve(instance: InstanceFile, keys: KeyPair) -> tuple[str, int]:
         asyncio.get_running_loop().add_signal_handler(name, scheduler.over.set)
     await scheduler.over.wait()
     await scheduler.stop()
-    return scheduler.failure, errno.ENOMEM if scheduler.is_out_of_memory else 1
+    return scheduler.failure
 
 
 def _main() -> None:
     arguments = _arguments()
     try:
-        failure, status = uvloop.run(_serve(read_instance_file(arguments.instance), KeyPair.load(arguments.key)))
+        failure = uvloop.run(_serve(read_instance_file(arguments.instance), KeyPair.load(arguments.key)))
     except (BadKeyError, BadInstanceFileError, OSError, ValueError) as error:
         raise SystemExit(f"scheduler: {error}") from None
     if failure:
-        print(f"scheduler: {failure}", file=sys.stderr)
-        raise SystemExit(status)
+        raise SystemExit(f"scheduler: {failure}")
 
 
 if __name__ == "__main__":

@@ -61,11 +61,6 @@ class InstanceScheduler:
         self.endpoint, self.stages_endpoint = self._gateways.endpoint, self._gang.endpoint
 
     @property
-    def is_out_of_memory(self) -> bool:
-        """A stage of it was, for which it has failed."""
-        return self._gang.is_out_of_memory
-
-    @property
     def status(self) -> Status:
         is_loading = not self._gang.is_ready and self._core.status.state is SchedulerState.READY
         state = {"state": SchedulerState.LOADING} if is_loading else {}

@@ -73,8 +73,6 @@ class StageGang:
         self._connected: set[tuple[int, int]] = set()
         self._busy_s: dict[tuple[int, int], float] = {}
         self.is_ready = False
-        self.is_out_of_memory = False
-        """A worker has said so: with fewer KV blocks it may work."""
         self._is_over = False
         self._rendezvous = Rendezvous(interface)
         try:
@@ -171,7 +169,6 @@ class StageGang:
             case KvLinkBroken():
                 self._events.kv_link_broke(message)
             case StageFailed():
-                self.is_out_of_memory = self.is_out_of_memory or message.is_out_of_memory
                 self._lose(f"{peer.name} failed: {message.reason}")
 
     def _take_loaded(self, place: tuple[int, int], loaded: StageLoaded) -> None:

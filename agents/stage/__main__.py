@@ -21,6 +21,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.loading import EngineName, load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.stage.failure_notice import give_notice
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.weights.errors import WeightsError
@@ -28,9 +29,7 @@ from agents.weights.source import open_checkpoint
 
 _log = logging.getLogger(__name__)
 
-OUT_OF_MEMORY = errno.ENOMEM
-"""Exit status when weights and KV cache do not fit: with fewer KV blocks, or elsewhere, it may work."""
-
+_OUT_OF_MEMORY = (OutOfMemoryError, MemoryError)
 _NOT_LOADED = (EngineError, WeightsError, MemoryError, OSError, ValueError)
 _EXPECTED = (BadKeyError, ChannelError, InstanceLostError, *_NOT_LOADED)
 
@@ -73,13 +72,17 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     return engine
 
 
+def _reason(error: Exception) -> str:
+    return f"{OUT_OF_MEMORY}: {error}" if isinstance(error, _OUT_OF_MEMORY) else str(error)
+
+
 async def _serve(arguments: argparse.Namespace) -> None:
     address, keys = Address(arguments.scheduler, arguments.scheduler_key), KeyPair.load(arguments.key)
     settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s, arguments.pace)
     try:
         engine = _load(arguments)
     except _NOT_LOADED as error:
-        await give_notice(address, keys, str(error), settings.channel)
+        await give_notice(address, keys, _reason(error), settings.channel)
         raise
     worker = StageWorker(engine, address, keys, settings)
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -93,8 +96,8 @@ def _main() -> int:
     try:
         asyncio.run(_serve(arguments))
     except _EXPECTED as error:
-        print(f"stage: {error}", file=sys.stderr)
-        return OUT_OF_MEMORY if isinstance(error, OutOfMemoryError | MemoryError) else 1
+        print(f"stage: {_reason(error)}", file=sys.stderr)
+        return errno.ENOMEM if isinstance(error, _OUT_OF_MEMORY) else 1
     finally:
         zmq.Context.instance().destroy(linger=200)  # ms: the reason is to reach the scheduler
     return 0

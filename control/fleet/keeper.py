@@ -233,7 +233,7 @@ class FleetKeeper:
                 self._back_off.worked(column)
             elif step.to_state is InstanceState.FAILED:
                 self._back_off.failed(column, time.monotonic())
-                if step.from_state is InstanceState.LOADING and step.reason.startswith(OUT_OF_MEMORY):
+                if step.from_state is InstanceState.LOADING and OUT_OF_MEMORY in step.reason:
                     self._kv_share[column] = max(_LEAST_KV_SHARE, self._kv_share.get(column, 1.0) / 2)
             self._said(step)
 
