@@ -96,9 +96,10 @@ def test_events_are_told_in_order_and_of_one_where_it_is_named(filled: Database,
 
 
 def test_an_instance_that_is_not_on_record_is_an_error_with_the_nearest(filled: Database, database_url: str) -> None:
-    failed = run(database_url, "events", IDS[0][:-1] + "x")
+    wrong = IDS[0][:-1] + "x"
+    failed = run(database_url, "events", wrong)
     assert failed.exit_code == 1
-    assert failed.stderr == f"medley: error: instance {IDS[0][:-1] + "x"!r} is not stored; the nearest is {IDS[0]!r}\n"
+    assert failed.stderr == f"medley: error: instance {wrong!r} is not stored; the nearest is {IDS[0]!r}\n"
     assert failed.stdout == ""
 
 
