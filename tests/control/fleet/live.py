@@ -1,0 +1,151 @@
+"""A fleet that runs: local cloud, nodes, engines and a gateway as processes; the control plane in the test's own."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from agents.channels.keys import KeyPair
+from control.cloud.local.cloud import LocalCloud
+from control.cloud.local.kind import LocalKind
+from control.db.agent_keys import PostgresAgentKeys
+from control.db.api_tokens import PostgresApiTokens
+from control.db.database import Database
+from control.db.instances import PostgresInstances
+from control.db.intents import PostgresIntents
+from control.db.nodes import PostgresNodes
+from control.executor.node_start import NodeStart
+from control.executor.nodes import NodeExecutor
+from control.fleet.keeper import FleetKeeper, FleetOrder, KeeperSettings
+from control.fleet.publisher import Publisher
+from control.fleet.routing import Front, Routing
+from control.fleet.stores import FleetStores
+from control.fleet.wanted import wanted
+from control.hub.board import Board
+from control.hub.deployed import ModelFiles
+from control.hub.hub import Hub
+from control.lifecycle.history import PastTransition
+from templates_lib.offer import Offer
+from templates_lib.plan import Flow, Plan, PlannedInstance
+from tests.control.fleet.fleets import MARKET, ZONE, plan_of
+from tests.control.fleet.test_routing import MODEL
+
+STOCK = 4
+MEMORY_MIB = 10
+"""For weights and KV cache of a node: far less than its processes take."""
+CONTEXT, VOCABULARY = 256, 192
+LOST_AFTER_S = 15.0
+OFFER = Offer("local", "here", "here", "small", "small:1/n10", MARKET, 0.01, STOCK)
+PATIENCE_S = 90.0
+
+
+def a_plan(name: str, *instances: PlannedInstance) -> Plan:
+    return plan_of(instances, [], [Flow("chat/aggregated", (ZONE,), 1.0, 0.0)], id=name)
+
+
+@dataclass
+class Place:
+    """What outlives a control plane."""
+
+    database: Database
+    folder: Path
+    weights: Path
+    tokenizer: Path
+    gateway_key: str
+    keys: KeyPair = field(default_factory=KeyPair.generate)
+    bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "table.json"
+
+    def cloud(self) -> LocalCloud:
+        return LocalCloud(self.folder / "cloud", [LocalKind("small", 2.0, 1024, STOCK)])
+
+    def pids(self) -> dict[int, str]:
+        """Of all processes that work in its folder, with what they are."""
+        found = {}
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if str(self.folder / "nodes") in " ".join(process.cmdline()):
+                    found[process.pid] = process.cmdline()[2]
+        return found
+
+
+class ControlPlane:
+    """One that keeps `plan`; made on a running loop."""
+
+    def __init__(self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = ()) -> None:
+        self.place = place
+        self.steps: list[PastTransition] = []
+        database, now = place.database, lambda: datetime.now(UTC)
+        files = ModelFiles("chat", f"path:{place.weights}", VOCABULARY, CONTEXT)
+        order = FleetOrder(
+            "live",
+            wanted(plan),
+            tuple(each for old in earlier for each in wanted(old)),
+            (OFFER,),
+            {"chat": files},
+            {"small:1/n10": MEMORY_MIB},
+        )
+        self.stores = FleetStores(
+            PostgresInstances(database),
+            PostgresNodes(database),
+            NodeExecutor(PostgresIntents(database), {"local": place.cloud()}, "live", now),
+        )
+        self.board = Board({place.gateway_key: "gateway"}, LOST_AFTER_S, time.monotonic())
+        model = replace(MODEL, model=replace(MODEL.model, max_context_tokens=CONTEXT))
+        routing = Routing(plan, {"chat": model}, {"chat": Front(str(place.tokenizer), 1)})
+        publisher = Publisher(place.table, routing, PostgresApiTokens(database), now)
+        settings = KeeperSettings(0.05, 0.5, timedelta(seconds=15))
+        self.keeper = FleetKeeper(order, self.stores, self.board, publisher.publish, self.steps.append, settings)
+        self.keeper.expect(publisher.addresses)
+
+    async def start(self) -> None:
+        await self.keeper.load()
+        place, agent_keys = self.place, PostgresAgentKeys(self.place.database)
+        self.hub = Hub(*place.bound, place.keys, agent_keys, agent_keys.living(), self.board, lambda: datetime.now(UTC))
+        place.bound = self.hub.endpoint, self.hub.registry_endpoint
+        where = ("--hub", self.hub.endpoint, "--registry", self.hub.registry_endpoint)
+        command = (sys.executable, "-m", "agents.node", *where, f"--control-key={place.keys.public}")
+        self.keeper.begin(self.hub, NodeStart((*command, "--home", str(place.folder / "nodes"))))
+        self.running = asyncio.create_task(self.keeper.run())
+
+    async def kill(self) -> None:
+        """It does nothing more, and has ended nothing."""
+        await self._stop()
+        self.hub.close()
+
+    async def end(self) -> dict[str, str]:
+        await self._stop()
+        left = await self.keeper.end()
+        self.hub.close()
+        return left
+
+    async def _stop(self) -> None:
+        self.running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.running
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                if self.running.done():
+                    self.running.result()
+                await asyncio.sleep(0.02)
+
+    async def until_ready(self, *, but: str = "") -> str:
+        """Id of the instance that is ready, once there is one that is not `but`."""
+        await self.until(lambda: self.keeper.ready - {but})
+        (instance,) = self.keeper.ready - {but}
+        return instance
+
+    def reasons(self, state: str) -> list[str]:
+        return [step.reason for step in self.steps if step.to_state == state]

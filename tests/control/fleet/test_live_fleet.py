@@ -1,0 +1,133 @@
+"""A fleet of real processes through what may happen to it, seen by a real client."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai import OpenAI
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+from control.access.role import Role
+from control.access.secret import Secret
+from control.db.api_tokens import PostgresApiTokens
+from control.db.database import Database
+from control.fleet.views import instance_views
+from control.lifecycle.state import InstanceState
+from tests.agents.engines.tiny_models import NEAR_TIE, reference, save_model
+from tests.control.db.processes import lives
+from tests.control.fleet.fleets import planned
+from tests.control.fleet.live import ControlPlane, Place, a_plan
+from tests.control.gateway.world import World, byte_tokenizer
+from tests.control.lifecycle.worlds import START
+
+KV_BLOCKS = 1000
+"""16 MiB in a node of 4 layers: more than its 10 MiB; half of them fit."""
+PROMPT, TOKENS = "Hello", 12
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.stop()
+
+
+@pytest.fixture
+def place(database: Database, world: World, tmp_path: Path) -> Iterator[Place]:
+    made = Place(database, tmp_path, tmp_path / "weights", byte_tokenizer(tmp_path / "tokenizer"), world.keys.public)
+    yield made
+    cloud = made.cloud()
+    for node in cloud.list({}, START):
+        cloud.terminate(node.name, START)
+
+
+class Client:
+    def __init__(self, world: World, key: Secret) -> None:
+        self._client = OpenAI(base_url=f"{world.url}/v1", api_key=key.reveal(), max_retries=5, timeout=60)
+
+    async def complete(self) -> str:
+        """The greedy continuation of PROMPT, by way of a stream."""
+
+        def ask() -> str:
+            stream = self._client.completions.create(
+                model="chat", prompt=PROMPT, max_tokens=TOKENS, temperature=0, stream=True
+            )
+            return "".join(chunk.choices[0].text for chunk in stream)
+
+        return await asyncio.to_thread(ask)
+
+
+def continuation(model: PreTrainedModel, tokenizer: Path) -> str:
+    """What transformers says follows PROMPT."""
+    reader = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    ids, gaps = reference(model, reader.encode(PROMPT).ids, TOKENS)
+    assert min(gaps) > NEAR_TIE
+    return reader.decode(ids)
+
+
+def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world: World, database: Database) -> None:
+    _, key = PostgresApiTokens(database).create("client", Role.CLIENT, START)
+    expected = continuation(save_model("llama", place.weights), place.tokenizer)
+    first_plan = a_plan("plan-1", planned(1, layers=(4, 2), kv_blocks=KV_BLOCKS))
+    second_plan = a_plan("plan-2", planned(1, layers=(6,), kv_blocks=24))
+
+    async def scenario() -> None:
+        one = ControlPlane(place, first_plan)
+        await one.start()
+
+        # Out of memory: it comes back with half of the KV blocks.
+        instance = await one.until_ready()
+        reasons = one.reasons(InstanceState.FAILED)
+        assert ["out of memory" in reason for reason in reasons] == [True], reasons
+        said = one.board.scheduler(instance)
+        assert said is not None
+        assert said.status is not None
+        assert said.status.kv_blocks == KV_BLOCKS // 2
+        await one.until(place.table.exists)
+        await asyncio.to_thread(world.start_gateway)
+        client = Client(world, key)
+        await asyncio.to_thread(world.wait_for, f'medley_gateway_instance_up{{instance="{instance}"}}', 1.0)
+        assert await client.complete() == expected
+
+        # A stage is killed: its instance fails with the cause, and another takes its place.
+        victim = next(pid for pid, module in place.pids().items() if module == "agents.stage")
+        os.kill(victim, signal.SIGKILL)
+        second = await one.until_ready(but=instance)
+        assert "stage was ended by SIGKILL" in one.reasons(InstanceState.FAILED)[-1]
+        assert await client.complete() == expected
+
+        # The control plane dies: all is served without it, and the next one adopts what runs.
+        running = place.pids()
+        await one.kill()
+        assert await client.complete() == expected
+        two = ControlPlane(place, first_plan)
+        await two.start()
+        assert two.keeper.ready == {second}
+        await two.until(lambda: two.board.scheduler(second))
+        assert place.pids() == running
+        assert [step for step in two.steps if step.instance_id == second] == []
+
+        # The next one has another plan: what is surplus is drained, and what is wanted takes its place.
+        await two.kill()
+        three = ControlPlane(place, second_plan, (first_plan,))
+        await three.start()
+        third = await three.until_ready()
+        assert third != second
+        await three.until(lambda: [v.id for v in instance_views(database)] == [third])
+        assert [s.to_state for s in three.steps if s.instance_id == second] == ["draining", "terminating", "terminated"]
+        assert "no request is left" in three.reasons(InstanceState.TERMINATING)
+        await asyncio.to_thread(world.wait_for, f'medley_gateway_instance_up{{instance="{third}"}}', 1.0)
+        assert await client.complete() == expected
+
+        left_running = place.pids()
+        assert await three.end() == {}
+        assert three.reasons(InstanceState.TERMINATING)[-1] == "no request is left"
+        assert not any(lives(pid) for pid in left_running)
+        assert instance_views(database) == []
+        assert place.cloud().list({}, START) == ()
+
+    asyncio.run(scenario())
