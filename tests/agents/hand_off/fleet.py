@@ -3,12 +3,14 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 from openai import OpenAI
 from tokenizers import Tokenizer, decoders, models
 
@@ -86,6 +88,13 @@ class Fleet(World):
     def stats(self, name: str) -> Stats:
         return self.tell(name, AskStats(), lambda answer: isinstance(answer, Stats))
 
+    def stats_until(self, name: str, condition: Callable[[Stats], bool]) -> Stats:
+        """Workers say at each heartbeat what they have done."""
+        deadline_s = time.monotonic() + 60
+        while not condition(stats := self.stats(name)):
+            assert time.monotonic() < deadline_s, stats
+        return stats
+
     def wait_idle(self, *names: str) -> None:
         """Nothing runs and no KV block is held."""
         for name in names or tuple(self.instances):
@@ -93,6 +102,19 @@ class Fleet(World):
             self.wait_for(f'medley_gateway_instance_waiting{{instance="{name}"}}', 0)
             blocks = 24.0 * min(map(len, self.instances[name].weights))
             self.wait_for(f'medley_gateway_instance_kv_blocks_free{{instance="{name}"}}', blocks)
+
+    def links(self, source: str, target: str) -> set[tuple[int, int]]:
+        """Ports of the connections that nodes of one instance have with nodes of the other."""
+        ours, theirs = (
+            {
+                (connection.laddr.port, connection.raddr.port)
+                for worker in self.instances[name].workers.values()
+                for connection in psutil.Process(worker.pid).net_connections("tcp")
+                if connection.status == psutil.CONN_ESTABLISHED
+            }
+            for name in (source, target)
+        )
+        return {(local, remote) for local, remote in ours if (remote, local) in theirs}
 
     def stop(self) -> None:
         super().stop()
