@@ -22,10 +22,11 @@ Key = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\
 
 
 class Engine(StrEnum):
-    """Which program a node serves with."""
+    """What computes a node's stage of the pipeline."""
 
     TORCH = "torch"
-    """A stage of a pipeline."""
+    VLLM = "vllm"
+    """In an environment of its own, which the node must have."""
 
 
 class Share(Struct, frozen=True, array_like=True):

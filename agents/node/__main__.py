@@ -25,7 +25,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
-        "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine.",
+        "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--hub", required=True, metavar="tcp://HOST:PORT")
@@ -77,6 +77,7 @@ def main() -> None:
             interface=given.interface,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
+            vllm_python=Path(vllm_python) if (vllm_python := os.environ.get("MEDLEY_VLLM_PYTHON")) else None,
         )
         uvloop.run(_serve(Address(given.registry, given.control_key), settings, token))
     except KeyError as error:

@@ -33,12 +33,15 @@ def scheduler_command(
 
 
 def stage_command(engine: Engine, run: RunStage, key: Path, settings: NodeSettings) -> tuple[str, ...]:
-    """Raises NoWeightsError."""
-    assert engine is Engine.TORCH  # noqa: S101 - the decoder lets no other pass
+    """Raises NoWeightsError, and ValueError for an engine that this node does not have."""
+    python = Path(sys.executable) if engine is Engine.TORCH else settings.vllm_python
+    if python is None:
+        raise ValueError("this node has no vLLM: MEDLEY_VLLM_PYTHON is to name the Python of its environment")
     checkpoint = weights_path(run.weights)
     memory = ("--memory-mib", str(run.memory_mib)) if run.memory_mib else ()
     return (
-        *(sys.executable, "-m", "agents.stage", "--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
+        *(str(python), "-m", "agents.stage", "--engine", engine.value),
+        *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
         *("--key", str(key), "--checkpoint", str(checkpoint), "--dtype", run.dtype),
         *("--first-layer", str(run.first_layer), "--layers", str(run.layers), "--kv-blocks", str(run.kv_blocks)),
         *("--threads", str(settings.threads), "--pace", str(settings.pace), "--interface", settings.interface),

@@ -18,6 +18,8 @@ class NodeSettings:
     """Of an engine on a CPU."""
     pace: float = 1.0
     """Share of the time that an engine may compute, where nobody else enforces it."""
+    vllm_python: Path | None = None
+    """Of the environment that vLLM is installed in; None: this node has none."""
     report_s: float = 1.0
     grace_s: float = 3.0
     """For a process that is asked to end, before it is killed."""

@@ -9,7 +9,10 @@ from control.cloud.local.confinement import Confinement
 from control.cloud.local.members import MARK_VARIABLE
 from control.cloud.node import NodeRequest
 
-_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
+_INHERITED = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"),
+    "MEDLEY_VLLM_PYTHON",
+)
 """The control plane's own environment may hold the database's password and the keys of clouds."""
 _ENTER = """
 limit=$1 groups=$2; shift 2
