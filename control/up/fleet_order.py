@@ -37,6 +37,8 @@ def fleet_order(
     if away:
         raise NotLocalError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
     to_run = wanted(plan)
+    if not to_run:
+        raise NotLocalError("the plan runs nothing: no demand can be served (`medley explain` says why)")
     for each in to_run:
         gang_of(each.template)
     return FleetOrder(

@@ -46,6 +46,11 @@ def test_a_plan_that_rents_elsewhere_is_refused_with_where(world: World) -> None
         order(world, plan)
 
 
+def test_a_plan_that_serves_nobody_is_refused(world: World) -> None:
+    with pytest.raises(NotLocalError, match="the plan runs nothing"):
+        order(world, plan_of([], [], []))
+
+
 def test_a_plan_that_no_node_agent_can_run_is_refused_before_anything_starts(world: World) -> None:
     placement = planned().placement
     assert placement is not None
