@@ -23,6 +23,7 @@ from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateBatch
 from templates_lib.template import Capacity, ServingTemplate, Software
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
+from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.work import Phase, WorkClass
 
@@ -100,6 +101,7 @@ class PipelineTemplateSource:
             "gpus": [self._gpus[name] for name in sorted({c.gpu for c in self._nodes})],
             "cost_model": self.cost_model_fingerprint,
             "zone_bags": [sorted(bag) for bag in self._zone_bags],
+            "plateau": PLATEAU,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")

@@ -13,6 +13,10 @@ from templates_lib.throughput.request_cache import BLOCK_TOKENS
 REFINEMENTS = 2
 PROMISING = 4
 """Of the variants (chunks), how many are refined: the one that promises most often turns out not to be the best."""
+PLATEAU = 0.01
+"""Of equally good steps the largest is taken, and a rate within this share of the best is equally good: where memory
+bounds the rate, a larger step brings no more, but in a pipeline whose groups are no larger than the least batch of a
+stage (`lockstep-v1`), a small one would keep other stages from theirs."""
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -59,7 +63,7 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     shares = np.maximum.accumulate(operation.shares, axis=-1)
     within = np.where(shares <= 1, latency, np.inf)
     last = np.stack([(within <= budget).sum(axis=-1) for budget in budgets_s], axis=1) - 1
-    best_units, best_level = _running_best(operation.units_per_s)
+    best_units = np.maximum.accumulate(operation.units_per_s, axis=-1)
     roles, _, variants, layers = last.shape
     kept = min(variants, PROMISING)
 
@@ -69,7 +73,7 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
 
     lower = last.clip(0)
     low, high = at(lower, best_units), at((last + 1).clip(max=latency.shape[-1] - 1), operation.units_per_s)
-    best = at(_of_level(best_level, lower, latency.shape), best_units)
+    best = at(_largest_of_the_best(operation.units_per_s, best_units, lower, latency.shape), best_units)
     reach = _reach(low, high, np.repeat(budgets_s, variants)[:, None, None])
     hoped = (low.units_per_s + reach * (high.units_per_s - low.units_per_s)).reshape(last.shape)
     promising = np.argsort(np.where(last >= 0, -hoped, 0.0), axis=2, kind="stable")[:, :, :kept]
@@ -95,11 +99,15 @@ def least_latency_s(phase: PhaseWork) -> Floats:
     return np.asarray(np.where(works, operation.latency_s, np.inf).min(axis=(1, 3)))
 
 
-def _running_best(units: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """The best rate among the levels up to each, and the first level that has it."""
-    best = np.maximum.accumulate(units, axis=-1)
-    rises = np.diff(best, axis=-1, prepend=0.0) > 0
-    return best, np.maximum.accumulate(np.where(rises, np.arange(units.shape[-1]), 0), axis=-1)
+def _largest_of_the_best(
+    units: Floats, best_units: Floats, last: NDArray[np.int64], shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """(4, B, V, L): up to level `last` (4, B, V, L), the largest whose rate is about the best one's."""
+    enough = (1 - PLATEAU) * _of_level(best_units, last, shape)
+    rates, level = np.broadcast_to(units, shape), np.zeros_like(last)
+    for n in range(shape[-1]):
+        level = np.where((n <= last) & (rates[:, None, ..., n] >= enough), n, level)
+    return level
 
 
 def _of_level(values: NDArray[Number], level: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[Number]:
