@@ -197,9 +197,10 @@ class Dialer(Generic[Incoming]):
     def _take_refusal(self, refused: Refused) -> None:
         if refused.code == Refusal.PROTOCOL:
             self._be_refused(f"{self.address.endpoint}: {refused.reason}")
-        else:
+        elif self.is_up:
             self._go_down(refused.reason)
             self._greet()
+        # Else our hello was refused, or crosses this: to say it again at once would go on for ever. `_beat` does.
 
     def _be_refused(self, reason: str) -> None:
         if self.refusal is None or str(self.refusal) != reason:

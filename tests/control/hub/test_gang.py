@@ -56,10 +56,16 @@ def test_a_gang_is_as_large_as_the_bill_of_its_template() -> None:
     assert {config: configs.count(config) for config in configs} == wanted.nodes
 
 
-@pytest.mark.parametrize("split", ["tp", "dp", "pp", "ep"])
-def test_a_node_that_is_to_be_split_is_refused_with_how(split: str) -> None:
+@pytest.mark.parametrize("split", [{"dp": 2}, {"pp": 2}, {"ep": 2}, {"tp": 4, "ep": 2}])
+def test_a_split_that_no_engine_makes_is_refused_with_how(split: dict[str, int]) -> None:
     with pytest.raises(UnplaceableError, match=r"small is to be split .* node agents start one engine a node"):
-        gang_of(uneven(**{split: 2}))
+        gang_of(uneven(**split))
+
+
+@pytest.mark.parametrize(("split", "whole_experts"), [({"tp": 2}, False), ({"tp": 2, "ep": 2}, True)])
+def test_a_node_is_cut_over_its_devices_by_tensors_or_experts(split: dict[str, int], whole_experts: bool) -> None:
+    small = [place for place in gang_of(uneven(**split)).places if place.config == "small"]
+    assert {(place.shards, place.whole_experts) for place in small} == {(2, whole_experts)}
 
 
 def test_placements_that_no_node_agent_runs_are_refused() -> None:
