@@ -56,9 +56,8 @@ def fleet(tmp_path: Path) -> Iterator[tuple[Fleet, VllmNode]]:
     tokenizer = {"tokenizer": str(model), "context_tokens": CONTEXT}
     fleet = Fleet(tmp_path, model=tokenizer)
     node = VllmNode(tmp_path, model, MODEL, VOCABULARY, CONTEXT, fleet.keys)
-    pipeline = Instance(
-        tmp_path, model, (17, 13), ((1.0,), (1.0,)), fleet.keys, MODEL, VOCABULARY, CONTEXT, kv_blocks=64
-    )
+    limits = {"model": MODEL, "vocabulary": VOCABULARY, "context_tokens": CONTEXT, "kv_blocks": 64}
+    pipeline = Instance(tmp_path, model, (17, 13), ((1.0,), (1.0,)), fleet.keys, **limits)
     with node, pipeline:
         for name, addresses in (("vllm", node.addresses), ("torch", pipeline.addresses)):
             fleet.echoes[name], fleet.legs[name] = Started(addresses), ("z1", "whole")  # type: ignore[assignment]
