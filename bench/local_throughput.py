@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -174,6 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--again", action="store_true")
     again = parser.parse_args().again
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nodes are given back
     world = read_world(EXAMPLE)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     world = ensure_profiles(world, home_directory(os.environ), lambda *_: None, now, again=again)
