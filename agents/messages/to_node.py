@@ -67,6 +67,10 @@ class RunStage(Struct, frozen=True, array_like=True):
     dtype: Name
     memory_mib: Count
     """For weights and KV cache; 0: all that the node has."""
+    shards: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Devices of the node that the stage is cut over."""
+    whole_experts: bool = False
+    """Each device holds some experts whole, and not a part of all."""
 
 
 class Work(Struct, frozen=True, array_like=True, tag="work"):

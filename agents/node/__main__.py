@@ -32,6 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--control-key", required=True, help="public key of both, behind a =: it may begin with a dash")
     parser.add_argument("--home", type=Path, required=True, help="directory; the node's own lies in it, by its name")
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what its engines run on")
     return parser.parse_args()
 
 
@@ -75,6 +76,7 @@ def main() -> None:
             home=home,
             hub=Address(given.hub, given.control_key),
             interface=given.interface,
+            device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
             vllm_python=Path(vllm_python) if (vllm_python := os.environ.get("MEDLEY_VLLM_PYTHON")) else None,

@@ -45,5 +45,12 @@ def stage_command(engine: Engine, run: RunStage, key: Path, settings: NodeSettin
         *("--key", str(key), "--checkpoint", str(checkpoint), "--dtype", run.dtype),
         *("--first-layer", str(run.first_layer), "--layers", str(run.layers), "--kv-blocks", str(run.kv_blocks)),
         *("--threads", str(settings.threads), "--pace", str(settings.pace), "--interface", settings.interface),
+        *_devices(run, settings.device),
         *memory,
     )
+
+
+def _devices(run: RunStage, kind: str) -> tuple[str, ...]:
+    names = [kind] if run.shards == 1 else [f"{kind}:{n}" if kind != "cpu" else kind for n in range(run.shards)]
+    whole = ("--whole-experts",) if run.whole_experts else ()
+    return (*(part for name in names for part in ("--device", name)), *whole)

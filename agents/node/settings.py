@@ -14,6 +14,8 @@ class NodeSettings:
     hub: Address
     interface: str = "127.0.0.1"
     """This node's address on the private network."""
+    device: str = "cpu"
+    """Kind of the devices that engines run on, as torch calls it."""
     threads: int = 1
     """Of an engine on a CPU."""
     pace: float = 1.0

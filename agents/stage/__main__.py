@@ -47,7 +47,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--kv-blocks", type=int, required=True)
     parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
-    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument(
+        "--device",
+        type=torch.device,
+        action="append",
+        help="of the engine; several: the stage is cut over them, by heads and feed-forward width. Default: the CPU",
+    )
+    parser.add_argument("--whole-experts", action="store_true", help="several devices hold experts whole, not cut")
     parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
     parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
     parser.add_argument(
@@ -64,9 +70,11 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     is_last = first + layers == decoder_config(checkpoint.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
-    engine = load_stage_engine(
-        arguments.engine, checkpoint, held, arguments.kv_blocks, dtype, arguments.device, memory_bytes
-    )
+    devices, blocks = tuple(arguments.device or [torch.device("cpu")]), arguments.kv_blocks
+    if len(devices) == 1:
+        engine = load_stage_engine(arguments.engine, checkpoint, held, blocks, dtype, devices[0], memory_bytes)
+    else:
+        engine = _sharded(arguments, held, devices, memory_bytes)
     mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
     _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, arguments.checkpoint, seconds, mib / seconds)
     return engine
@@ -74,6 +82,24 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
 
 def _reason(error: Exception) -> str:
     return f"{OUT_OF_MEMORY}: {error}" if isinstance(error, _OUT_OF_MEMORY) else str(error)
+
+
+def _sharded(
+    arguments: argparse.Namespace, held: LayerRange, devices: tuple[torch.device, ...], memory_bytes: int | None
+) -> StageEngine:
+    if arguments.engine != "torch" or memory_bytes is not None:
+        raise ValueError("only the torch engine cuts a stage over several devices, and takes all of their memory")
+    from agents.engines.torch_engine.sharded_engine import load_sharded_engine
+
+    return load_sharded_engine(
+        arguments.checkpoint,
+        held,
+        arguments.kv_blocks,
+        _DTYPES[arguments.dtype],
+        devices,
+        arguments.whole_experts,
+        arguments.peer_timeout_s,
+    )
 
 
 async def _serve(arguments: argparse.Namespace) -> None:

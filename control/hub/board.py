@@ -212,4 +212,6 @@ def _run_stage(deployed: Deployed, files: ModelFiles, place: int, scheduler: Sch
         held.kv_blocks,
         _DTYPES.get(deployed.gang.dtype, deployed.gang.dtype),
         deployed.memory_mib[place],
+        held.shards,
+        held.whole_experts,
     )

@@ -34,6 +34,9 @@ class GangPlace:
     batch_cap: int
     chunk_tokens: int
     kv_blocks: int
+    shards: int = 1
+    """Devices of the node that its part is cut over."""
+    whole_experts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,11 @@ def gang_of(template: ServingTemplate) -> Gang:
     places: list[GangPlace] = []
     for number, stage in enumerate(pipeline.stages):
         for nodes in stage.nodes:
-            if max(nodes.tp, nodes.dp, nodes.pp, nodes.ep) > 1:
+            if max(nodes.dp, nodes.pp) > 1 or nodes.ep not in (1, nodes.tp):
                 raise UnplaceableError(
                     f"template {template.id}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x "
-                    f"{nodes.ep} (tensor, data, pipeline, expert parallel); node agents start one engine a node"
+                    f"{nodes.ep} (tensor, data, pipeline, expert parallel); node agents start one engine a node, cut "
+                    "over its devices by tensors or by experts"
                 )
             batch = nodes.batch_cap or _PREFILL_BATCH
             place = GangPlace(
@@ -73,6 +77,8 @@ def gang_of(template: ServingTemplate) -> Gang:
                 batch,
                 nodes.chunk_tokens or max(_RESUME_CHUNK, math.ceil(nodes.batch_cap)),
                 nodes.kv_blocks,
+                nodes.tp,
+                nodes.ep > 1,
             )
             places += [place] * nodes.count
     if not places:
