@@ -27,6 +27,8 @@ from tests.control.gateway.world import Process, World
 MODEL = "tiny"
 Cut = tuple[tuple[int, ...], tuple[tuple[float, ...], ...]]
 """Layers of each stage, and the weights of its nodes."""
+KV_BLOCKS = 64
+"""Of a node: room for ten requests and not for 64."""
 QUICK = ("--heartbeat-s", "0.2", "--lost-after-s", "3")
 
 
@@ -43,7 +45,7 @@ class Fleet(World):
     def add(self, name: str, leg: str, cut: Cut, **options: Any) -> Instance:
         folder = self.folder / name
         folder.mkdir()
-        instance = Instance(folder, self.checkpoint, *cut, gateway=self.keys, **options)
+        instance = Instance(folder, self.checkpoint, *cut, gateway=self.keys, **{"kv_blocks": KV_BLOCKS, **options})
         self.instances[name] = self._opened.enter_context(instance)
         self.legs[name] = ("z1", leg)
         return instance
@@ -100,16 +102,16 @@ class Fleet(World):
         for name in names or tuple(self.instances):
             self.wait_for(f'medley_gateway_instance_running{{instance="{name}"}}', 0)
             self.wait_for(f'medley_gateway_instance_waiting{{instance="{name}"}}', 0)
-            blocks = 24.0 * min(map(len, self.instances[name].weights))
+            blocks = float(self.instances[name].kv_blocks * min(map(len, self.instances[name].weights)))
             self.wait_for(f'medley_gateway_instance_kv_blocks_free{{instance="{name}"}}', blocks)
 
     def links(self, source: str, target: str) -> set[tuple[int, int]]:
-        """Ports of the connections that nodes of one instance have with nodes of the other."""
+        """Ports of the connections that processes of one instance have with those of the other."""
         ours, theirs = (
             {
                 (connection.laddr.port, connection.raddr.port)
-                for worker in self.instances[name].workers.values()
-                for connection in psutil.Process(worker.pid).net_connections("tcp")
+                for process in (self.instances[name].scheduler, *self.instances[name].workers.values())
+                for connection in psutil.Process(process.pid).net_connections("tcp")
                 if connection.status == psutil.CONN_ESTABLISHED
             }
             for name in (source, target)

@@ -95,7 +95,8 @@ def test_64_streams_with_random_cancels_leave_nothing_held_on_either_side(pair: 
 
 
 @pytest.mark.needs("tcp_abort")
-def test_links_that_the_network_cuts_are_connected_anew_and_nobody_notices(pair: Fleet, whole: Pipeline) -> None:
+def test_connections_that_the_network_cuts_are_made_anew_and_nobody_notices(pair: Fleet, whole: Pipeline) -> None:
+    """All there are between the two instances, of nodes and of schedulers."""
     prompts = [prompt_of(60 + n, n) for n in range(6)]
     answers = [whole.generate(prompt, 6) for prompt in prompts]
     cut = 0
