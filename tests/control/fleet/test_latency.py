@@ -1,6 +1,7 @@
 """Percentiles from the histograms of a gateway."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from control.fleet.latency import Histogram, gateway_figures
 from control.gateway.metrics import GatewayMetrics
 
 BOUNDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+ROUNDING = 1e-12
 samples = st.lists(st.floats(0.001, 9.99), min_size=1, max_size=60)
 
 
@@ -29,14 +31,14 @@ def test_a_percentile_lies_in_the_bucket_of_the_sample_that_it_is(values: list[f
     bucket = int(np.searchsorted(edges, exact, side="left"))
     found = histogram(values).percentile(percent)
     assert found is not None
-    assert edges[bucket - 1] <= found <= edges[bucket]
+    assert edges[bucket - 1] * (1 - ROUNDING) <= found <= edges[bucket] * (1 + ROUNDING)
 
 
 @settings(deadline=None)
 @given(samples)
 def test_percentiles_rise(values: list[float]) -> None:
-    found = [histogram(values).percentile(percent) for percent in range(1, 101)]
-    assert found == sorted(found, key=float)  # type: ignore[arg-type]
+    found = [histogram(values).percentile(percent) or 0.0 for percent in range(1, 101)]
+    assert all(one <= other * (1 + ROUNDING) for one, other in pairwise(found))
 
 
 def test_evenly_spread_samples_are_met_nearly_exactly() -> None:
