@@ -71,10 +71,16 @@ def _of_engine(figures: NodeFigures, stats: Stats) -> Iterable[Metric]:
     for failure, count in stats.failed.items():
         failed.add_metric([*labels.values(), failure.value], count)
     yield failed
-    busy = CounterMetricFamily("medley_stage_busy_seconds", "In steps, by node", labels=[*labels, "node"])
+    by_node = [*labels, "node"]
+    busy = CounterMetricFamily("medley_stage_busy_seconds", "In steps, by node", labels=by_node)
+    read = GaugeMetricFamily("medley_stage_weights_read_bytes", "Of the checkpoint, as stored", labels=by_node)
+    reading = GaugeMetricFamily("medley_stage_load_seconds", "To read weights and put them in place", labels=by_node)
     for node in done.nodes:
-        busy.add_metric([*labels.values(), node.node], node.busy_s)
-    yield busy
+        own = [*labels.values(), node.node]
+        busy.add_metric(own, node.busy_s)
+        read.add_metric(own, node.loaded_bytes)
+        reading.add_metric(own, node.load_s)
+    yield from (busy, read, reading)
     yield _counter("medley_kv_sent_bytes", "KV cache handed to decode instances", done.sent_kv_bytes, labels)
     yield _counter("medley_kv_received_bytes", "KV cache taken from prefill instances", done.received_kv_bytes, labels)
 

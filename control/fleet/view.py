@@ -25,6 +25,8 @@ class NodeView:
     memory_mib: int | None
     last_heartbeat: str
     """ISO 8601; empty: never."""
+    metrics: str
+    """URL of its metrics, in Prometheus' format; empty: not heard of yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +89,5 @@ def _node_view(gang: Gang, number: int, held: HeldNode | None) -> NodeView:
         cpu_share=None if load is None else load.cpu_share,
         memory_mib=None if load is None else load.memory_mib,
         last_heartbeat="" if heard is None else heard.isoformat(),
+        metrics="" if load is None else load.metrics,
     )

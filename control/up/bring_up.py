@@ -48,7 +48,7 @@ class UpOptions:
 
 
 def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, str]:
-    """Serve until SIGINT or SIGTERM; what may still run afterwards, and why.
+    """Serve until SIGINT, SIGTERM or SIGHUP; what may still run afterwards, and why.
 
     Raises what reading a spec, profiling, planning and the database raise, AlreadyUpError, GatewayError, OSError.
     """
@@ -91,7 +91,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
 
 async def _serve(site: Site, gateway: GatewayProcess, key: Secret, model: str, steps: Steps) -> dict[str, str]:
     stop, missing = asyncio.Event(), sum(w.count for w in site.order.wanted)
-    for name in (signal.SIGINT, signal.SIGTERM):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     ready: set[str] = set()
     shown = False
