@@ -1,7 +1,8 @@
 """One edge: rows of activations between two processes, in order.
 
-A group of two (`pair`). Its errors leave it unusable, so an edge that failed once stays failed. No object collectives:
-they pickle.
+A group of two: NCCL between two GPUs where that works (`nccl_pair`), which leaves rows on them; else gloo (`pair`), by
+way of CPU memory. Its errors leave it unusable, so an edge that failed once stays failed. No object collectives: they
+pickle.
 """
 
 from collections import deque
@@ -11,28 +12,36 @@ import torch
 from torch.distributed import Store, Work  # type: ignore[attr-defined]
 
 from agents.edges.errors import BadRowsError, EdgeLostError
+from agents.edges.nccl_pair import connect_nccl_pair
 from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, first_line, gloo_device
 from agents.edges.settings import EdgeSettings
 
 
 def connect_sender(store: Store, name: str, settings: EdgeSettings) -> "Sender":
     """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Sender(name, _group(store, name, SENDER, settings), settings)
+    return Sender(name, *_group(store, name, SENDER, settings), settings)
 
 
 def connect_receiver(store: Store, name: str, settings: EdgeSettings) -> "Receiver":
     """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Receiver(name, _group(store, name, RECEIVER, settings), settings)
+    return Receiver(name, *_group(store, name, RECEIVER, settings), settings)
 
 
-def _group(store: Store, name: str, rank: int, settings: EdgeSettings) -> Pair:
-    return connect_pair(store, name, rank, gloo_device(settings.interface), settings.peer_timeout_s)
+def _group(store: Store, name: str, rank: int, settings: EdgeSettings) -> tuple[Pair, torch.device]:
+    """With where its rows have to lie."""
+    interface, timeout_s = settings.interface, settings.peer_timeout_s
+    if settings.tries_nccl:
+        pair = connect_nccl_pair(store, name, rank, settings.device, interface, timeout_s)
+        if pair is not None:
+            return pair, settings.device
+    return connect_pair(store, name, rank, gloo_device(interface), timeout_s), torch.device("cpu")
 
 
 class Sender:
-    def __init__(self, name: str, group: Pair, settings: EdgeSettings) -> None:
+    def __init__(self, name: str, group: Pair, device: torch.device, settings: EdgeSettings) -> None:
         self.name = name
         self._group = group
+        self._device = device
         self._settings = settings
         self._unsent: deque[tuple[Work, torch.Tensor]] = deque()
         """With the rows, which must not be freed before they are sent."""
@@ -47,7 +56,7 @@ class Sender:
             raise BadRowsError(f"{self.name} carries rows of {settings.hidden_size} {settings.dtype}, not {rows.shape}")
         while len(self._unsent) >= settings.unsent:
             self._wait()
-        held = rows.cpu().contiguous()
+        held = rows.to(self._device).contiguous()
         try:
             self._unsent.append((self._group.send([held], RECEIVER, 0), held))
         except RuntimeError as error:
@@ -68,20 +77,22 @@ class Sender:
 
 
 class Receiver:
-    def __init__(self, name: str, group: Pair, settings: EdgeSettings) -> None:
+    def __init__(self, name: str, group: Pair, device: torch.device, settings: EdgeSettings) -> None:
         self.name = name
         self._group = group
+        self._device = device
         self._settings = settings
 
     def receive(self, rows: int) -> torch.Tensor:
         """The next `rows` rows, as the sender sent them in one piece: (rows, hidden size).
 
-        Raises BadRowsError, and EdgeLostError when they do not come."""
+        From a GPU to a GPU it returns before they are there, and what is queued on the current stream waits for them.
+        Raises BadRowsError, and EdgeLostError when they do not come; NCCL then ends the process."""
         settings = self._settings
         _check(rows, settings)
-        received = torch.empty(rows, settings.hidden_size, dtype=settings.dtype)
+        received = torch.empty(rows, settings.hidden_size, dtype=settings.dtype, device=self._device)
         try:
-            self._group.recv([received], SENDER, 0).wait(timedelta(seconds=settings.peer_timeout_s))
+            self._group.recv([received], SENDER, 0).wait()  # the group's own time-out holds
         except RuntimeError as error:
             raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
         return received

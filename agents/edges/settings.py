@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
@@ -15,5 +17,9 @@ class EdgeSettings:
     """A peer that takes or gives nothing for as long, while it should, counts as lost: longer than one step."""
     interface: str = "127.0.0.1"
     """This node's address on the private network; nothing is bound elsewhere."""
+    device: torch.device = _CPU
+    """Of this node's rows."""
+    tries_nccl: bool = False
+    """The same at all nodes of an instance: whether edges between two GPUs are worth a try."""
     unsent: int = 4
     """Sends that the peer may be behind before the next one waits."""

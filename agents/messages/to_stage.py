@@ -27,6 +27,9 @@ class Connect(Struct, frozen=True, array_like=True, tag="connect"):
     rendezvous_port: Port
     max_rows: Annotated[int, Meta(ge=1, le=1 << 20)]
     """Tokens of one step at one node, at most."""
+    tries_nccl: bool
+    """Whether there are nodes on GPUs that could send each other rows without CPU memory. All nodes are told the same:
+    the two ends of an edge find out together."""
 
 
 class StageEntry(Struct, frozen=True, array_like=True):

@@ -28,6 +28,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Read of the checkpoint, as stored."""
     load_s: Seconds
     """From the first byte to ready for a step."""
+    device: Name
+    """The kind of it that rows are on: `cpu` or `cuda`."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

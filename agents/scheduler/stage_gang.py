@@ -181,8 +181,9 @@ class StageGang:
             return
         max_rows = max(node.chunk_tokens + node.batch_cap for stage in self._layout.stages for node in stage)
         nodes = tuple(map(len, self._layout.stages))
+        tries_nccl = sum(loaded.device == "cuda" for loaded in self._loaded.values()) > 1
         for stage, node in self._places.values():
-            connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows)
+            connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows, tries_nccl)
             self.tell((stage, node), connect)
 
     def _lose(self, reason: str) -> None:

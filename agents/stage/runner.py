@@ -52,9 +52,9 @@ class StageRunner:
         if len(received) == 1:
             return next(iter(received.values()))
         like = next(iter(received.values()))
-        rows = torch.empty(sum(map(len, parts.values())), like.shape[1], dtype=like.dtype)
+        rows = torch.empty(sum(map(len, parts.values())), like.shape[1], dtype=like.dtype, device=like.device)
         for source, places in parts.items():
-            rows[places] = received[source]
+            rows[places] = received[source].to(like.device)
         return rows
 
     def _send(self, step: StageStep, hidden: torch.Tensor) -> None:

@@ -106,6 +106,7 @@ class StageWorker:
                 facts.head_dim,
                 facts.loaded_bytes,
                 facts.load_s,
+                facts.device.type,
             )
         )
         if self._beat is None:
@@ -162,7 +163,13 @@ class StageWorker:
             raise EdgeError(f"told to {type(told).__name__} before the edges are connected")
         settings, facts = self._settings, self._engine.facts
         edges = EdgeSettings(
-            facts.hidden_size, facts.dtype, told.max_rows, settings.peer_timeout_s, interface=settings.interface
+            facts.hidden_size,
+            facts.dtype,
+            told.max_rows,
+            settings.peer_timeout_s,
+            settings.interface,
+            facts.device,
+            told.tries_nccl,
         )
         store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
         mesh = connect_mesh(store, Place(told.nodes, told.stage, told.node), edges)

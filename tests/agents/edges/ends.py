@@ -1,6 +1,7 @@
 """One end of an edge as a process of its own: run as a module with what it should do."""
 
 import sys
+from typing import Any
 
 import torch
 
@@ -11,8 +12,8 @@ from agents.edges.settings import EdgeSettings
 HIDDEN = 4
 
 
-def settings(timeout_s: float = 20.0, dtype: torch.dtype = torch.float32, unsent: int = 4) -> EdgeSettings:
-    return EdgeSettings(HIDDEN, dtype, max_rows=1000, peer_timeout_s=timeout_s, unsent=unsent)
+def settings(timeout_s: float = 20.0, dtype: torch.dtype = torch.float32, **changes: Any) -> EdgeSettings:
+    return EdgeSettings(HIDDEN, dtype, max_rows=1000, peer_timeout_s=timeout_s, **changes)
 
 
 def receive(port: int, count: int) -> None:

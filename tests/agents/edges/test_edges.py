@@ -13,6 +13,7 @@ import torch
 from agents.edges.edge import Receiver, Sender, connect_receiver, connect_sender
 from agents.edges.errors import BadRowsError, EdgeLostError
 from agents.edges.mesh import Place, connect_mesh
+from agents.edges.nccl_pair import agree
 from agents.edges.rendezvous import Rendezvous, join
 from agents.edges.settings import EdgeSettings
 from tests.agents.edges.ends import HIDDEN, settings
@@ -84,6 +85,27 @@ def test_rows_arrive_bit_for_bit_and_in_order(rendezvous: Rendezvous, dtype: tor
     for rows in sent:
         assert torch.equal(receiver.receive(len(rows)), rows)
     sender.flush()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_two_ends_between_which_nccl_does_not_work_take_gloo(rendezvous: Rendezvous, device: str) -> None:
+    """For want of NCCL, of a GPU, or of a second GPU."""
+    sender, receiver = pair(rendezvous, settings(tries_nccl=True, device=torch.device(device)))
+    rows = torch.randn(3, HIDDEN)
+    sender.send(rows)
+    assert torch.equal(receiver.receive(3), rows)
+
+
+@pytest.mark.parametrize("said", [(True, True), (True, False), (False, True), (False, False)])
+def test_both_ends_come_to_the_same_verdict(rendezvous: Rendezvous, said: tuple[bool, bool]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        stores = [join(rendezvous.host, rendezvous.port, 20) for _ in said]
+        assert set(pool.map(agree, stores, ("works",) * 2, (0, 1), said)) == {all(said)}
+
+
+def test_an_end_that_does_not_say_whether_it_has_nccl_is_lost(rendezvous: Rendezvous) -> None:
+    with pytest.raises(EdgeLostError, match="whether NCCL has it"):
+        connect_sender(join(rendezvous.host, rendezvous.port, 0.5), "e", settings(tries_nccl=True))
 
 
 def test_every_node_reaches_every_node_of_the_next_stage(rendezvous: Rendezvous) -> None:

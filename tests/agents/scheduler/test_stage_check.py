@@ -8,7 +8,7 @@ from agents.scheduler.stage_check import faults
 from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, layout
 
 LAYOUT = layout((1.0,), (0.5, 0.5), blocks=64, context=200)
-FIRST = StageLoaded(0, 2, 5, 32, "torch.float32", 1000, 200, BLOCK_TOKENS, 64, 2, 16, 1 << 20, 0.5)
+FIRST = StageLoaded(0, 2, 5, 32, "torch.float32", 1000, 200, BLOCK_TOKENS, 64, 2, 16, 1 << 20, 0.5, "cpu")
 SECOND = msgspec.structs.replace(FIRST, first_layer=2, layers=3)
 GOOD = {(0, 0): FIRST, (1, 0): SECOND, (1, 1): SECOND}
 
