@@ -201,7 +201,8 @@ def test_a_stage_that_cannot_load_fails_its_instance_with_the_reason(checkpoint:
 
     with Instance(tmp_path, damaged, (1, 5), ((1.0,), (1.0,))) as instance:
         play(instance, scenario)
-        assert instance.ended() == {"scheduler": 1, "0.0": 0, "1.0": 1}
+        # The other one may not have dialled yet: then whoever started it ends it.
+        assert instance.ended(but="0.0") == {"scheduler": 1, "1.0": 1}
 
 
 def test_a_stage_that_does_not_fit_fails_its_instance_with_what_would(checkpoint: Path, tmp_path: Path) -> None:
