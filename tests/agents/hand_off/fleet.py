@@ -133,7 +133,7 @@ class Stream:
         self._enough = threading.Condition()
         self._is_over = False
         self._is_cancelled = False
-        self._options = {"temperature": 0, **options, "prompt": prompt, "max_tokens": tokens, "model": MODEL}
+        self._options = {"temperature": 0, "model": MODEL, **options, "prompt": prompt, "max_tokens": tokens}
         self._thread = threading.Thread(target=self._read, args=(client,), daemon=True)
         self._thread.start()
 

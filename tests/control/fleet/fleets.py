@@ -15,15 +15,21 @@ from tests.factories import plan
 ZONE, MARKET = "local/here", Market.ON_DEMAND
 
 
-def template(layers: tuple[int, ...] = (4, 2), kv_blocks: int = 24, model: str = "tiny") -> ServingTemplate:
-    """One node of configuration `small:1/n10` a stage."""
-    node = StageNodes("small:1/n10", 1, 1.0, 1, 1, 1, 1, 4, 16, kv_blocks)
+def template(
+    layers: tuple[int, ...] = (4, 2),
+    kv_blocks: int = 24,
+    model: str = "tiny",
+    engine: str = "torch",
+    config: str = "small:1/n10",
+) -> ServingTemplate:
+    """One node a stage."""
+    node = StageNodes(config, 1, 1.0, 1, 1, 1, 1, 4, 16, kv_blocks)
     first, stages = 0, []
     for number, held in enumerate(layers):
         stages.append(Stage(first, held, number == 0, number == len(layers) - 1, (node,)))
         first += held
     placement = Placement("pipeline", 1, asdict(PipelinePlacement(tuple(stages))))
-    parts = (model, "r1", "fp32", "torch", "lockstep-v1", {"small:1/n10": len(layers)}, placement)
+    parts = (model, "r1", "fp32", engine, "lockstep-v1", {config: len(layers)}, placement)
     return ServingTemplate(template_id(*parts), *parts)
 
 

@@ -42,7 +42,6 @@ MEMORY_MIB = 10
 """For weights and KV cache of a node: far less than its processes take."""
 CONTEXT, VOCABULARY = 256, 192
 LOST_AFTER_S = 15.0
-OFFER = Offer("local", "here", "here", "small", "small:1/n10", MARKET, 0.01, STOCK)
 PATIENCE_S = 90.0
 
 
@@ -61,13 +60,23 @@ class Place:
     gateway_key: str
     keys: KeyPair = field(default_factory=KeyPair.generate)
     bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
+    kinds: tuple[LocalKind, ...] = (LocalKind("small", 2.0, 1024, STOCK),)
+    memory_mib: dict[str, int] = field(default_factory=lambda: {"small:1/n10": MEMORY_MIB})
+    """Of configurations; others are told no budget."""
 
     @property
     def table(self) -> Path:
         return self.folder / "table.json"
 
     def cloud(self) -> LocalCloud:
-        return LocalCloud(self.folder / "cloud", [LocalKind("small", 2.0, 1024, STOCK)])
+        return LocalCloud(self.folder / "cloud", self.kinds)
+
+    def offers(self) -> tuple[Offer, ...]:
+        """One device is a whole node of its kind."""
+        return tuple(
+            Offer("local", "here", "here", kind.name, f"{kind.name}:1/n10", MARKET, 0.01, kind.stock)
+            for kind in self.kinds
+        )
 
     def pids(self) -> dict[int, str]:
         """Of all processes that work in its folder, with what they are."""
@@ -91,9 +100,9 @@ class ControlPlane:
             "live",
             wanted(plan),
             tuple(each for old in earlier for each in wanted(old)),
-            (OFFER,),
+            place.offers(),
             {"chat": files},
-            {"small:1/n10": MEMORY_MIB},
+            place.memory_mib,
         )
         self.stores = FleetStores(
             PostgresInstances(database),
