@@ -13,7 +13,6 @@ from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import Subject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms
 from templates_lib.model_spec import ModelSpec
-from templates_lib.models import weights_places
 from templates_lib.node_profile import NodeProfile, ProfileErrors
 from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileRow
@@ -54,7 +53,7 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
         missing = [need for need in needs if again or store.get(need.subject.fingerprint) is None]
         for model in {need.model.id: need.model for need in missing}.values():
             these = [need for need in missing if need.model.id == model.id]
-            swept = sweep([need.machine.kind for need in these], model, _weights(model.id), work, progress)
+            swept = sweep([need.machine.kind for need in these], model, _weights(world, model.id), work, progress)
             for need in these:
                 store.put(_fitted(need, swept.rows[need.machine.name], swept.pipeline, now))
     return with_known_profiles(world, home)
@@ -76,11 +75,10 @@ def _needs(world: World) -> Iterator[_Need]:
     yield from found.values()
 
 
-def _weights(model: str) -> str:
-    places = weights_places()
-    if model not in places:
-        raise SweepError(f"{model}: it is not known where its weights are, so it cannot be profiled")
-    return places[model]
+def _weights(world: World, model: str) -> str:
+    if model not in world.weights:
+        raise SweepError(f"{model}: it is not known where its weights are, so it cannot be profiled: set `weights`")
+    return world.weights[model]
 
 
 def _fitted(need: _Need, rows: tuple[ProfileRow, ...], pipeline: PipelineCost, now: str) -> StoredProfile:

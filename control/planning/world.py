@@ -22,7 +22,7 @@ from control.spec.names import Names
 from control.spec.read import read
 from control.spec.schema import FleetFile
 from templates_lib.hardware import load_gpus
-from templates_lib.models import load_models
+from templates_lib.models import load_models, weights_places
 from templates_lib.shapes import catalogue
 from templates_lib.snapshot import Snapshot
 from templates_lib.work import Demand
@@ -35,6 +35,8 @@ class World:
     demand: tuple[Demand, ...]
     recipe: PipelineRecipe
     fleet: FleetFile
+    weights: dict[str, str]
+    """Model id → where its weights are (`templates_lib.weights_place`), as far as it is known."""
 
     def snapshot(self, now: str, library_version: str, cost_model_fingerprint: str) -> Snapshot:
         """Without a version: the caller hashes it."""
@@ -72,7 +74,15 @@ def read_world(path: Path) -> World:
         unpruned=_with_most_replicas(fleet),
         gpus=tuple(local_gpu(machine) for machine in local_machines(fleet)),
     )
-    return World(fleet.name, quotes, demand, recipe, fleet)
+    return World(fleet.name, quotes, demand, recipe, fleet, weights_places() | _own_weights(fleet, path.parent))
+
+
+def _own_weights(fleet: FleetFile, folder: Path) -> dict[str, str]:
+    given = {model.model_id: model.weights for model in fleet.models if model.weights is not None}
+    return {
+        model: f"path:{(folder / place.removeprefix('path:')).absolute()}" if place.startswith("path:") else place
+        for model, place in given.items()
+    }
 
 
 def _with_most_replicas(fleet: FleetFile) -> tuple[str, ...]:

@@ -111,6 +111,8 @@ class ModelSection(Section):
     aggregated: bool = False
     engine: Literal["vllm", "torch"] | None = None
     """Default: torch in a fleet that has local nodes, else vllm."""
+    weights: Annotated[str, Field(pattern=r"^(package|path):.+$", max_length=256)] | None = None
+    """`package:NAME` or `path:PATH` where nodes find them; a relative path is relative to the spec file."""
 
     @field_validator("model")
     @classmethod
@@ -129,6 +131,11 @@ class ModelSection(Section):
         if is_path(self.model) and self.name is None:
             raise ValueError("give the model a name: its architecture comes from a file")
         return self
+
+    @property
+    def model_id(self) -> str:
+        """Of the architecture: what weights and profiles are known by."""
+        return self.served_name if is_path(self.model) else self.model
 
     @property
     def served_name(self) -> str:
@@ -270,6 +277,10 @@ class FleetFile(Section):
             raise ValueError("name at least one of clouds or offers.files: without an offer there is nothing to plan")
         if twice:
             raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
+        places = {(model.model_id, model.weights) for model in self.models if model.weights is not None}
+        elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
+        if elsewhere:
+            raise ValueError(f"name one place for the weights of {', '.join(elsewhere)}")
         if [c.cloud for c in self.clouds].count(LOCAL) > 1:
             raise ValueError(f"name cloud {LOCAL!r} once, with all its kinds")
         return self

@@ -29,7 +29,6 @@ from control.up.gateway_process import GatewayProcess, ensure_gateway, running_g
 from control.up.home import UpHome
 from control.up.site import Site, keep_up
 from control.up.steps import Steps
-from templates_lib.models import weights_places
 from templates_lib.plan import Plan, PlannedInstance
 from templates_lib.source import Progress
 
@@ -53,7 +52,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     Raises what reading a spec, profiling, planning and the database raise, AlreadyUpError, GatewayError, OSError.
     """
     world = read_world(options.spec)
-    weights = weights_of(world, weights_places())
+    weights = weights_of(world)
     machines = local_machines(world.fleet)
     home = UpHome.below(options.home)
     with ExitStack() as stack:

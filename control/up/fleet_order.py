@@ -57,13 +57,15 @@ def routing(world: World, plan: Plan, weights: dict[str, str]) -> Routing:
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 
 
-def weights_of(world: World, known: dict[str, str]) -> dict[str, str]:
-    """Name in the fleet → where the weights are. Raises NotLocalError. `known`: by model id."""
-    missing = [served.model.id for served in world.recipe.served if served.model.id not in known]
+def weights_of(world: World) -> dict[str, str]:
+    """Name in the fleet → where the weights are. Raises NotLocalError."""
+    missing = [served.model.id for served in world.recipe.served if served.model.id not in world.weights]
     if missing:
-        have = ", ".join(sorted(known))
-        raise NotLocalError(f"it is not known where the weights of {', '.join(missing)} are; of these it is: {have}")
-    return {served.name: known[served.model.id] for served in world.recipe.served}
+        raise NotLocalError(
+            f"it is not known where the weights of {', '.join(missing)} are: set `weights` of the model to "
+            "package:NAME or path:PATH"
+        )
+    return {served.name: world.weights[served.model.id] for served in world.recipe.served}
 
 
 def _files(served: ServedModel, weights: dict[str, str]) -> ModelFiles:

@@ -8,6 +8,7 @@ import pytest
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.hub.gang import UnplaceableError
 from control.planning.world import World, read_world
+from control.spec.problem import SpecError
 from control.up.fleet_order import NotLocalError, fleet_order, routing, weights_of
 from control.up.steps import Steps
 from templates_lib.plan import Plan
@@ -63,9 +64,19 @@ def test_an_earlier_plan_that_cannot_be_read_any_more_does_not_matter(world: Wor
     assert fleet_order(world, DEFAULT_MACHINES, plan_of([planned()], [], []), SNAPSHOT, WEIGHTS, [old]).earlier == ()
 
 
-def test_a_model_whose_weights_are_nowhere_is_named_with_those_that_are_known(world: World) -> None:
-    with pytest.raises(NotLocalError, match=f"weights of {MODEL} are; of these it is: another"):
-        weights_of(world, {"another": "path:/x"})
+def test_a_model_whose_weights_are_nowhere_is_named_with_what_to_do(world: World) -> None:
+    with pytest.raises(NotLocalError, match=f"weights of {MODEL} are: set `weights`"):
+        weights_of(replace(world, weights={}))
+
+
+def test_a_spec_may_say_where_weights_are_from_where_it_lies(tmp_path: Path) -> None:
+    spec = tmp_path / "fleet.yaml"
+    text = SPEC.read_text()
+    spec.write_text(text.replace("    workload:", "    weights: path:models/small.gguf\n    workload:"))
+    assert weights_of(read_world(spec)) == {MODEL: f"path:{tmp_path}/models/small.gguf"}
+    spec.write_text(text.replace("    workload:", "    weights: small.gguf\n    workload:"))
+    with pytest.raises(SpecError, match=r"fleet.yaml:\d+:.*weights"):
+        read_world(spec)
 
 
 def test_the_tokenizer_is_the_weights_own_file_or_folder(world: World, tmp_path: Path) -> None:
