@@ -47,8 +47,8 @@ def _carrying(
     _bind(interface)
     options = ProcessGroupNCCL.Options()
     options._timeout = timedelta(seconds=timeout_s)
-    element = torch.zeros(1, device=device)
     try:
+        element = torch.zeros(1, device=device)
         pair: Pair = ProcessGroupNCCL(PrefixStore("group", store), rank, 2, options)  # type: ignore[assignment]
         work = pair.send([element], RECEIVER, 0) if rank == SENDER else pair.recv([element], SENDER, 0)
         work.wait(timedelta(seconds=timeout_s))
