@@ -1,4 +1,4 @@
-"""A node agent that is to run a stage of vLLM's and has no vLLM; `tests/e2e/test_mixed_engines.py` has one that does."""
+"""A node agent that is to run a stage of vLLM and has none; in `tests/e2e/test_mixed_engines.py` one has it."""
 
 from dataclasses import replace
 from pathlib import Path
