@@ -25,10 +25,12 @@ MaybeName = Annotated[str, Meta(max_length=256)]
 Text = Annotated[str, Meta(max_length=4096)]
 """For people."""
 
-Endpoint = Annotated[str, Meta(min_length=1, max_length=256)]
-"""tcp://host:port; whoever dials it checks it."""
+_HOST = r"([\w.\-]+|\[[0-9a-fA-F:.]+\])"
+_PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+Endpoint = Annotated[str, Meta(max_length=256, pattern=rf"\Atcp://{_HOST}:{_PORT}\Z")]
+"""Whole and well-formed: it is passed on to others, who dial it."""
 Port = Annotated[int, Meta(gt=0, lt=1 << 16)]
-PublicKey = Annotated[str, Meta(min_length=40, max_length=40)]
+PublicKey = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\Z")]
 """CURVE, in Z85."""
 
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]

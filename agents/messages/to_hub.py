@@ -4,9 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, MaybeName, Text
+from agents.messages.bounds import Count, Endpoint, MaybeName, PublicKey, Text
 from agents.messages.to_gateway import Status
-from agents.messages.to_node import Endpoint, Key
 
 OUT_OF_MEMORY = "out of memory"
 """What a failure says that fewer KV blocks may mend, whoever passes it on."""
@@ -17,7 +16,7 @@ class SchedulerReport(Struct, frozen=True, array_like=True):
     """For gateways."""
     stages: Endpoint
     """For stage workers."""
-    public_key: Key
+    public_key: PublicKey
     status: Status | None = None
     """None until it has answered."""
 

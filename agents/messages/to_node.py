@@ -8,17 +8,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, MaybeName, Name, Position
+from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
 from agents.messages.to_stage import MAX_PEERS
 
 MAX_GATEWAYS = 1024
-
-_HOST = r"([\w.\-]+|\[[0-9a-fA-F:.]+\])"
-_PORT = r"([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
-Endpoint = Annotated[str, Meta(max_length=256, pattern=rf"\Atcp://{_HOST}:{_PORT}\Z")]
-"""Whole and well-formed: it is passed on to others, who dial it."""
-Key = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}\Z")]
-"""CURVE public key, Z85."""
 
 
 class Engine(StrEnum):
@@ -49,8 +42,8 @@ class RunScheduler(Struct, frozen=True, array_like=True):
     block_tokens: Annotated[int, Meta(ge=1, le=1 << 16)]
     max_context_tokens: Position
     vocab_size: Count
-    gateways: Annotated[dict[Key, Name], Meta(max_length=MAX_GATEWAYS)]
-    workers: Annotated[dict[Key, Name], Meta(max_length=MAX_PEERS * MAX_PEERS)]
+    gateways: Annotated[dict[PublicKey, Name], Meta(max_length=MAX_GATEWAYS)]
+    workers: Annotated[dict[PublicKey, Name], Meta(max_length=MAX_PEERS * MAX_PEERS)]
 
 
 class RunStage(Struct, frozen=True, array_like=True):
@@ -58,7 +51,7 @@ class RunStage(Struct, frozen=True, array_like=True):
 
     scheduler: Endpoint
     """Where it listens for stage workers."""
-    scheduler_key: Key
+    scheduler_key: PublicKey
     weights: Name
     """`package:NAME` or `path:PATH`."""
     first_layer: Position

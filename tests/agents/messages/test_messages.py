@@ -62,7 +62,7 @@ to_scheduler = st.one_of(
         samplings,
         st.floats(0, 1000),
         st.sampled_from(Leg),
-        st.none() | st.builds(OtherLeg, names, names, st.just("k" * 40), names),
+        st.none() | st.builds(OtherLeg, names, st.just("tcp://h:1"), st.just("k" * 40), names),
     ),
     st.builds(Cancel, attempts),
     st.just(Drain()),
