@@ -44,6 +44,10 @@ class ModelRouter:
                 return tuple(self._pick(place, unusable) for place in _places(tier.flows[key]))
         return ()
 
+    def can_choose(self, unusable: Collection[str] = _NOBODY) -> bool:
+        """Whether `choose` finds a way."""
+        return any(self._is_open(flow, unusable) for tier in self._tiers for flow in tier.flows.values())
+
     def _pick(self, place: tuple[str, str], unusable: Collection[str]) -> RoutedInstance:
         chosen = self._picks[place].pick(unusable)
         assert chosen is not None  # noqa: S101 - `choose` asked for open flows only

@@ -128,7 +128,7 @@ class GatewayApp:
         await self._say(asking, 200, {"status": "ok"})
 
     async def _ready(self, asking: Asking, _scope: Scope) -> None:
-        """Requests can be served: some model has an instance that can be used."""
+        """Requests of some model can be served."""
         ready = sorted(model.id for model in self._dispatcher.models.values() if model.is_ready)
         waiting = sorted(set(self._dispatcher.models) - set(ready))
         about = {"ready": ready, "waiting": waiting, "problem": self._table.problem}

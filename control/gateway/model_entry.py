@@ -25,8 +25,8 @@ class ModelEntry:
 
     @property
     def is_ready(self) -> bool:
-        """Some instance can be used."""
-        return len(self.unusable) < len(self.served.routing.instances)
+        """A request can be served: each of its legs has an instance that can be used."""
+        return self.router.can_choose(self.unusable)
 
     def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         if tokenizer is not self.tokenizer:

@@ -26,6 +26,7 @@ from control.planning.world import local_machines, read_world
 from control.up.api_key import ensure_api_key
 from control.up.fleet_order import fleet_order, routing, weights_of
 from control.up.gateway_process import GatewayProcess, ensure_gateway, running_gateway
+from control.up.greeting import Greeting
 from control.up.home import UpHome
 from control.up.site import Site, keep_up
 from control.up.steps import Steps
@@ -84,46 +85,32 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             done.text = gateway.url
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])
         site = Site(home, database, cloud, order, routing(world, plan, weights), options.host, options.port)
-        model = next(iter(order.files))
-        return asyncio.run(_serve(site, gateway, key, model, steps))
+        return asyncio.run(_serve(site, gateway, key, steps))
 
 
-async def _serve(site: Site, gateway: GatewayProcess, key: Secret, model: str, steps: Steps) -> dict[str, str]:
+async def _serve(site: Site, gateway: GatewayProcess, key: Secret, steps: Steps) -> dict[str, str]:
     stop, missing = asyncio.Event(), sum(w.count for w in site.order.wanted)
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    ready: set[str] = set()
-    shown = False
+    greeting = Greeting(steps, gateway.url, key, site.order.files, missing)
 
     def said(step: PastTransition) -> None:
-        nonlocal shown
         steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
-        (ready.add if step.to_state is InstanceState.READY else ready.discard)(step.instance_id)
-        if len(ready) >= missing and not shown and not stop.is_set():
-            shown = True
-            _greet(steps, gateway.url, key, model)
+        (greeting.ready if step.to_state is InstanceState.READY else greeting.gone)(step.instance_id)
 
     def found_ready(instances: set[str]) -> None:
         """Of an earlier run."""
-        nonlocal shown
-        ready.update(instances)
-        if len(ready) >= missing and not shown:
-            shown = True
-            _greet(steps, gateway.url, key, model)
+        for instance in instances:
+            greeting.ready(instance)
 
-    left = await keep_up(site, gateway, said, found_ready, stop)
+    try:
+        left = await keep_up(site, gateway, said, found_ready, stop)
+    finally:
+        greeting.close()
     for node, why in left.items():
         steps.say(f"left       {node}: {why}")
     steps.say("down       nothing runs any more" if not left else "down       see above for what may still run")
     return left
-
-
-def _greet(steps: Steps, url: str, key: Secret, model: str) -> None:
-    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
-    steps.say(f"\nready after {steps.elapsed_s:.0f} s: {url}/v1 (OpenAI-compatible), key {key.reveal()}\n")
-    steps.say(f"curl {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key.reveal()}' \\")
-    steps.say(f"  -H 'Content-Type: application/json' \\\n  -d '{body}'\n")
-    steps.say("Ctrl-C ends it, and leaves nothing behind. In another terminal: medley status, medley instances")
 
 
 def _summary(report: PlanReport) -> str:

@@ -99,6 +99,7 @@ def test_a_request_is_served_whenever_some_usable_instances_can(members, planned
     router = ModelRouter(RoutedModel("m", members, planned))
     alive = [instance for instance in members if instance.id not in unusable]
     legs = {instance.leg for instance in alive}
+    assert router.can_choose(unusable) == (WHOLE in legs or {PREFILL, DECODE} <= legs)
     for _ in range(3):
         choice = router.choose(unusable)
         assert bool(choice) == (WHOLE in legs or {PREFILL, DECODE} <= legs)
