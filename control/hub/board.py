@@ -66,13 +66,9 @@ class Board:
         if (seen := self._nodes.get(node)) is not None:
             seen.report = report
 
-    @property
-    def _connected(self) -> list[str]:
-        return [name for name, seen in self._nodes.items() if seen.is_connected]
-
     def loads(self) -> dict[str, NodeLoad | None]:
         """Of all connected nodes."""
-        return {name: _load(self.report(name)) for name in self._connected}
+        return {name: _load(self.report(name)) for name, seen in self._nodes.items() if seen.is_connected}
 
     def report(self, node: str) -> NodeReport | None:
         """The last one, of its present instance; None while it is not connected."""

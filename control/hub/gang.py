@@ -1,6 +1,5 @@
 """What the nodes of one instance run: the placement of its template, node by node."""
 
-import math
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -67,15 +66,14 @@ def gang_of(template: ServingTemplate) -> Gang:
                     f"{nodes.ep} (tensor, data, pipeline, expert parallel); node agents start one engine a node, cut "
                     "over its devices by tensors or by experts"
                 )
-            batch = nodes.batch_cap or _PREFILL_BATCH
             place = GangPlace(
                 nodes.config,
                 number,
                 stage.first_layer,
                 stage.layers,
                 nodes.weight,
-                batch,
-                nodes.chunk_tokens or max(_RESUME_CHUNK, math.ceil(nodes.batch_cap)),
+                nodes.batch_cap or _PREFILL_BATCH,
+                nodes.chunk_tokens or max(_RESUME_CHUNK, nodes.batch_cap),
                 nodes.kv_blocks,
                 nodes.tp,
                 nodes.ep > 1,
