@@ -3,7 +3,8 @@
 from alembic import context
 from sqlalchemy import Connection, create_engine, text
 
-from control.db import access_tables, fleet_tables  # noqa: F401  (they add their tables to the metadata)
+# They add their tables to the metadata.
+from control.db import access_tables, fleet_tables, reconcile_tables  # noqa: F401
 from control.db.tables import metadata
 
 MIGRATION_LOCK = 0x6D65646C  # "medl"; any constant that all releases share

@@ -1,0 +1,73 @@
+"""Events in PostgreSQL: added, never changed, read in pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, insert, select
+
+from control.db.database import Database
+from control.db.reconcile_tables import event as event_table
+from control.lifecycle.fleet_event import FleetEvent, PastEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresEvents:
+    """Every method also raises DatabaseUnavailableError."""
+
+    database: Database
+
+    def add(self, events: Sequence[FleetEvent], now: datetime) -> None:
+        if not events:
+            return
+        rows = [
+            {
+                "at": now,
+                "actor": event.actor,
+                "kind": event.kind,
+                "fleet": event.fleet,
+                "subject": event.subject,
+                "text": event.text,
+                "detail": dict(event.detail),
+                "trace": event.trace,
+            }
+            for event in events
+        ]
+        with self.database.transaction() as connection:
+            connection.execute(insert(event_table), rows)
+
+    def page(
+        self, limit: int, *, before: int | None = None, fleet: str = "", subject: str = "", kind: str = ""
+    ) -> tuple[PastEvent, ...]:
+        """The newest `limit` with a sequence below `before`, newest first, of all or of one fleet, subject or kind."""
+        query = select(event_table).order_by(event_table.c.sequence.desc()).limit(limit)
+        if before is not None:
+            query = query.where(event_table.c.sequence < before)
+        return self._read(query, fleet, subject, kind)
+
+    def since(
+        self, sequence: int, limit: int, *, fleet: str = "", subject: str = "", kind: str = ""
+    ) -> tuple[PastEvent, ...]:
+        """The first `limit` after `sequence`, oldest first: for whoever follows along.
+
+        Two writers may commit in another order than their sequences: whoever must not miss one reads some again.
+        """
+        query = select(event_table).where(event_table.c.sequence > sequence).order_by(event_table.c.sequence)
+        return self._read(query.limit(limit), fleet, subject, kind)
+
+    def _read(self, query: Any, fleet: str, subject: str, kind: str) -> tuple[PastEvent, ...]:
+        given = {event_table.c.fleet: fleet, event_table.c.subject: subject, event_table.c.kind: kind}
+        for column, value in given.items():
+            if value:
+                query = query.where(column == value)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_past(row) for row in rows)
+
+
+def _past(row: Row[Any]) -> PastEvent:
+    detail = msgspec.json.decode(row.detail, type=dict[str, str | int | float | bool])
+    event = FleetEvent(row.actor, row.kind, row.text, row.fleet, row.subject, detail, row.trace)
+    return PastEvent(row.sequence, row.at.astimezone(UTC).isoformat(), event)

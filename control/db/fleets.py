@@ -1,0 +1,144 @@
+"""Fleets in PostgreSQL: what their owners ask for, and the plan each is held to."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.database import Database
+from control.db.errors import StaleVersionError
+from control.db.nearest import not_stored
+from control.db.reconcile_tables import fleet, fleet_target
+from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord, FleetTarget
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresFleets:
+    """Every method also raises DatabaseUnavailableError; those that name a fleet NotStoredError with the nearest name;
+    those that name a version StaleVersionError, and write nothing, when the row is at another."""
+
+    database: Database
+
+    def create(
+        self,
+        name: str,
+        spec: str,
+        now: datetime,
+        folder: str = "",
+        project: str = DEFAULT_PROJECT,
+        mode: FleetMode = FleetMode.OBSERVE,
+    ) -> FleetRecord:
+        """StaleVersionError when there is one of that name."""
+        row = {"name": name, "project": project, "spec": spec, "folder": folder, "mode": mode, "ending": False}
+        with self.database.transaction() as connection:
+            new = insert(fleet).values(row | {"version": 1, "created_at": now, "updated_at": now})
+            if connection.execute(new.on_conflict_do_nothing().returning(fleet.c.name)).scalar_one_or_none() is None:
+                raise StaleVersionError(f"there is a fleet {name!r} already: change that one, or choose another name")
+            connection.execute(
+                insert(fleet_target).values(fleet=name, accepted="", accepted_by="", proposed="", version=0)
+            )
+            return _load(connection, name)
+
+    def change(
+        self,
+        name: str,
+        version: int,
+        now: datetime,
+        *,
+        spec: str | None = None,
+        folder: str | None = None,
+        project: str | None = None,
+        mode: FleetMode | None = None,
+        ending: bool | None = None,
+    ) -> FleetRecord:
+        """The fleet with what is given; the rest stays."""
+        given = {"spec": spec, "folder": folder, "project": project, "mode": mode, "ending": ending}
+        values = {key: value for key, value in given.items() if value is not None}
+        changed = update(fleet).where(fleet.c.name == name, fleet.c.version == version)
+        changed = changed.values(values | {"version": version + 1, "updated_at": now})
+        with self.database.transaction() as connection:
+            found = connection.execute(changed.returning(fleet.c.name)).scalar_one_or_none()
+            record = _load(connection, name)
+            if found is None:
+                raise StaleVersionError(f"fleet {name!r} is at version {record.version}, not {version}: read it again")
+        return record
+
+    def remove(self, name: str) -> None:
+        """The record; whoever calls it has seen that nothing of the fleet runs. Again: no harm."""
+        with self.database.transaction() as connection:
+            connection.execute(delete(fleet).where(fleet.c.name == name))
+
+    def load(self, name: str) -> FleetRecord:
+        with self.database.transaction() as connection:
+            return _load(connection, name)
+
+    def all(self) -> tuple[FleetRecord, ...]:
+        """By name."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(fleet).order_by(fleet.c.name)).all()
+        return tuple(_record(row) for row in rows)
+
+    def target(self, name: str) -> FleetTarget:
+        with self.database.transaction() as connection:
+            row = connection.execute(select(fleet_target).where(fleet_target.c.fleet == name)).one_or_none()
+            if row is None:
+                raise _unknown(connection, name)
+        return _target(row)
+
+    def propose(self, before: FleetTarget, plan: str, now: datetime) -> FleetTarget:
+        """`plan` waits for approval, in place of what waited before."""
+        return self._write(before, {"proposed": plan, "proposed_at": now})
+
+    def accept(self, before: FleetTarget, plan: str, by: str, now: datetime) -> FleetTarget:
+        """The fleet is held to `plan` from now on; what waits stays, unless it is that one."""
+        values: dict[str, Any] = {"accepted": plan, "accepted_at": now, "accepted_by": by}
+        if before.proposed == plan:
+            values |= {"proposed": "", "proposed_at": None}
+        return self._write(before, values)
+
+    def _write(self, before: FleetTarget, values: dict[str, Any]) -> FleetTarget:
+        written = update(fleet_target).where(
+            fleet_target.c.fleet == before.fleet, fleet_target.c.version == before.version
+        )
+        written = written.values(values | {"version": before.version + 1}).returning(*fleet_target.c)
+        with self.database.transaction() as connection:
+            row = connection.execute(written).one_or_none()
+            if row is None:
+                _load(connection, before.fleet)
+                raise StaleVersionError(f"the plan of fleet {before.fleet!r} has changed meanwhile: read it again")
+        return _target(row)
+
+
+def _load(connection: Connection, name: str) -> FleetRecord:
+    row = connection.execute(select(fleet).where(fleet.c.name == name)).one_or_none()
+    if row is None:
+        raise _unknown(connection, name)
+    return _record(row)
+
+
+def _unknown(connection: Connection, name: str) -> Exception:
+    return not_stored("fleet", name, connection.execute(select(fleet.c.name)).scalars().all())
+
+
+def _record(row: Row[Any]) -> FleetRecord:
+    return FleetRecord(
+        row.name, row.project, row.spec, row.folder, FleetMode(row.mode), row.version, row.ending, _iso(row.updated_at)
+    )
+
+
+def _target(row: Row[Any]) -> FleetTarget:
+    return FleetTarget(
+        row.fleet,
+        row.accepted,
+        _iso(row.accepted_at),
+        row.accepted_by,
+        row.proposed,
+        _iso(row.proposed_at),
+        row.version,
+    )
+
+
+def _iso(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone(UTC).isoformat()

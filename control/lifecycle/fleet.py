@@ -1,0 +1,47 @@
+"""A fleet on record: what its owner has asked for, and which plan it is held to."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+DEFAULT_PROJECT = "default"
+
+
+class FleetMode(StrEnum):
+    """How far the control plane may go by itself."""
+
+    OBSERVE = "observe"
+    """Plan, price and explain; touch nothing. Where every fleet starts."""
+    APPROVE = "approve"
+    """Propose plans; act on those that somebody has approved. What fails is replaced without asking."""
+    AUTO = "auto"
+    """Act on every plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRecord:
+    name: str
+    project: str
+    spec: str
+    """The text of its spec, YAML or JSON."""
+    folder: str
+    """Where relative paths of the spec begin; empty: it may name none."""
+    mode: FleetMode
+    version: int
+    """+1 a write: who writes names the version that it has read."""
+    ending: bool
+    """Its instances are drained; the record goes with the last of them."""
+    updated_at: str
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTarget:
+    """The plan that a fleet is held to, and the one that waits for somebody's word. Ids; empty: none."""
+
+    fleet: str
+    accepted: str = ""
+    accepted_at: str = ""
+    accepted_by: str = ""
+    proposed: str = ""
+    proposed_at: str = ""
+    version: int = 0

@@ -1,0 +1,32 @@
+"""What happened to a fleet, or what somebody did: who, what, why. Rows of it are only ever added."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+RECONCILER = "reconciler"
+"""The actor of what the control plane does by itself; anybody else is a token, `token:<id>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    actor: str
+    kind: str
+    """What, such as `plan.accepted`, `instance.ready` or `token.revoked`."""
+    text: str
+    """Why, for people. Never a secret: it is stored and shown."""
+    fleet: str = ""
+    """Empty: it is about no fleet."""
+    subject: str = ""
+    """Id of what it is about: a plan, an instance, a node, an offer."""
+    detail: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    trace: str = ""
+    """Id of the trace (W3C) of the request that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    sequence: int
+    """In the order of writing (with holes)."""
+    at: str
+    """ISO 8601, UTC."""
+    event: FleetEvent
