@@ -45,5 +45,9 @@ class PlaceTakenError(DatabaseError):
     """A place of an instance has a node, or one on its way from another offer: settle or release that one first."""
 
 
+class DeposedError(DatabaseError):
+    """Another reconciler leads by now: stop acting."""
+
+
 class RegistrationRefusedError(DatabaseError):
     """A node may not register: its token is unknown, spent or too old, or its key is not one. Let it go, and log it."""
