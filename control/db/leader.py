@@ -1,4 +1,4 @@
-"""Who leads: one reconciler at a time, by an advisory lock, in an epoch that tells its effects from a former leader's."""
+"""Who leads: one reconciler at a time, by an advisory lock, in an epoch that fences off a former leader."""
 
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -14,7 +14,7 @@ _LOCK = 0x6D65646C_656164  # "medlead"; any constant that all releases share
 
 
 class PostgresLeader:
-    """One process's claim to lead. Not thread-safe. The server frees the lock when its connection ends, however it ends.
+    """One process's claim to lead. Not thread-safe. The server frees the lock when its connection ends.
 
     A leader that hangs keeps the lock until its connection is cut; one whose connection was cut may go on for a moment
     while the next leads already. Therefore every intent is written in a transaction that checks the epoch

@@ -16,8 +16,8 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 def cut_all(database: Database) -> None:
     """End every other connection, as a restart of the server or a firewall does."""
     with database.session() as connection:
-        others = "pid <> pg_backend_pid() AND datname = current_database()"
-        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        connection.execute(text(f"{others} AND datname = current_database()"))
 
 
 def test_one_leads_until_it_resigns(database: Database) -> None:
