@@ -3,12 +3,14 @@
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     ForeignKey,
     Identity,
     Index,
     Integer,
+    Numeric,
     SmallInteger,
     Table,
     Text,
@@ -31,6 +33,7 @@ instance = Table(
     Column("version", Integer, nullable=False, comment="+1 a transition; a write names the version it was judged on"),
     Column("state_since", DateTime(timezone=True), nullable=False),
 )
+Index("ix_instance_living", instance.c.id, postgresql_where=text("state <> 'terminated'"))
 
 # Rows are only ever added. The primary key is the second guard of a transition: two can never both be the third.
 instance_event = Table(
@@ -61,9 +64,16 @@ node = Table(
     Column("load", JSON, comment="what it said of itself last"),
     Column("gone_at", DateTime(timezone=True)),
     Column("gone_because", Text, nullable=False, server_default=""),
+    Column(
+        "usd_per_hour", Numeric, comment="of its offer when its intent was recorded; null: launched before prices were"
+    ),
+    Column("charged", Boolean, nullable=False, server_default="true", comment="false: refused, nothing was billed"),
+    Column("project", Text, nullable=False, server_default="default", comment="of its fleet when it was launched"),
+    Column("model", Text, nullable=False, server_default="", comment="of its instance's template"),
 )
 # One living node a place, whoever else asks at the same time.
 Index("uq_node_place_living", node.c.instance_id, node.c.place, unique=True, postgresql_where=text("gone_at IS NULL"))
+Index("ix_node_gone_at", node.c.gone_at)
 Index("ix_node_cloud_living", node.c.cloud, postgresql_where=text("gone_at IS NULL"))
 
 # An intent outlives what it is about, and may be about a node that no row explains: no foreign key.

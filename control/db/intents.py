@@ -1,7 +1,9 @@
 """Intents in PostgreSQL, with the node rows that go with them: a row explains whatever a cloud may bill."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, update
@@ -12,6 +14,9 @@ from control.db.access_tables import bootstrap_token
 from control.db.database import Database
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.fleet_tables import instance, intent, node
+from control.db.leader import check_epoch
+from control.db.leaks import end_leak, record_leak
+from control.db.node_prices import stamp_of
 from control.lifecycle.intent import Intent, IntentKind, IntentState, intent_key
 from control.lifecycle.names import node_name
 from control.lifecycle.state import InstanceState
@@ -22,17 +27,30 @@ class PostgresIntents:
     """Each method is one transaction; none spans the call to the cloud. All raise DatabaseUnavailableError too."""
 
     database: Database
+    epoch: Callable[[], int] | None = None
+    """In which its owner leads: intents are refused with DeposedError once somebody else does. None: its owner is
+    alone by other means, as `medley up` is by a lock on its home."""
 
     def open_create(
-        self, instance_id: str, place: int, offer: str, cloud: str, token: Secret, expires_at: datetime, now: datetime
+        self,
+        instance_id: str,
+        place: int,
+        offer: str,
+        cloud: str,
+        usd_per_hour: float,
+        token: Secret,
+        expires_at: datetime,
+        now: datetime,
     ) -> str:
         """Record that a node is about to be rented; its name. The same one again while its intent is open.
 
         The node may register with `token` until `expires_at`; earlier tokens of the name stay good, since a call whose
-        reply was lost may have carried one to the node. Raises NotWantedError unless the instance is being provisioned,
-        and PlaceTakenError when the place has a node, or one is on its way from another offer.
+        reply was lost may have carried one to the node. A new node is charged at `usd_per_hour` from now on. Raises
+        NotWantedError unless the instance is being provisioned, and PlaceTakenError when the place has a node, or one
+        is on its way from another offer.
         """
         with self.database.transaction() as connection:
+            self._check_lead(connection)
             # The lock makes callers for one instance take turns, and lets no transition pass between check and insert.
             row = select(instance.c.state).where(instance.c.id == instance_id).with_for_update(key_share=True)
             state = connection.execute(row).scalar_one_or_none()
@@ -40,7 +58,7 @@ class PostgresIntents:
                 raise NotWantedError(f"instance {instance_id} is {state or 'not on record'}: no node is rented for it")
             name = self._on_its_way(connection, instance_id, place, offer)
             if name is None:
-                name = _new_node(connection, instance_id, place, offer, cloud, now)
+                name = _new_node(connection, instance_id, place, offer, cloud, usd_per_hour, now)
             _record(connection, IntentKind.CREATE, name, cloud, now)
             token_row = {"digest": token.digest(), "node": name, "expires_at": expires_at}
             connection.execute(insert(bootstrap_token).values(token_row))
@@ -56,6 +74,8 @@ class PostgresIntents:
             exists = exists.values(provider_id=provider_id, created_at=func.coalesce(node.c.created_at, now))
             held = connection.execute(exists.returning(node.c.name)).scalar_one_or_none()
             _settle(connection, IntentKind.CREATE, name, IntentState.DONE, provider_id, now)
+            if held is None:
+                record_leak(connection, name, "", None, None, now)
         if held is None:
             raise NotWantedError(f"node {name} was given up while it was being rented: terminate it")
 
@@ -70,6 +90,7 @@ class PostgresIntents:
     def open_terminate(self, name: str, cloud: str, now: datetime) -> None:
         """Record that a node, which may have no row, is about to be terminated."""
         with self.database.transaction() as connection:
+            self._check_lead(connection)
             _record(connection, IntentKind.TERMINATE, name, cloud, now)
 
     def terminated(self, name: str, now: datetime) -> None:
@@ -78,6 +99,14 @@ class PostgresIntents:
             _gone(connection, name, "terminated", now)
             _settle(connection, IntentKind.TERMINATE, name, IntentState.DONE, "gone", now)
             _settle(connection, IntentKind.CREATE, name, IntentState.ABANDONED, "terminated", now)
+            end_leak(connection, name, now)
+
+    def leaked(
+        self, name: str, cloud: str, asked_at: datetime | None, usd_per_hour: Decimal | None, now: datetime
+    ) -> None:
+        """The cloud has a node that no row wants: from now on it is counted until it is terminated (`record_leak`)."""
+        with self.database.transaction() as connection:
+            record_leak(connection, name, cloud, asked_at, usd_per_hour, now)
 
     def unsettled(self, kind: IntentKind, name: str, text: str) -> None:
         """Note what the cloud said; the intent stays open."""
@@ -91,11 +120,17 @@ class PostgresIntents:
         with self.database.transaction() as connection:
             return tuple(_intent(row) for row in connection.execute(query))
 
+    def _check_lead(self, connection: Connection) -> None:
+        if self.epoch is not None:
+            check_epoch(connection, self.epoch())
+
     def _never_was(self, name: str, state: IntentState, text: str, now: datetime) -> None:
         with self.database.transaction() as connection:
             # Only while it is open: another process may have adopted the node, and its row stands then.
             if _settle(connection, IntentKind.CREATE, name, state, text, now):
                 _gone(connection, name, f"{state}: {text}", now)
+                if state is IntentState.REFUSED:
+                    connection.execute(update(node).where(node.c.name == name).values(charged=False))
 
     @staticmethod
     def _on_its_way(connection: Connection, instance_id: str, place: int, offer: str) -> str | None:
@@ -112,11 +147,14 @@ class PostgresIntents:
         return str(row.name)
 
 
-def _new_node(connection: Connection, instance_id: str, place: int, offer: str, cloud: str, now: datetime) -> str:
+def _new_node(
+    connection: Connection, instance_id: str, place: int, offer: str, cloud: str, usd_per_hour: float, now: datetime
+) -> str:
     tried = select(func.count()).where(node.c.instance_id == instance_id, node.c.place == place)
     name = node_name(instance_id, place, connection.execute(tried).scalar_one())
     row = {"name": name, "instance_id": instance_id, "place": place, "offer": offer, "cloud": cloud}
-    connection.execute(insert(node).values(row | {"requested_at": now}))
+    stamp = stamp_of(connection, instance_id, usd_per_hour)
+    connection.execute(insert(node).values(row | stamp | {"requested_at": now}))
     return name
 
 

@@ -10,6 +10,7 @@ from control.cloud.node import CloudNode, NodeRequest
 from control.cloud.port import Cloud
 from control.db.errors import NotWantedError
 from control.db.intents import PostgresIntents
+from control.executor.bill_tags import bill_tags
 from control.executor.node_start import NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
 from control.lifecycle.intent import IntentKind
 from templates_lib.nearest_name import nearest_name
@@ -38,9 +39,11 @@ class NodeExecutor:
         was rented, and the place is free for another offer. Also NotWantedError, PlaceTakenError.
         """
         cloud, token, now = self.cloud(offer.cloud), new_secret(), self.clock()
-        name = self.intents.open_create(instance_id, place, offer.key, offer.cloud, token, now + TOKEN_LIFE, now)
+        name = self.intents.open_create(
+            instance_id, place, offer.key, offer.cloud, offer.usd_per_hour, token, now + TOKEN_LIFE, now
+        )
         try:
-            node = cloud.create(self._request(name, instance_id, offer, start, token), now)
+            node = cloud.create(self._request(name, instance_id, offer, start, token, now), now)
         except RetryLaterError as error:
             self.intents.unsettled(IntentKind.CREATE, name, str(error))
             raise
@@ -78,14 +81,16 @@ class NodeExecutor:
             raise GiveUpError(f"no adapter for cloud {name!r}; {nearest_name(name, self.clouds)}")
         return self.clouds[name]
 
-    def _request(self, name: str, instance_id: str, offer: Offer, start: NodeStart, token: Secret) -> NodeRequest:
+    def _request(
+        self, name: str, instance_id: str, offer: Offer, start: NodeStart, token: Secret, now: datetime
+    ) -> NodeRequest:
         return NodeRequest(
             name=name,
             region=offer.region,
             zone=offer.zone,
             instance_type=offer.instance_type,
             market=offer.market,
-            tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id},
+            tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(offer.usd_per_hour, now)},
             command=start.command,
             environment={**start.environment, NODE_VARIABLE: name},
             secrets={TOKEN_VARIABLE: token},

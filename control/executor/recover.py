@@ -14,6 +14,7 @@ from control.cloud.node import CloudNode, CloudNodeState
 from control.db.errors import NotWantedError
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
+from control.executor.bill_tags import bill_of
 from control.executor.nodes import OWNER_TAG, NodeExecutor
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
@@ -74,6 +75,7 @@ def _recover_cloud(
     if unwanted := listed.keys() - wanted.keys():
         # Some may have been terminated since: look again before breaking anything.
         for name in sorted(unwanted & _listed(cloud, executor).keys()):
+            executor.intents.leaked(name, cloud, *bill_of(listed[name].tags), executor.clock())
             if _give_back(name, cloud, executor, recovered):
                 recovered.orphans.append(name)
     for node in before.values():

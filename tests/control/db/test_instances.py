@@ -149,7 +149,7 @@ def test_what_is_on_record_is_what_advance_says(database: Database, kinds: list[
 def test_the_end_is_refused_while_a_node_is_held_even_if_it_was_not_seen(database: Database) -> None:
     instances, instance = PostgresInstances(database), driven(database, EventKind.PROVISION)
     intents = PostgresIntents(database)
-    name = intents.open_create(instance.id, 0, "fake/a/small/on-demand", "fake", new_secret(), START, START)
+    name = intents.open_create(instance.id, 0, "fake/a/small/on-demand", "fake", 1.0, new_secret(), START, START)
     instances.apply(instance.id, Event(EventKind.RELEASE, ""), START)
     blind = replace(instances.load(instance.id), nodes=())
     gone = advance(blind, Event(EventKind.NODES_GONE, ""), START)

@@ -32,7 +32,7 @@ def rented(database: Database, places: int = 1) -> list[tuple[str, Secret]]:
     intents = PostgresIntents(database)
     offer = "fake/a/small/on-demand"
     return [
-        (intents.open_create(instance.id, place, offer, "fake", token, START + HOUR, START), token)
+        (intents.open_create(instance.id, place, offer, "fake", 1.0, token, START + HOUR, START), token)
         for place, token in enumerate(tokens)
     ]
 
@@ -107,7 +107,7 @@ def test_a_lost_call_may_have_carried_an_earlier_token(database: Database) -> No
     instance, intents = driven(database, EventKind.PROVISION), PostgresIntents(database)
     tokens = [new_secret(), new_secret()]
     offer = "fake/a/small/on-demand"
-    names = {intents.open_create(instance.id, 0, offer, "fake", t, START + HOUR, START) for t in tokens}
+    names = {intents.open_create(instance.id, 0, offer, "fake", 1.0, t, START + HOUR, START) for t in tokens}
     (name,) = names
     keys = PostgresAgentKeys(database)
     assert keys.register(tokens[0], KEY, START) == name

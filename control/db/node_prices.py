@@ -1,0 +1,68 @@
+"""What held nodes cost, in PostgreSQL: stamped when their intents are recorded, and changed when the market does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import Connection, Subquery, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.cost_tables import node_price
+from control.db.database import Database
+from control.db.fleet_tables import instance, node
+from control.db.reconcile_tables import fleet
+from control.lifecycle.fleet import DEFAULT_PROJECT
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresNodePrices:
+    """Every method also raises DatabaseUnavailableError."""
+
+    database: Database
+
+    def observed(self, usd_per_hour: Mapping[str, float], now: datetime) -> int:
+        """Charge held nodes from `now` on at the prices of their offers (key → price); of how many nodes it changed.
+
+        Offers that are not given keep their price. Tell it of every look at a market that bills by the hour: a spot
+        node costs what spot costs now, whatever it cost when it was launched.
+        """
+        latest = _latest_prices()
+        price = func.coalesce(latest.c.usd_per_hour, node.c.usd_per_hour)
+        query = (
+            select(node.c.name, node.c.offer, price.label("price"))
+            .outerjoin(latest, latest.c.node == node.c.name)
+            .where(node.c.gone_at.is_(None), node.c.requested_at < now, node.c.offer.in_(list(usd_per_hour)))
+            .where(latest.c.since.is_(None) | (latest.c.since < now))
+        )
+        with self.database.transaction() as connection:
+            changed = [
+                {"node": row.name, "since": now, "usd_per_hour": exact(usd_per_hour[row.offer])}
+                for row in connection.execute(query)
+                if row.price != exact(usd_per_hour[row.offer])
+            ]
+            if changed:
+                connection.execute(insert(node_price).on_conflict_do_nothing(), changed)
+        return len(changed)
+
+
+def exact(usd_per_hour: float) -> Decimal:
+    """The decimal that people wrote, not the binary fraction nearest to it: 0.1 is a tenth."""
+    return Decimal(repr(float(usd_per_hour)))
+
+
+def stamp_of(connection: Connection, instance_id: str, usd_per_hour: float) -> dict[str, object]:
+    """What a new node's row says of its costs: they stay attributed when fleet, project or template are gone."""
+    query = (
+        select(fleet.c.project, instance.c.template["model"].as_string().label("model"))
+        .select_from(instance)
+        .outerjoin(fleet, fleet.c.name == instance.c.fleet)
+        .where(instance.c.id == instance_id)
+    )
+    row = connection.execute(query).one()
+    return {"usd_per_hour": exact(usd_per_hour), "project": row.project or DEFAULT_PROJECT, "model": row.model or ""}
+
+
+def _latest_prices() -> Subquery:
+    newest = select(node_price).distinct(node_price.c.node).order_by(node_price.c.node, node_price.c.since.desc())
+    return newest.subquery()
