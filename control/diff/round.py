@@ -1,0 +1,237 @@
+"""One decision while it is being made. Private to `next_moves`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+from control.diff.capacity import Capacity, planned_units, ready_units
+from control.diff.limits import Limits, Past
+from control.diff.match import Missing, match
+from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
+from control.diff.room import Room
+from control.diff.running import Running
+from control.diff.spending import refusal, spending_of
+from control.diff.supply import Ledger, Supply
+from control.diff.target import Column, Target
+from control.lifecycle.names import instance_id
+
+_BY_ROOM = frozenset({WaitKind.SUPPLY, WaitKind.SPEND})
+"""What keeps a launch back that may go ahead once others are gone."""
+
+
+class Round:
+    def __init__(
+        self,
+        wanted: Sequence[Target],
+        running: Sequence[Running],
+        supply: Supply,
+        limits: Limits,
+        past: Past,
+        now: datetime,
+    ) -> None:
+        self._limits, self._past, self._now = limits, past, now
+        self._match = match(wanted, running)
+        self._capacity = Capacity(planned_units(wanted), ready_units(running))
+        self._launches: list[Launch] = []
+        self._drains: list[Drain] = []
+        self._releases: list[Release] = []
+        self._waits: list[Wait] = []
+        self._going: list[Running] = []
+        """Told to go in this decision."""
+        self._half_made: list[Running] = []
+        self._in_use: list[Running] = []
+        """Unwanted, not ready or ready, and kept so far."""
+        self._blocked: list[tuple[Target, Wait]] = []
+        self._release()
+        released = {each.id for each in self._going}
+        staying = [each for each in running if not each.is_leaving and each.id not in released]
+        leaving = [*self._match.leaving, *self._going]
+        self._spending = spending_of(staying, leaving, past, now)
+        self._ledger = _what_is_left(supply, staying, leaving)
+        self._expected: defaultdict[str, float] = defaultdict(float)
+        """Units per second by work class of what is wanted and on its way to be ready."""
+        for each in self._match.kept:
+            if not each.is_ready:
+                self._expect(each.units_per_s)
+        self._taken_ids = past.used | {each.id for each in running}
+        allowance = limits.disruption.allowance(len(staying))
+        self._drains_left = None if allowance is None else allowance - past.drains(limits.disruption.window, now)
+
+    def launch(self) -> None:
+        """One by one, of the column whose scarcest class is shortest."""
+        lacking = {missing.target.column: missing for missing in self._match.missing}
+        copies: dict[Column, int] = {}
+        while lacking:
+            missing = min(lacking.values(), key=lambda m: (self._shortest(m.target), m.target.column))
+            column = missing.target.column
+            wait = self._launch_one(missing, copies)
+            if wait is None and missing.count > 1:
+                lacking[column] = replace(missing, count=missing.count - 1)
+                continue
+            del lacking[column]
+            if wait is not None and wait.kind in _BY_ROOM:
+                self._blocked.append((missing.target, wait))
+            elif wait is not None:
+                self._waits.append(wait)
+
+    def drain(self) -> None:
+        for each in self._match.unwanted:
+            if not each.is_ready:
+                continue
+            if self._capacity.spares(each.units_per_s) and self._may_drain(1):
+                self._drain(each, "the plan does not want it, and what stays serves as much as is wanted", {})
+            else:
+                self._in_use.append(each)
+
+    def make_room(self) -> None:
+        """For one of each column that supply or spending refused."""
+        room = Room(self._ledger, self._spending, self._limits)
+        room.give((*self._match.leaving, *self._going))
+        for target, wait in self._blocked:
+            if room.take(target):
+                self._waits.append(replace(wait, kind=WaitKind.ROOM, reason=f"{wait.reason}; room is being made"))
+                self._expect(target.units_per_s)
+                continue
+            going = room.victims(target, [*self._half_made, *self._in_use], partial(self._may_go, target))
+            ready = [each for each in going if each.is_ready]
+            if not going or not self._may_drain(len(ready)):
+                self._waits.append(wait)
+                continue
+            self._break(target, going)
+            room.give(going)
+            room.take(target)
+            self._waits.append(replace(wait, kind=WaitKind.ROOM, reason=f"{wait.reason}; room is being made"))
+
+    def moves(self) -> Moves:
+        for each in self._half_made:
+            self._keep(each, WaitKind.CAPACITY, "it is kept until enough others are ready")
+        for each in self._in_use:
+            if self._capacity.spares(each.units_per_s):
+                self._keep(each, WaitKind.DISRUPTION, "the disruption budget allows no further drain now")
+            else:
+                self._keep(each, WaitKind.CAPACITY, "it is kept until what replaces it is ready")
+        return Moves(tuple(self._launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
+
+    def _release(self) -> None:
+        """What is not ready costs money and serves nobody. But one that has its nodes is nearer to it than a
+        replacement without any: it stays while ready capacity is short, unless its room is wanted."""
+        for each in self._match.unwanted:
+            if each.is_ready:
+                continue
+            if each.is_rented and any(self._capacity.lacks(name) for name in each.units_per_s):
+                self._half_made.append(each)
+            else:
+                self._give_back(each, "the plan does not want it")
+
+    def _launch_one(self, missing: Missing, copies: dict[Column, int]) -> Wait | None:
+        """None: it is to be launched."""
+        target = missing.target
+
+        def wait(kind: WaitKind, reason: str, until: datetime | None = None) -> Wait:
+            return Wait(kind, target.column, missing.count, missing.count * target.usd_per_hour, reason, until)
+
+        until = self._past.not_before.get(target.column)
+        if until is not None and self._now < until:
+            return wait(WaitKind.BACK_OFF, "instances like it failed a moment ago", until)
+        nodes = sum(target.nodes.values())
+        refused = refusal(self._limits, self._spending, target.usd_per_hour, nodes)
+        if refused is not None:
+            return wait(refused.kind, refused.reason)
+        offers = self._ledger.take(target.nodes, target.zone, target.market)
+        if offers is None:
+            bill = ", ".join(f"{count} × {config}" for config, count in sorted(target.nodes.items()))
+            return wait(WaitKind.SUPPLY, f"{target.zone}, {target.market}, has no room for {bill}")
+        self._spending = self._spending.with_launch(target.usd_per_hour, nodes)
+        self._expect(target.units_per_s)
+        self._launches.append(Launch(self._new_id(target, copies), target, offers, _why(missing)))
+        return None
+
+    def _new_id(self, target: Target, copies: dict[Column, int]) -> str:
+        while True:
+            copy = copies.get(target.column, 0)
+            copies[target.column] = copy + 1
+            name = instance_id(target.plan_id, target.template_id, target.zone, target.market, copy)
+            if name not in self._taken_ids:
+                return name
+
+    def _may_go(self, target: Target, them: Sequence[Running]) -> bool:
+        """Without leaving more of a class's planned capacity missing than may be, or in one step at a time."""
+        units: defaultdict[str, float] = defaultdict(float)
+        for each in them:
+            for name, share in each.units_per_s.items() if each.is_ready else ():
+                units[name] += share
+        share = self._limits.max_loss_share
+        if all(
+            self._capacity.lacks(name, u) <= share * self._capacity.planned.get(name, 0.0) for name, u in units.items()
+        ):
+            return True
+        return not any(self._expected[name] for name in (*units, *target.units_per_s))
+
+    def _break(self, target: Target, going: Iterable[Running]) -> None:
+        reason = f"{target.zone}, {target.market}, has no room for what replaces it beside it"
+        for each in going:
+            self._expect(each.units_per_s)
+            if each.is_ready:
+                self._in_use.remove(each)
+                self._drain(each, reason, self._capacity.loss(each.units_per_s))
+            else:
+                self._half_made.remove(each)
+                self._give_back(each, reason)
+        self._expect(target.units_per_s)
+
+    def _drain(self, each: Running, reason: str, loss: Mapping[str, float]) -> None:
+        self._capacity.take(each.units_per_s)
+        self._going.append(each)
+        self._drains.append(Drain(each.id, each.usd_per_hour, each.requests, reason, loss))
+        if self._drains_left is not None:
+            self._drains_left -= 1
+
+    def _give_back(self, each: Running, reason: str) -> None:
+        self._going.append(each)
+        self._releases.append(Release(each.id, each.usd_per_hour, reason))
+
+    def _keep(self, each: Running, kind: WaitKind, reason: str) -> None:
+        self._waits.append(Wait(kind, each.column, 1, each.usd_per_hour, reason))
+
+    def _may_drain(self, instances: int) -> bool:
+        return self._drains_left is None or instances <= self._drains_left
+
+    def _expect(self, units_per_s: Mapping[str, float]) -> None:
+        for name, units in units_per_s.items():
+            self._expected[name] += units
+
+    def _shortest(self, target: Target) -> float:
+        """Of its classes: the least share of the planned capacity that is ready or expected."""
+        return min((self._capacity.share(name, self._expected[name]) for name in target.units_per_s), default=1.0)
+
+
+def _what_is_left(supply: Supply, staying: Sequence[Running], leaving: Sequence[Running]) -> Ledger:
+    ledger = Ledger(supply)
+    for each in (*staying, *leaving):
+        for node in each.instance.nodes:
+            ledger.hold(node.offer)
+    for each in (each for each in staying if each.missing_nodes):
+        held = [ledger.config_of(node.offer) for node in each.instance.nodes]
+        lacks = {config: count - held.count(config) for config, count in each.nodes.items()}
+        ledger.reserve(lacks, each.instance.zone, each.instance.market)
+    return ledger
+
+
+def _why(missing: Missing) -> str:
+    target = missing.target
+    reason = f"plan {target.plan_id[:8]} wants {target.count} of it in {target.zone}, {target.market}"
+    reason += f", and {missing.there or 'none'} {'is' if missing.there == 1 else 'are'} there"
+    return f"{reason}; {missing.failed} failed" if missing.failed else reason
+
+
+def _joined(waits: Iterable[Wait]) -> tuple[Wait, ...]:
+    """One for each kind, column and reason."""
+    groups: defaultdict[tuple[str, Column, str], list[Wait]] = defaultdict(list)
+    for wait in waits:
+        groups[wait.kind, wait.column, wait.reason].append(wait)
+    return tuple(
+        replace(group[0], count=sum(w.count for w in group), usd_per_hour=sum(w.usd_per_hour for w in group))
+        for group in groups.values()
+    )
