@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -28,12 +28,26 @@ class Database:
     engine: Engine = field(repr=False)
     name: str
     """For people: the URL without its secrets, or the directory of the embedded server."""
+    _within: Connection | None = field(default=None, repr=False)
+    """The connection of a transaction that is under way."""
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """Commit at the end of the block, roll back when it raises. DatabaseUnavailableError: the server went away."""
+        if self._within is not None:
+            yield self._within
+            return
         with self._speaking(), self.engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def as_one(self) -> Iterator["Database"]:
+        """The database in one transaction: what is written through it in the block stands together or not at all.
+
+        For what must not be without its account, such as a change and the event that says who made it.
+        """
+        with self.transaction() as connection:
+            yield replace(self, _within=connection)
 
     @contextmanager
     def session(self) -> Iterator[Connection]:

@@ -51,3 +51,7 @@ class DeposedError(DatabaseError):
 
 class RegistrationRefusedError(DatabaseError):
     """A node may not register: its token is unknown, spent or too old, or its key is not one. Let it go, and log it."""
+
+
+class InUseError(DatabaseError):
+    """A name is taken, or what is to go is still needed: the message says by what."""

@@ -33,7 +33,6 @@ instance = Table(
     Column("version", Integer, nullable=False, comment="+1 a transition; a write names the version it was judged on"),
     Column("state_since", DateTime(timezone=True), nullable=False),
 )
-Index("ix_instance_living", instance.c.id, postgresql_where=text("state <> 'terminated'"))
 
 # Rows are only ever added. The primary key is the second guard of a transition: two can never both be the third.
 instance_event = Table(

@@ -8,6 +8,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Identity,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -105,5 +106,9 @@ plan = Table(
     Column("policy", Text, nullable=False),
     Column("usd_per_hour", Double, nullable=False),
     Column("body", JSON, nullable=False),
+    Column("summary", JSON, comment="what lists show; null: in the body"),
     _created_at(),
 )
+# Pages go by age, newest first, of all fleets or of one.
+Index("ix_plan_created_at_id", plan.c.created_at, plan.c.id)
+Index("ix_plan_name_created_at_id", plan.c.name, plan.c.created_at, plan.c.id)

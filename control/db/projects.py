@@ -1,0 +1,90 @@
+"""Projects in PostgreSQL: fleets, keys and budgets belong to one."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.api_tables import project
+from control.db.database import Database
+from control.db.errors import InUseError, StaleVersionError
+from control.db.nearest import not_stored
+from control.db.reconcile_tables import fleet
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    name: str
+    description: str
+    fleets: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresProjects:
+    """Every method also raises DatabaseUnavailableError; those that name a project NotStoredError with the nearest;
+    those that name a version StaleVersionError, and write nothing, when it is at another."""
+
+    database: Database
+
+    def create(self, name: str, description: str, now: datetime) -> Project:
+        """InUseError when there is one of that name."""
+        row = {"name": name, "description": description, "version": 1, "created_at": now, "updated_at": now}
+        with self.database.transaction() as connection:
+            added = insert(project).values(row).on_conflict_do_nothing().returning(project.c.name)
+            if connection.execute(added).scalar_one_or_none() is None:
+                raise InUseError(f"there is a project {name!r} already: change that one, or choose another name")
+            return _load(connection, name)
+
+    def describe(self, name: str, version: int, description: str, now: datetime) -> Project:
+        changed = update(project).where(project.c.name == name, project.c.version == version)
+        changed = changed.values(description=description, version=version + 1, updated_at=now)
+        with self.database.transaction() as connection:
+            found = connection.execute(changed.returning(project.c.name)).scalar_one_or_none()
+            return _found(connection, name, version, found)
+
+    def remove(self, name: str, version: int) -> None:
+        """InUseError while it has fleets."""
+        with self.database.transaction() as connection:
+            held = connection.execute(select(project).where(project.c.name == name).with_for_update()).one_or_none()
+            there = _found(connection, name, version, None if held is None or held.version != version else name)
+            if there.fleets:
+                raise InUseError(f"project {name!r} has {there.fleets} fleets: remove or move them first")
+            connection.execute(delete(project).where(project.c.name == name))
+
+    def load(self, name: str) -> Project:
+        with self.database.transaction() as connection:
+            return _load(connection, name)
+
+    def page(self, limit: int, after: str = "") -> tuple[Project, ...]:
+        """By name, those that follow `after`."""
+        query = _query().where(project.c.name > after).order_by(project.c.name).limit(limit)
+        with self.database.transaction() as connection:
+            return tuple(_project(row) for row in connection.execute(query))
+
+
+def _query() -> Any:
+    fleets = select(func.count()).where(fleet.c.project == project.c.name).scalar_subquery()
+    return select(project, fleets.label("fleets"))
+
+
+def _load(connection: Connection, name: str) -> Project:
+    row = connection.execute(_query().where(project.c.name == name)).one_or_none()
+    if row is None:
+        raise not_stored("project", name, connection.execute(select(project.c.name)).scalars().all())
+    return _project(row)
+
+
+def _found(connection: Connection, name: str, version: int, written: str | None) -> Project:
+    there = _load(connection, name)
+    if written is None:
+        raise StaleVersionError(f"project {name!r} is at version {there.version}, not {version}: read it again")
+    return there
+
+
+def _project(row: Row[Any]) -> Project:
+    return Project(row.name, row.description, row.fleets, row.version, row.created_at, row.updated_at)

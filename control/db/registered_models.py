@@ -1,0 +1,87 @@
+"""Models of people's own in PostgreSQL: an architecture that fleets may name, beside those of the catalogue."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.api_tables import model
+from control.db.database import Database
+from control.db.errors import InUseError, StaleVersionError
+from control.db.nearest import not_stored
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    name: str
+    config: dict[str, Any]
+    """config.json of Hugging Face."""
+    weights: str
+    """`package:NAME` or `path:PATH` where nodes find them; empty: not said."""
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresModels:
+    """Every method also raises DatabaseUnavailableError; those that name a model NotStoredError with the nearest;
+    those that name a version StaleVersionError, and write nothing, when it is at another."""
+
+    database: Database
+
+    def create(self, name: str, config: Mapping[str, Any], weights: str, now: datetime) -> RegisteredModel:
+        """InUseError when there is one of that name."""
+        row = {"name": name, "config": dict(config), "weights": weights, "version": 1}
+        new = insert(model).values(row | {"created_at": now, "updated_at": now}).on_conflict_do_nothing()
+        with self.database.transaction() as connection:
+            if connection.execute(new.returning(model.c.name)).scalar_one_or_none() is None:
+                raise InUseError(f"there is a model {name!r} already: change that one, or choose another name")
+            return _load(connection, name)
+
+    def replace(
+        self, name: str, version: int, config: Mapping[str, Any], weights: str, now: datetime
+    ) -> RegisteredModel:
+        changed = update(model).where(model.c.name == name, model.c.version == version)
+        changed = changed.values(config=dict(config), weights=weights, version=version + 1, updated_at=now)
+        with self.database.transaction() as connection:
+            found = connection.execute(changed.returning(model.c.name)).scalar_one_or_none()
+            return _found(connection, name, version, found)
+
+    def remove(self, name: str, version: int) -> None:
+        removed = delete(model).where(model.c.name == name, model.c.version == version)
+        with self.database.transaction() as connection:
+            if connection.execute(removed.returning(model.c.name)).scalar_one_or_none() is None:
+                _found(connection, name, version, None)
+
+    def load(self, name: str) -> RegisteredModel:
+        with self.database.transaction() as connection:
+            return _load(connection, name)
+
+    def all(self) -> tuple[RegisteredModel, ...]:
+        """By name."""
+        with self.database.transaction() as connection:
+            return tuple(_model(row) for row in connection.execute(select(model).order_by(model.c.name)))
+
+
+def _load(connection: Connection, name: str) -> RegisteredModel:
+    row = connection.execute(select(model).where(model.c.name == name)).one_or_none()
+    if row is None:
+        raise not_stored("model", name, connection.execute(select(model.c.name)).scalars().all())
+    return _model(row)
+
+
+def _found(connection: Connection, name: str, version: int, written: str | None) -> RegisteredModel:
+    there = _load(connection, name)
+    if written is None:
+        raise StaleVersionError(f"model {name!r} is at version {there.version}, not {version}: read it again")
+    return there
+
+
+def _model(row: Row[Any]) -> RegisteredModel:
+    config = msgspec.json.decode(row.config, type=dict[str, Any])
+    return RegisteredModel(row.name, config, row.weights, row.version, row.created_at, row.updated_at)
