@@ -4,7 +4,14 @@ from alembic import context
 from sqlalchemy import Connection, create_engine, text
 
 # They add their tables to the metadata.
-from control.db import access_tables, api_tables, cost_tables, fleet_tables, reconcile_tables  # noqa: F401
+from control.db import (  # noqa: F401
+    access_tables,
+    api_tables,
+    cost_tables,
+    fleet_tables,
+    market_tables,
+    reconcile_tables,
+)
 from control.db.tables import metadata
 
 MIGRATION_LOCK = 0x6D65646C  # "medl"; any constant that all releases share

@@ -49,7 +49,7 @@ def quota_pools(
             o.key: _weight(o, configs[o.node_config])
             for o in listed
             if (o.cloud, o.region, o.market) == (limit.cloud, limit.region, limit.market)
-            and _family(o.cloud, configs[o.node_config].gpu, o.instance_type) == limit.family
+            and quota_family(o.cloud, configs[o.node_config].gpu, o.instance_type) == limit.family
         }
         if members:
             unit = "vcpus" if limit.cloud in COUNTED_IN_VCPUS else "gpus"
@@ -66,8 +66,8 @@ def _check(limit: QuotaLimit) -> None:
         raise OfferError(f"quota {limit.pool_id}: the limit must be 0 or more, is {limit.limit}")
 
 
-def _family(cloud: str, gpu: str, machine: str) -> str:
-    """A derived size counts against the family of the machines with its GPU."""
+def quota_family(cloud: str, gpu: str, machine: str) -> str:
+    """A derived size counts against the family of the machines with its GPU. Empty: none is known."""
     same = [m for m in load_instance_types() if m.cloud == cloud and m.gpu == gpu]
     return next((m.quota_family for m in same if m.name == machine), same[0].quota_family if same else "")
 

@@ -1,0 +1,93 @@
+"""What a cloud answered to a call for a node, remembered for every process that plans or launches.
+
+Whoever launches reports here: each refusal (`control.executor.provision.Refused`), each success, each node taken back.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
+from control.db.database import Database
+from control.db.market_memory import PostgresMarketMemory
+from control.offers.learned import quota_subject, subjects, why_excluded
+from policies.availability import Learned, Outcome, learn
+from templates_lib.offer import Offer
+
+_REASON_LETTERS = 500
+
+
+def note_refusal(database: Database, offer: Offer, error: CloudError, now: datetime) -> None:
+    """A cloud did not give a node of `offer`. How long it is avoided, and what with it, follows from the error's type.
+
+    Raises DatabaseUnavailableError.
+    """
+    outcome = _outcome(error)
+    _note(database, offer, outcome, str(error), now)
+
+
+def note_success(database: Database, offer: Offer, now: datetime) -> None:
+    """A cloud gave a node of `offer`. Raises DatabaseUnavailableError."""
+    _note(database, offer, Outcome.GRANTED, "", now)
+
+
+def note_taken(database: Database, offer: Offer, reason: str, now: datetime) -> None:
+    """A spot node of `offer` was taken back, or will be: the next one goes elsewhere for a while.
+
+    Raises DatabaseUnavailableError.
+    """
+    _note(database, offer, Outcome.TAKEN, reason, now)
+
+
+def avoided(database: Database, offers: Iterable[Offer], now: datetime) -> dict[str, str]:
+    """Key → why, of those of `offers` that are not to be asked now, whatever plan names them.
+
+    Asked right before a launch, it keeps a plan that was made before a refusal from repeating it. Raises
+    DatabaseUnavailableError.
+    """
+    return avoided_by(PostgresMarketMemory(database).read(), offers, now)
+
+
+def avoided_by(memory: Mapping[str, Learned], offers: Iterable[Offer], now: datetime) -> dict[str, str]:
+    return {offer.key: why for offer in offers if (why := why_excluded(offer, memory, now))}
+
+
+def _note(database: Database, offer: Offer, outcome: Outcome, reason: str, now: datetime) -> None:
+    said = "".join(letter if letter.isprintable() else " " for letter in reason)[:_REASON_LETTERS]
+    own = offer.key
+
+    def learned(subject: str, known: Learned | None) -> Learned | None:
+        # A node that is given refutes what was thought of its family and cloud; it is no news about them otherwise.
+        if outcome is Outcome.GRANTED and subject != own and known is None:
+            return None
+        return learn(known, outcome, said, now)
+
+    PostgresMarketMemory(database).note(own, outcome, said, _subjects(offer, outcome), learned, now)
+
+
+def _subjects(offer: Offer, outcome: Outcome) -> tuple[str, ...]:
+    """Whom an outcome says something about."""
+    match outcome:
+        case Outcome.UNKNOWN:
+            return ()
+        case Outcome.QUOTA:
+            return (quota_subject(offer),)
+        case Outcome.UNAUTHORISED:
+            return (offer.cloud,)
+        case Outcome.GRANTED:
+            return subjects(offer)
+        case _:
+            return (offer.key,)
+
+
+def _outcome(error: CloudError) -> Outcome:
+    match error:
+        case RetryLaterError():
+            return Outcome.UNKNOWN
+        case StockOutError():
+            return Outcome.STOCK_OUT
+        case QuotaError():
+            return Outcome.QUOTA
+        case UnauthorisedError():
+            return Outcome.UNAUTHORISED
+        case _:
+            return Outcome.REFUSED

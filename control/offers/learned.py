@@ -1,0 +1,56 @@
+"""Quotes with what clouds' answers have taught."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from control.offers.pools import quota_family
+from control.offers.quotes import Quotes
+from policies.availability import Learned, is_excluded, nodes_to_count_on
+from templates_lib.offer import Offer
+
+
+def quota_subject(offer: Offer) -> str:
+    """What a quota that is reached is remembered for: all offers that count against it, as the pool of it is named."""
+    family = quota_family(offer.cloud, offer.node_config.partition(":")[0], offer.instance_type)
+    return f"{offer.cloud}/{offer.region}/{family}/{offer.market.value}"
+
+
+def subjects(offer: Offer) -> tuple[str, str, str]:
+    """All that an offer is remembered by: itself, its quota family and its cloud."""
+    return (offer.key, quota_subject(offer), offer.cloud)
+
+
+def why_excluded(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> str:
+    """Empty: it may be asked."""
+    for subject in subjects(offer):
+        known = memory.get(subject)
+        if known is not None and is_excluded(known, now):
+            until = known.excluded_until
+            assert until is not None  # noqa: S101 - it is excluded
+            return f"{known.outcome.value} of {subject} until {until.isoformat(timespec='seconds')}: {known.reason}"
+    return ""
+
+
+def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, max_unproven_nodes: int) -> Quotes:
+    """`quotes` with no more nodes available of each offer than its answers allow; nodes that are held stay held.
+
+    What is being avoided is counted in a note.
+    """
+    offers: list[Offer] = []
+    avoided = 0
+    for offer in quotes.offers:
+        bounds = [
+            nodes
+            for subject in subjects(offer)
+            if (known := memory.get(subject)) is not None
+            and (nodes := nodes_to_count_on(known, now, max_unproven_nodes)) is not None
+        ]
+        if not bounds:
+            offers.append(offer)
+            continue
+        avoided += min(bounds) == 0
+        stated = bounds if offer.available_count is None else [*bounds, offer.available_count]
+        offers.append(replace(offer, available_count=min(stated)))
+    notes = (f"{avoided} offers are avoided for a while because they were refused lately",) if avoided else ()
+    return replace(quotes, offers=tuple(offers), notes=(*quotes.notes, *notes))

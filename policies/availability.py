@@ -1,0 +1,127 @@
+"""What refusals teach: how long not to ask again, and how many nodes to count on after that.
+
+No cloud says beforehand what it has: what it answered is all there is. After a refusal nobody asks again before a
+cool-down that doubles with every refusal in a row; then the next try is a probe for few nodes, more as tries succeed.
+What was learned fades with a half-life, so that a market that changed its mind is believed again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+
+HALF_LIFE_S = 6 * 3600.0
+"""After this long a refusal, or a success, counts half."""
+FORGOTTEN = 0.05
+"""Weight of refusals below which an offer counts as unproven again."""
+
+
+class Outcome(StrEnum):
+    """How a call for a node ended, or a node."""
+
+    GRANTED = "granted"
+    STOCK_OUT = "stock-out"
+    QUOTA = "quota"
+    """A limit of the account, shared by the offers of its quota family."""
+    TAKEN = "taken"
+    """The cloud took a spot node back, or said that it will: others want it more."""
+    REFUSED = "refused"
+    """The request is wrong for this cloud."""
+    UNAUTHORISED = "unauthorised"
+    """No call to this cloud works."""
+    UNKNOWN = "unknown"
+    """Throttled or lost: it says nothing about the offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoolDown:
+    """Seconds: after the first refusal, and at most. Each in a row doubles it."""
+
+    first_s: float
+    most_s: float
+
+
+COOL_DOWNS: Mapping[Outcome, CoolDown] = MappingProxyType(
+    {
+        # Capacity comes back within minutes or not for hours; a probe an hour costs nothing.
+        Outcome.STOCK_OUT: CoolDown(60, 3600),
+        # What frees it is a node given back, or a person who raises the limit.
+        Outcome.QUOTA: CoolDown(300, 3600),
+        # As a stock-out: the market is short of what was just taken.
+        Outcome.TAKEN: CoolDown(120, 3600),
+        # Until somebody changes something.
+        Outcome.REFUSED: CoolDown(1800, 6 * 3600),
+        Outcome.UNAUTHORISED: CoolDown(300, 1800),
+    }
+)
+LEAST_COOL_DOWN_S = min(each.first_s for each in COOL_DOWNS.values())
+"""So often may a subject that refuses be asked at most, by all processes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Of a subject: an offer, the quota family that it counts against, or its whole cloud."""
+
+    at: datetime
+    """Of the last outcome."""
+    outcome: Outcome
+    reason: str
+    refusals_in_row: int = 0
+    since: datetime | None = None
+    """When the cool-down began; None: the last try succeeded."""
+    cool_down_s: float = 0.0
+    granted: float = 0.0
+    refused: float = 0.0
+    """Weights of successes and refusals as of `at`."""
+
+    @property
+    def excluded_until(self) -> datetime | None:
+        return None if self.since is None else self.since + timedelta(seconds=self.cool_down_s)
+
+
+def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -> Learned:
+    """What is known after one more outcome. UNKNOWN teaches nothing, and is not to be asked about."""
+    faded = 1.0 if known is None else _fade(known, now)
+    granted, refused = (0.0, 0.0) if known is None else (known.granted * faded, known.refused * faded)
+    if outcome is Outcome.GRANTED:
+        return Learned(now, outcome, reason, granted=granted + 1, refused=refused)
+    if known is not None and is_excluded(known, now):
+        # It was under way when the cool-down began: one shortage, not two.
+        return replace(known, at=max(known.at, now), granted=granted, refused=refused)
+    # What is long forgotten does not make the next shortage longer.
+    in_row = 1 if known is None or known.refused * faded < FORGOTTEN else known.refusals_in_row + 1
+    rule = COOL_DOWNS[outcome]
+    cool_down_s = min(rule.most_s, rule.first_s * 2.0 ** min(in_row - 1, 30))
+    return Learned(now, outcome, reason, in_row, now, cool_down_s, granted, refused + 1)
+
+
+def is_excluded(known: Learned, now: datetime) -> bool:
+    """Whether it is not to be asked now. A clock that was set back ends no cool-down."""
+    until = known.excluded_until
+    return until is not None and now < until
+
+
+def success_estimate(known: Learned, now: datetime) -> float:
+    """Chance that the next try succeeds, 0 to 1: remembered successes among all, one success granted before."""
+    faded = _fade(known, now)
+    granted, refused = known.granted * faded, known.refused * faded
+    return (1 + granted) / (1 + granted + refused)
+
+
+def nodes_to_count_on(known: Learned, now: datetime, max_unproven_nodes: int) -> int | None:
+    """How many nodes beyond those held a plan may count on; None: as many as of an offer that nothing is known of.
+
+    0 during the cool-down. After it, the share of `max_unproven_nodes` that the estimate allows, one at least, or
+    nobody would ever find out.
+    """
+    if is_excluded(known, now):
+        return 0
+    if known.refused * _fade(known, now) < FORGOTTEN:
+        return None
+    return max(1, int(max_unproven_nodes * success_estimate(known, now)))
+
+
+def _fade(known: Learned, now: datetime) -> float:
+    passed_s = max(0.0, (now - known.at).total_seconds())
+    return float(0.5 ** (passed_s / HALF_LIFE_S))
