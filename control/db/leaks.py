@@ -8,6 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from control.db.cost_tables import leak
 from control.db.fleet_tables import node
+from control.db.node_prices import current_price
 
 
 def record_leak(
@@ -23,11 +24,12 @@ def record_leak(
     Where its row is on record, and gone, the row says what it costs and explains it until its end; else `asked_at` and
     `usd_per_hour`, as the node itself carries them, or from `now` on at nobody knows what.
     """
-    row = connection.execute(select(node).where(node.c.name == name)).one_or_none()
+    query = select(node, current_price().label("price")).where(node.c.name == name)
+    row = connection.execute(query).one_or_none()
     if row is not None and row.gone_at is None:
         return
     if row is not None:
-        cloud, usd_per_hour = row.cloud, row.usd_per_hour if row.usd_per_hour is not None else usd_per_hour
+        cloud, usd_per_hour = row.cloud, usd_per_hour if row.price is None else row.price
         # What was refused is not charged at all: should it exist after all, none of it is explained.
         asked_at = row.gone_at if row.charged else row.requested_at
     values = {"node": name, "cloud": cloud, "since": asked_at or now, "found_at": now, "usd_per_hour": usd_per_hour}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import Connection, Subquery, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.cost_tables import node_price
@@ -27,13 +27,12 @@ class PostgresNodePrices:
         Offers that are not given keep their price. Tell it of every look at a market that bills by the hour: a spot
         node costs what spot costs now, whatever it cost when it was launched.
         """
-        latest = _latest_prices()
-        price = func.coalesce(latest.c.usd_per_hour, node.c.usd_per_hour)
-        query = (
-            select(node.c.name, node.c.offer, price.label("price"))
-            .outerjoin(latest, latest.c.node == node.c.name)
-            .where(node.c.gone_at.is_(None), node.c.requested_at < now, node.c.offer.in_(list(usd_per_hour)))
-            .where(latest.c.since.is_(None) | (latest.c.since < now))
+        changed_since = select(node_price.c.node).where(node_price.c.node == node.c.name, node_price.c.since >= now)
+        query = select(node.c.name, node.c.offer, current_price().label("price")).where(
+            node.c.gone_at.is_(None),
+            node.c.requested_at < now,
+            node.c.offer.in_(list(usd_per_hour)),
+            ~changed_since.exists(),
         )
         with self.database.transaction() as connection:
             changed = [
@@ -63,6 +62,8 @@ def stamp_of(connection: Connection, instance_id: str, usd_per_hour: float) -> d
     return {"usd_per_hour": exact(usd_per_hour), "project": row.project or DEFAULT_PROJECT, "model": row.model or ""}
 
 
-def _latest_prices() -> Subquery:
-    newest = select(node_price).distinct(node_price.c.node).order_by(node_price.c.node, node_price.c.since.desc())
-    return newest.subquery()
+def current_price() -> ColumnElement[Decimal | None]:
+    """What a row of `node` costs by the last look at its market."""
+    newest = select(node_price.c.usd_per_hour).where(node_price.c.node == node.c.name)
+    newest = newest.order_by(node_price.c.since.desc()).limit(1)
+    return func.coalesce(newest.correlate(node).scalar_subquery(), node.c.usd_per_hour)
