@@ -8,6 +8,7 @@ from control.db import (  # noqa: F401
     access_tables,
     api_tables,
     cost_tables,
+    demand_tables,
     fleet_tables,
     market_tables,
     reconcile_tables,

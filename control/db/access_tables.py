@@ -1,6 +1,6 @@
 """The tables of who may speak to the control plane. No secret is in them: only hashes and public keys."""
 
-from sqlalchemy import Column, DateTime, ForeignKey, LargeBinary, Table, Text
+from sqlalchemy import Column, DateTime, ForeignKey, Integer, LargeBinary, Table, Text
 
 from control.db.tables import metadata
 
@@ -32,4 +32,7 @@ api_token = Table(
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("expires_at", DateTime(timezone=True)),
     Column("revoked_at", DateTime(timezone=True)),
+    Column("project", Text, nullable=False, server_default="default", comment="whose use it is"),
+    Column("requests_per_minute", Integer, comment="at each gateway; null: no limit"),
+    Column("tokens_per_minute", Integer, comment="at each gateway; null: no limit"),
 )
