@@ -1,0 +1,97 @@
+"""The market as the database knows it at one moment: live offers where there are any, the shipped ones elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from control.db.database import Database
+from control.db.live_offers import CloudMarket, PostgresOffers
+from control.db.market_memory import PostgresMarketMemory
+from control.offers.combined import combined
+from control.offers.derive import derive
+from control.offers.learned import with_learned
+from control.offers.quotes import Quarantined, Quotes
+from control.offers.selection import Selection
+from control.offers.shipped import ShippedOffers
+from control.offers.traffic import traffic_prices
+from policies.availability import Learned
+from templates_lib.hardware import node_config_from_id
+from templates_lib.settings import Settings
+
+STALE = timedelta(hours=6)
+"""Live prices older than this are planned with, and said to be old."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMarket:
+    """Made by `read`: two queries, whatever is asked of it then. It is a `control.offers.port.MarketView`."""
+
+    now: datetime
+    clouds: Mapping[str, CloudMarket]
+    memory: Mapping[str, Learned]
+
+    @classmethod
+    def read(cls, database: Database, now: datetime) -> "StoredMarket":
+        """Raises DatabaseUnavailableError."""
+        return cls(now, PostgresOffers(database).markets(), PostgresMarketMemory(database).read())
+
+    def offers(self, selections: Sequence[Selection]) -> Quotes:
+        """Live offers of clouds that were asked; of all others the shipped ones. A cloud that is left out has none to
+        be had: nodes that are held there stay priced. Raises OfferError, UnknownHardwareError."""
+        shipped = [selection for selection in selections if selection.cloud not in self.clouds]
+        live = [self._live(self.clouds[s.cloud], s) for s in selections if s.cloud in self.clouds]
+        return combined([ShippedOffers(shipped).fetch(), *live])
+
+    def judged(self, quotes: Quotes, max_unproven_nodes: int) -> Quotes:
+        return with_learned(quotes, self.memory, self.now, max_unproven_nodes)
+
+    def _live(self, market: CloudMarket, selection: Selection) -> Quotes:
+        wide = replace(selection, counts=None) if selection.derived else selection
+        read = tuple(o for o in market.offers if wide.offers(o, market.configs[o.node_config]))
+        quotes = Quotes(read, {o.node_config: market.configs[o.node_config] for o in read})
+        if selection.derived and selection.counts is not None:
+            gpus = selection.gpus or {c.gpu for c in quotes.configs.values()}
+            quotes = derive(quotes, selection.cloud, gpus, selection.counts)
+        doubted = {each.offer.key: each.reason for each in market.quarantined}
+        offers = tuple(
+            replace(offer, available_count=0) if market.left_out or offer.key in doubted else offer
+            for offer in quotes.offers
+            if selection.offers(offer, quotes.configs[offer.node_config])
+        )
+        keys = {offer.key for offer in offers}
+        members = [{key: weight for key, weight in p.members.items() if key in keys} for p in market.pools]
+        aside = [e for e in market.quarantined if selection.offers(e.offer, node_config_from_id(e.offer.node_config))]
+        return Quotes(
+            offers,
+            {o.node_config: quotes.configs[o.node_config] for o in offers},
+            tuple(replace(p, members=own) for p, own in zip(market.pools, members, strict=True) if own),
+            traffic_prices({offer.zone_id for offer in offers}),
+            tuple(Quarantined(each.offer, each.reason) for each in aside),
+            (*self._about(market), *market.notes),
+            stated_by_person=True,  # doubted once, when they were stored
+        )
+
+    def _about(self, market: CloudMarket) -> tuple[str, ...]:
+        if market.left_out:
+            return (f"{market.cloud} is left out: {market.left_out}",)
+        if market.succeeded_at is None:
+            return (f"{market.cloud} has never answered: {market.failure}",)
+        age = self.now - market.succeeded_at
+        at = market.succeeded_at.isoformat(timespec="seconds")
+        why = f"; the last attempt failed: {market.failure}" if market.failure else ""
+        old = f", {age.total_seconds() / 3600:.0f} h ago" if age > STALE else ""
+        return (f"prices of {market.cloud} are live ({market.source}), read at {at}{old}{why}",)
+
+
+def current_quotes(
+    database: Database,
+    selections: Sequence[Selection],
+    now: datetime,
+    max_unproven_nodes: int = Settings().guardrails.max_unproven_nodes,
+) -> Quotes:
+    """What can be had at `now`, by what clouds say and what they answered lately.
+
+    Raises DatabaseUnavailableError, OfferError, UnknownHardwareError.
+    """
+    market = StoredMarket.read(database, now)
+    return market.judged(market.offers(selections), max_unproven_nodes)
