@@ -1,5 +1,7 @@
 """From what runs to what is wanted: the next safe moves, and the whole way there. Pure: values in, values out."""
 
+from control.diff.describe import describe
+from control.diff.fleet_diff import FleetDiff, fleet_diff
 from control.diff.limits import Disruption, Limits, Past
 from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
 from control.diff.next_moves import next_moves
@@ -7,11 +9,13 @@ from control.diff.running import Running
 from control.diff.spending import Refusal, Spending, refusal, spending_of
 from control.diff.supply import Supply, supply_of
 from control.diff.target import Column, Target, targets
+from control.diff.transition import Transition, plan_transition
 
 __all__ = [
     "Column",
     "Disruption",
     "Drain",
+    "FleetDiff",
     "Launch",
     "Limits",
     "Moves",
@@ -22,9 +26,13 @@ __all__ = [
     "Spending",
     "Supply",
     "Target",
+    "Transition",
     "Wait",
     "WaitKind",
+    "describe",
+    "fleet_diff",
     "next_moves",
+    "plan_transition",
     "refusal",
     "spending_of",
     "supply_of",

@@ -7,13 +7,14 @@ from datetime import datetime
 from functools import partial
 
 from control.diff.capacity import Capacity, planned_units, ready_units
+from control.diff.holdings import rest_of, what_is_left
 from control.diff.limits import Limits, Past
 from control.diff.match import Missing, match
 from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
 from control.diff.room import Room
 from control.diff.running import Running
 from control.diff.spending import refusal, spending_of
-from control.diff.supply import Ledger, Supply
+from control.diff.supply import Supply
 from control.diff.target import Column, Target
 from control.lifecycle.names import instance_id
 
@@ -49,15 +50,19 @@ class Round:
         staying = [each for each in running if not each.is_leaving and each.id not in released]
         leaving = [*self._match.leaving, *self._going]
         self._spending = spending_of(staying, leaving, past, now)
-        self._ledger = _what_is_left(supply, staying, leaving)
+        self._ledger = what_is_left(supply, running)
+        for each in staying:
+            rest_of(each, self._ledger)
         self._expected: defaultdict[str, float] = defaultdict(float)
         """Units per second by work class of what is wanted and on its way to be ready."""
         for each in self._match.kept:
             if not each.is_ready:
                 self._expect(each.units_per_s)
         self._taken_ids = past.used | {each.id for each in running}
-        allowance = limits.disruption.allowance(len(staying))
-        self._drains_left = None if allowance is None else allowance - past.drains(limits.disruption.window, now)
+        self._allowance = limits.disruption.allowance(len(staying))
+        self._drains_left = self._allowance
+        if self._drains_left is not None:
+            self._drains_left -= past.drains(limits.disruption.window, now)
 
     def launch(self) -> None:
         """One by one, of the column whose scarcest class is shortest."""
@@ -94,9 +99,9 @@ class Round:
                 self._waits.append(replace(wait, kind=WaitKind.ROOM, reason=f"{wait.reason}; room is being made"))
                 self._expect(target.units_per_s)
                 continue
-            going = room.victims(target, [*self._half_made, *self._in_use], partial(self._may_go, target))
-            ready = [each for each in going if each.is_ready]
-            if not going or not self._may_drain(len(ready)):
+            found = room.victims(target, [*self._half_made, *self._in_use], partial(self._may_go, target))
+            going = self._as_far_as_the_budget_goes(found)
+            if not going:
                 self._waits.append(wait)
                 continue
             self._break(target, going)
@@ -169,6 +174,15 @@ class Round:
             return True
         return not any(self._expected[name] for name in (*units, *target.units_per_s))
 
+    def _as_far_as_the_budget_goes(self, going: Sequence[Running]) -> Sequence[Running]:
+        """All or none, but where no window ever has a budget for all."""
+        ready = [each for each in going if each.is_ready]
+        if self._may_drain(len(ready)):
+            return going
+        if self._allowance is None or self._drains_left is None or len(ready) <= self._allowance:
+            return ()
+        return ready[: max(self._drains_left, 0)]
+
     def _break(self, target: Target, going: Iterable[Running]) -> None:
         reason = f"{target.zone}, {target.market}, has no room for what replaces it beside it"
         for each in going:
@@ -205,18 +219,6 @@ class Round:
     def _shortest(self, target: Target) -> float:
         """Of its classes: the least share of the planned capacity that is ready or expected."""
         return min((self._capacity.share(name, self._expected[name]) for name in target.units_per_s), default=1.0)
-
-
-def _what_is_left(supply: Supply, staying: Sequence[Running], leaving: Sequence[Running]) -> Ledger:
-    ledger = Ledger(supply)
-    for each in (*staying, *leaving):
-        for node in each.instance.nodes:
-            ledger.hold(node.offer)
-    for each in (each for each in staying if each.missing_nodes):
-        held = [ledger.config_of(node.offer) for node in each.instance.nodes]
-        lacks = {config: count - held.count(config) for config, count in each.nodes.items()}
-        ledger.reserve(lacks, each.instance.zone, each.instance.market)
-    return ledger
 
 
 def _why(missing: Missing) -> str:
