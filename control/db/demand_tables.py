@@ -41,12 +41,12 @@ demand_report = Table(
     Column("gateway", Text, primary_key=True, comment="its name, and which life of it"),
     Column("started_at", DateTime(timezone=True), primary_key=True),
     Column("seconds", SmallInteger, nullable=False),
-    Column("fleet", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("reported_at", DateTime(timezone=True), nullable=False),
 )
-Index("ix_demand_report_fleet_started_at", demand_report.c.fleet, demand_report.c.started_at)
+Index("ix_demand_report_started_at", demand_report.c.started_at)
 
+# Every served model has one in every report: nothing asked is known, and not the same as nothing heard.
 demand_line = Table(
     "demand_line",
     metadata,
@@ -55,11 +55,13 @@ demand_line = Table(
     Column("app", Text, primary_key=True),
     Column("request_type", Text, primary_key=True),
     Column("project", Text, primary_key=True, comment="of the key; empty: the gateway is open"),
+    Column("fleet", Text, nullable=False),
     *_counts(),
     ForeignKeyConstraint(
         ["gateway", "started_at"], ["demand_report.gateway", "demand_report.started_at"], ondelete="CASCADE"
     ),
 )
+Index("ix_demand_line_fleet_started_at", demand_line.c.fleet, demand_line.c.started_at)
 
 # What lines become once no gateway can change them any more.
 demand_hour = Table(

@@ -37,12 +37,11 @@ def upgrade() -> None:
         _text("gateway", "its name, and which life of it"),
         _time("started_at"),
         sa.Column("seconds", sa.SmallInteger(), nullable=False),
-        _text("fleet"),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         _time("reported_at"),
         sa.PrimaryKeyConstraint("gateway", "started_at", name=op.f("pk_demand_report")),
     )
-    op.create_index("ix_demand_report_fleet_started_at", "demand_report", ["fleet", "started_at"], unique=False)
+    op.create_index("ix_demand_report_started_at", "demand_report", ["started_at"], unique=False)
     op.create_table(
         "demand_line",
         _text("gateway"),
@@ -50,6 +49,7 @@ def upgrade() -> None:
         _text("app"),
         _text("request_type"),
         _text("project", "of the key; empty: the gateway is open"),
+        _text("fleet"),
         *_counts(),
         sa.ForeignKeyConstraint(
             ["gateway", "started_at"],
@@ -59,6 +59,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("gateway", "started_at", "app", "request_type", "project", name=op.f("pk_demand_line")),
     )
+    op.create_index("ix_demand_line_fleet_started_at", "demand_line", ["fleet", "started_at"], unique=False)
     op.create_table(
         "demand_hour",
         _text("fleet"),
