@@ -4,7 +4,21 @@ import sys
 
 import typer
 
-from control.cli import check, database, explain, instances, offers, plan, plans, profile, status, templates, token, up
+from control.cli import (
+    check,
+    cost,
+    database,
+    explain,
+    instances,
+    offers,
+    plan,
+    plans,
+    profile,
+    status,
+    templates,
+    token,
+    up,
+)
 from control.cli.guard import guarded, reached_a_command
 
 app = typer.Typer(
@@ -21,6 +35,7 @@ app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
 app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
+app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Row, text
+from sqlalchemy import Row, TextClause, text
 
 from control.db.database import Database
 from control.ledger.charge import Charge
@@ -44,12 +44,17 @@ _CHARGES = text(
            coalesce(sum(s) FILTER (WHERE price IS NULL), 0) AS unpriced_s
     FROM charged JOIN instance ON instance.id = charged.instance_id
     GROUP BY charged.instance_id, instance.fleet, charged.project, charged.model, charged.cloud, instance.market
-    UNION ALL
-    SELECT '', '', '', '', cloud, '',
-           coalesce(sum(s * usd_per_hour), 0),
-           coalesce(sum(usd_per_hour) FILTER (WHERE living), 0),
-           count(*) FILTER (WHERE living),
-           coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0)
+    ORDER BY 1, 3, 4, 5
+    """
+)
+
+_LEAKS = text(
+    """
+    SELECT '' AS instance_id, '' AS fleet, '' AS project, '' AS model, cloud, '' AS market,
+           coalesce(sum(s * usd_per_hour), 0) AS usd_s_per_hour,
+           coalesce(sum(usd_per_hour) FILTER (WHERE living), 0) AS usd_per_hour,
+           count(*) FILTER (WHERE living) AS nodes,
+           coalesce(sum(s) FILTER (WHERE usd_per_hour IS NULL), 0) AS unpriced_s
     FROM (
         SELECT cloud, usd_per_hour, gone_at IS NULL OR gone_at > :until AS living,
                greatest(0, extract(epoch FROM least(gone_at, :until) - greatest(since, :since))) AS s
@@ -57,7 +62,7 @@ _CHARGES = text(
         WHERE since <= :until AND (gone_at IS NULL OR gone_at > :since)
     ) AS leaked
     GROUP BY cloud
-    ORDER BY 1, 3, 4, 5
+    ORDER BY cloud
     """
 )
 
@@ -67,14 +72,21 @@ class PostgresLedger:
     database: Database
 
     def charges(self, period: Period) -> tuple[Charge, ...]:
-        """Of every instance that had a node in the period, and of every cloud where something leaked, by instance.
+        """Of every instance that had a node in the period, by instance, and of every cloud where something leaked.
 
         A period that ends in the future counts what is held now as held until then: it forecasts. Also raises
         DatabaseUnavailableError.
         """
+        return self._read(period, _CHARGES, _LEAKS)
+
+    def leaks(self, period: Period) -> tuple[Charge, ...]:
+        """Of `charges` those that leaked, by cloud."""
+        return self._read(period, _LEAKS)
+
+    def _read(self, period: Period, *queries: TextClause) -> tuple[Charge, ...]:
+        bounds = {"since": period.since, "until": period.until}
         with self.database.transaction() as connection:
-            rows = connection.execute(_CHARGES, {"since": period.since, "until": period.until}).all()
-        return tuple(_charge(row) for row in rows)
+            return tuple(_charge(row) for query in queries for row in connection.execute(query, bounds))
 
 
 def _charge(row: Row[Any]) -> Charge:

@@ -1,0 +1,83 @@
+"""`medley cost`: what was spent, on what, and where the month is going."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit
+from control.ledger.cost_line import By
+
+if TYPE_CHECKING:
+    from control.cost.report import CostReport
+
+_AGO = re.compile(r"(\d{1,5})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def cost(
+    by: Annotated[By, typer.Option(help="What the lines are.")] = By.MODEL,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Begin of the period: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago. Default: of this month.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Its end, as --since. Default: now.", show_default=False)] = None,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show what was spent, to the cent: a node costs from its intent until it is gone. Times are UTC.
+
+    Also what is spent an hour now, today, this month, by its end at this rate, and what leaked: the money of nodes that
+    no row explains.
+    """
+    from control.cost.report import cost_report
+    from control.db.database import open_database
+    from control.db.ledger import PostgresLedger
+    from control.ledger.period import Period, month_so_far
+
+    now = datetime.now(UTC)
+    begin = month_so_far(now).since if since is None else moment("--since", since, now)
+    end = now if until is None else min(now, moment("--until", until, now))
+    with open_database(database_url) as database:
+        report = cost_report(PostgresLedger(database), Period(begin, end), by, now)
+    if output is Output.TABLE:
+        _print(report)
+    else:
+        emit(report, output)
+
+
+def moment(option: str, text: str, now: datetime) -> datetime:
+    """Without a zone it is UTC's. Raises ValueError."""
+    if (ago := _AGO.fullmatch(text)) is not None:
+        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{option} {text!r} is no time; write 2026-11-01, 2026-11-01T12:00, or 24h or 7d ago"
+        ) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _print(report: "CostReport") -> None:
+    from rich.table import Table
+
+    typer.echo(f"{report.since[:16].replace('T', ' ')} to {report.until[:16].replace('T', ' ')} UTC")
+    table = Table(box=None, pad_edge=False)
+    for name in (report.by.value, "$", "$/h", "nodes"):
+        table.add_column(name, justify="left" if name == report.by else "right")
+    for line in report.lines:
+        table.add_row(line.name, f"{line.usd:,.2f}", f"{line.usd_per_hour:,.4f}", str(line.nodes))
+    table.add_row("all", f"{report.usd:,.2f}", "", "", style="bold")
+    console().print(table)
+    typer.echo(f"now {report.usd_per_hour:,.4f} $/h for {report.nodes} nodes; today {report.today_usd:,.2f} $")
+    typer.echo(f"this month {report.month_usd:,.2f} $, at this rate {report.month_forecast_usd:,.2f} $ by its end")
+    if report.unpriced_node_hours:
+        typer.echo(f"not included: {report.unpriced_node_hours:,.1f} node hours of which nobody knows the price")
+    nodes = f"; {report.leaked_nodes} such nodes exist now" if report.leaked_nodes else ""
+    typer.echo(f"leaked: {report.leaked_usd:,.2f} ${nodes}")

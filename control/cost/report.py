@@ -1,0 +1,72 @@
+"""What was spent in a period, and where this day and month are going."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from control.db.ledger import PostgresLedger
+from control.ledger.charge import Charge
+from control.ledger.cost_line import By, CostLine, cost_lines
+from control.ledger.money import cents, dollars
+from control.ledger.period import Period, day_so_far, month_so_far, rest_of_month
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """Dollars are whole cents. Times are ISO 8601, UTC; days and months too."""
+
+    since: str
+    until: str
+    by: By
+    usd: float
+    """In the period, leaks included. The lines add up to it."""
+    lines: tuple[CostLine, ...]
+    usd_per_hour: float
+    """Now."""
+    nodes: int
+    """Held now."""
+    today_usd: float
+    month_usd: float
+    month_forecast_usd: float
+    """By the end of the month, should what is held now be held until then at what it costs now."""
+    leaked_usd: float
+    """In the period: of nodes that existed though no row explained them. Zero, normally."""
+    leaked_nodes: int
+    """That exist now."""
+    unpriced_node_hours: float
+    """In the period, of nodes of which nobody knows what they cost: the dollars lack them."""
+
+
+def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -> CostReport:
+    """Raises DatabaseUnavailableError."""
+    charges = ledger.charges(period)
+    month = ledger.charges(month_so_far(now))
+    ahead = ledger.charges(rest_of_month(now))
+    return CostReport(
+        since=_iso(period.since),
+        until=_iso(period.until),
+        by=by,
+        usd=_usd(charges),
+        lines=cost_lines(charges, by),
+        usd_per_hour=float(_sum([c.usd_per_hour for c in month])),
+        nodes=sum(c.nodes for c in month),
+        today_usd=_usd(ledger.charges(day_so_far(now))),
+        month_usd=_usd(month),
+        month_forecast_usd=_usd((*month, *ahead)),
+        leaked_usd=_usd([c for c in charges if c.leaked]),
+        leaked_nodes=sum(c.nodes for c in month if c.leaked),
+        unpriced_node_hours=sum(c.unpriced_node_s for c in charges) / 3600,
+    )
+
+
+def _usd(charges: Sequence[Charge]) -> float:
+    return dollars(cents(_sum([c.usd for c in charges])))
+
+
+def _sum(parts: Sequence[Fraction]) -> Fraction:
+    return sum(parts, Fraction(0))
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
