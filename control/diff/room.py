@@ -15,7 +15,8 @@ class Room:
 
     def give(self, going: Iterable[Running]) -> None:
         """These are on their way out."""
-        self._change(going, -1)
+        for each in going:
+            self._change(each, -1)
 
     def take(self, target: Target) -> bool:
         """Room for one more of it, if there is any."""
@@ -30,39 +31,53 @@ class Room:
     def victims(
         self, target: Target, candidates: Sequence[Running], may_go: Callable[[Sequence[Running]], bool]
     ) -> tuple[Running, ...]:
-        """The first candidate, or else the fewest of the first few, that have to go so that one more of `target` fits;
-        empty: none do, or they may not go."""
-        for each in candidates:
-            if self._fits_without(target, (each,)) and may_go((each,)):
+        """The first candidate, or else as few of the first few as do, that have to go so that one more of `target`
+        fits; empty: none do, or they may not go."""
+        relevant = self._ledger.rivals(target.nodes, target.zone, target.market)
+        by_money = self._limits.max_usd_per_hour is not None
+        near = [each for each in candidates if by_money or any(n.offer in relevant for n in each.instance.nodes)]
+        for each in near:
+            self._change(each, -1)
+            fits = self._has_room(target)
+            self._change(each, 1)
+            if fits and may_go((each,)):
                 return (each,)
-        going: tuple[Running, ...] = ()
-        for each in candidates:
-            if may_go((*going, each)):
-                going = (*going, each)
-            if len(going) > 1 and self._fits_without(target, going):
-                for one in going:
-                    others = tuple(other for other in going if other is not one)
-                    going = others if self._fits_without(target, others) else going
-                return going
+        going: list[Running] = []
+        for each in near:
+            if not may_go((*going, each)):
+                continue
+            going.append(each)
+            self._change(each, -1)
+            if self._has_room(target):
+                return self._fewest(target, going)
+        self._bring_back(going)
         return ()
 
-    def _fits_without(self, target: Target, going: Sequence[Running]) -> bool:
-        """Without taking anything."""
-        nodes = sum(target.nodes.values())
-        self._change(going, -1)
-        fits = refusal(self._limits, self._spending, target.usd_per_hour, nodes) is None
-        if fits:
-            taken = self._ledger.take(target.nodes, target.zone, target.market)
-            fits = taken is not None
-            for offer, count in (taken or {}).items():
-                self._ledger.hold(offer, -count)
-        self._change(going, 1)
-        return fits
+    def _fewest(self, target: Target, going: list[Running]) -> tuple[Running, ...]:
+        """Of those that are given back, the ones without which there is no room; they are brought back."""
+        needed: list[Running] = []
+        for each in going:
+            self._change(each, 1)
+            if not self._has_room(target):
+                self._change(each, -1)
+                needed.append(each)
+        self._bring_back(needed)
+        return tuple(needed)
 
-    def _change(self, of: Iterable[Running], sign: int) -> None:
-        usd = 0.0
-        for each in of:
-            usd += each.held_usd_per_hour
-            for node in each.instance.nodes:
-                self._ledger.hold(node.offer, sign)
-        self._spending = Spending(self._spending.usd_per_hour + sign * usd, self._spending.new_nodes)
+    def _bring_back(self, those: Iterable[Running]) -> None:
+        for each in those:
+            self._change(each, 1)
+
+    def _has_room(self, target: Target) -> bool:
+        if refusal(self._limits, self._spending, target.usd_per_hour, sum(target.nodes.values())) is not None:
+            return False
+        taken = self._ledger.take(target.nodes, target.zone, target.market)
+        for offer, count in (taken or {}).items():
+            self._ledger.hold(offer, -count)
+        return taken is not None
+
+    def _change(self, each: Running, sign: int) -> None:
+        for node in each.instance.nodes:
+            self._ledger.hold(node.offer, sign)
+        usd = self._spending.usd_per_hour + sign * each.held_usd_per_hour
+        self._spending = Spending(usd, self._spending.new_nodes)

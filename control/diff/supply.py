@@ -84,6 +84,12 @@ class Ledger:
             self.hold(offer, -count)
         return None
 
+    def rivals(self, nodes: Mapping[str, int], zone: str, market: Market) -> frozenset[str]:
+        """Offers whose nodes take room from these: their own, and those that share a pool with them."""
+        own = {offer for config in nodes for offer in self._cells.get((config, zone, market), ())}
+        pools = {at for offer in own for at, _ in self._pools.get(offer, ())}
+        return frozenset(own | {o for o, shares in self._pools.items() if any(at in pools for at, _ in shares)})
+
     def _room(self, offer: str) -> int:
         room = self._left[offer]
         for at, weight in self._pools.get(offer, ()):
