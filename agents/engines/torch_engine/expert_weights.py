@@ -15,7 +15,7 @@ from agents.engines.torch_engine.experts import (
     swiglu,
 )
 from agents.engines.torch_engine.layer_reader import LayerReader
-from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.linear import packed
 from agents.engines.torch_engine.mxfp4 import dequantised
 from agents.engines.torch_engine.shard import WHOLE
 
@@ -51,13 +51,13 @@ def gpt_oss_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> 
         active=config.active,
         first=held.start,
         gate_up=tuple(
-            Linear(_gate_then_up(weight[rows]), _gate_then_up(gate_up_bias[expert, rows]))
+            packed(_gate_then_up(weight[rows]), _gate_then_up(gate_up_bias[expert, rows]))
             for expert, weight in zip(
                 held, _stacked(experts, "gate_up_proj", config.count, 2 * config.width, hidden, held), strict=True
             )
         ),
         down=tuple(
-            Linear(weight[:, columns].contiguous(), down_bias[expert] if inside.shard.adds_bias else None)
+            packed(weight[:, columns].contiguous(), down_bias[expert] if inside.shard.adds_bias else None)
             for expert, weight in zip(
                 held, _stacked(experts, "down_proj", config.count, hidden, config.width, held), strict=True
             )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.linear import Linear, packed
 from agents.engines.torch_engine.norm import RmsNorm
 from agents.engines.torch_engine.shard import Shard
 from agents.weights.checkpoint import Checkpoint
@@ -51,18 +51,18 @@ class LayerReader:
             if offsets is not None:
                 offsets[at:end] = self.stored(f"{name}.bias", (count,))[span]
             at = end
-        return Linear(weight, offsets)
+        return packed(weight, offsets)
 
     def out_of(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
         """A projection out of heads or width: this shard's columns; its output is summed over the shards."""
         weight = self.stored(f"{name}.weight", (rows, columns))[:, self.shard.span(columns)]
         placed = weight.to(device=self.device, dtype=self.dtype).clone(memory_format=torch.contiguous_format)
-        return Linear(placed, self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None)
+        return packed(placed, self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None)
 
     def whole(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
         """A projection that every shard holds."""
         weight = self.tensor(f"{name}.weight", (rows, columns))
-        return Linear(weight, self.tensor(f"{name}.bias", (rows,)) if bias else None)
+        return packed(weight, self.tensor(f"{name}.bias", (rows,)) if bias else None)
 
     def norm(self, name: str, size: int, epsilon: float, late_cast: bool) -> RmsNorm:
         return RmsNorm(self.tensor(f"{name}.weight", (size,)), epsilon, late_cast)

@@ -9,7 +9,7 @@ from agents.engines.torch_engine.decoder_layer import DecoderLayer, FeedForward
 from agents.engines.torch_engine.decoder_stage import DecoderStage, LanguageHead
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
 from agents.engines.torch_engine.layer_reader import LayerReader
-from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.linear import Linear, packed
 from agents.engines.torch_engine.mlp import GatedMlp
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.weights.checkpoint import Checkpoint
@@ -44,11 +44,11 @@ def read_stage(
         norm = reader.norm(
             NORM.removesuffix(".weight"), config.hidden_size, config.norm_epsilon, config.family == "gpt_oss"
         )
-        if not config.tied_embeddings:
-            projection = reader.tensor(HEAD, matrix)
+        if config.tied_embeddings and embedding is not None:
+            projection = Linear(embedding)  # the one copy, whose rows are looked up too
         else:
-            projection = embedding if embedding is not None else reader.tensor(EMBEDDING, matrix)
-        head = LanguageHead(norm, Linear(projection))
+            projection = packed(reader.tensor(EMBEDDING if config.tied_embeddings else HEAD, matrix))
+        head = LanguageHead(norm, projection)
     layers = tuple(_layer(reader.under(layer_prefix(i)), config) for i in range(held.first_layer, held.end))
     return DecoderStage(embedding, layers, head, config.rope, dtype)
 
