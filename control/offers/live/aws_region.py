@@ -1,0 +1,85 @@
+"""What one region of AWS says of its zones, machines, spot prices and quotas. Clients are boto3's."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from control.offers.live.bounds import bounded
+from templates_lib.hardware import instance_type
+from templates_lib.offer import Market, Offer
+from templates_lib.supply import SupplyPool
+
+Zone = str
+"""Its id, such as `use2-az1`: the same place in every account, unlike its name."""
+
+_QUOTAS: tuple[tuple[re.Pattern[str], Market, str, tuple[str, ...]], ...] = (
+    # Name of the quota, market, name of the pool, families of `data/hardware/instance_types.csv` that count against it.
+    (re.compile(r"Running On-Demand G and VT instances"), Market.ON_DEMAND, "G-VT", ("G-VT",)),
+    (re.compile(r"All G and VT Spot Instance Requests"), Market.SPOT, "G-VT", ("G-VT",)),
+    (re.compile(r"Running On-Demand P instances"), Market.ON_DEMAND, "P", ("P", "P4", "P5", "P6")),
+    (re.compile(r"All P4, P3 and P2 Spot Instance Requests"), Market.SPOT, "P4", ("P", "P4")),
+    (re.compile(r"All P5 Spot Instance Requests"), Market.SPOT, "P5", ("P5",)),
+    (re.compile(r"All P6 Spot Instance Requests"), Market.SPOT, "P6", ("P6",)),
+)
+
+
+def zones_of(ec2: Any) -> dict[str, Zone]:
+    """Zone name → id, of the zones of the region itself that are open."""
+    told = ec2.describe_availability_zones()["AvailabilityZones"]
+    plain = (z for z in told if z.get("ZoneType", "availability-zone") == "availability-zone")
+    return {z["ZoneName"]: z["ZoneId"] for z in plain if z.get("State", "available") == "available"}
+
+
+def offered_zones(ec2: Any, machines: Sequence[str]) -> dict[str, set[Zone]]:
+    """Machine → zones that sell it."""
+    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone-id",
+        Filters=[{"Name": "instance-type", "Values": list(machines)}],
+        PaginationConfig={"PageSize": 1000},
+    )
+    found: dict[str, set[Zone]] = {}
+    for page in bounded(pages, "offerings"):
+        for each in page["InstanceTypeOfferings"]:
+            found.setdefault(each["InstanceType"], set()).add(each["Location"])
+    return found
+
+
+def spot_prices(
+    ec2: Any, machines: Sequence[str], zones: Mapping[str, Zone], now: datetime
+) -> dict[tuple[str, Zone], tuple[float, str]]:
+    """(machine, zone) → ($/h, since when, ISO 8601). A history that begins now has the price that holds now."""
+    pages = ec2.get_paginator("describe_spot_price_history").paginate(
+        StartTime=now,
+        InstanceTypes=list(machines),
+        ProductDescriptions=["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
+        PaginationConfig={"PageSize": 1000},
+    )
+    newest: dict[tuple[str, Zone], tuple[float, str]] = {}
+    for page in bounded(pages, "spot prices"):
+        for each in page["SpotPriceHistory"]:
+            zone = zones.get(each["AvailabilityZone"])
+            if zone is None:
+                continue
+            key, since = (each["InstanceType"], zone), each["Timestamp"].isoformat()
+            if key not in newest or since > newest[key][1]:
+                newest[key] = float(each["SpotPrice"]), since
+    return newest
+
+
+def quota_pools_of(quotas: Any, region: str, offers: Iterable[Offer]) -> tuple[SupplyPool, ...]:
+    """The account's limits in vCPUs. What others in the account run is not known to them, nor to us."""
+    pages = quotas.get_paginator("list_service_quotas").paginate(ServiceCode="ec2", PaginationConfig={"PageSize": 100})
+    limits = {q["QuotaName"]: float(q["Value"]) for page in bounded(pages, "quotas") for q in page["Quotas"]}
+    listed = tuple(offers)
+    pools: list[SupplyPool] = []
+    for name, limit in sorted(limits.items()):
+        for pattern, market, pool, families in _QUOTAS:
+            if not pattern.fullmatch(name):
+                continue
+            known = [(offer, instance_type(offer.cloud, offer.instance_type)) for offer in listed]
+            members = {o.key: m.vcpus for o, m in known if o.market is market and m.quota_family in families}
+            if members:
+                identity = f"aws/{region}/{pool}/{market.value}"
+                pools.append(SupplyPool(identity, limit, "vcpus", members, f"service-quotas: {name}"))
+    return tuple(pools)

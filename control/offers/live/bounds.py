@@ -1,0 +1,21 @@
+"""How much a cloud may answer: far more than any does, far less than what would hurt."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from control.offers.live.source import NoAnswerError
+
+T = TypeVar("T")
+
+MAX_PAGES = 400
+MAX_BYTES = 64 << 20
+"""Of one body, or one file."""
+MAX_OFFERS = 200_000
+
+
+def bounded(pages: Iterable[T], what: str, most: int = MAX_PAGES) -> Iterator[T]:
+    """`pages`, up to `most`. Raises NoAnswerError when there are more: a cursor may lead in circles."""
+    for number, page in enumerate(pages):
+        if number >= most:
+            raise NoAnswerError(f"{what}: more than {most} pages")
+        yield page

@@ -1,0 +1,48 @@
+"""What a source of live offers answers, and how it fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from templates_lib.node_config import NodeConfig
+from templates_lib.offer import Offer
+from templates_lib.supply import SupplyPool
+
+
+class SourceError(Exception):
+    """A cloud could not be asked; the message says why, and what to do where something can be done."""
+
+
+class NoAccessError(SourceError):
+    """Credentials are missing, expired or too weak: the cloud is left out until its owner mends them."""
+
+
+class NoAnswerError(SourceError):
+    """Throttled to the end of all retries, out of reach, or not what was expected: ask again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    offers: tuple[Offer, ...]
+    configs: Mapping[str, NodeConfig]
+    pools: tuple[SupplyPool, ...] = ()
+    notes: tuple[str, ...] = ()
+    partly: bool = False
+    """Some of what was asked for was not answered (a note says what): what it does not name may be sold yet."""
+
+
+class LiveSource(Protocol):
+    """Asked from a thread of its own; bounds its own calls, pages and bytes."""
+
+    @property
+    def cloud(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        """Of the source, for people: `aws-api`."""
+        ...
+
+    def fetch(self, now: datetime) -> Answer:
+        """Raises SourceError only."""
+        ...
