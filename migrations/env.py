@@ -6,6 +6,7 @@ from sqlalchemy import Connection, create_engine, text
 # They add their tables to the metadata.
 from control.db import (  # noqa: F401
     access_tables,
+    alert_tables,
     api_tables,
     cost_tables,
     demand_tables,
