@@ -1,0 +1,62 @@
+"""All clouds asked at once: one that fails, or hangs, costs nobody else anything."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.offers.live.fetch import fetch_all
+from control.offers.live.source import Answer, NoAccessError, NoAnswerError
+from tests.control.market.markets import NOON, offer
+
+GOOD = Answer((offer(),), {})
+
+
+@dataclass(frozen=True)
+class Source:
+    cloud: str
+    do: Callable[[], Answer]
+    name: str = "test"
+
+    def fetch(self, now: datetime) -> Answer:
+        assert now == NOON
+        return self.do()
+
+
+def refused() -> Answer:
+    raise NoAccessError("expired")
+
+
+def broken() -> Answer:
+    raise ZeroDivisionError("of a vendor's library")
+
+
+def test_each_cloud_has_an_answer_or_a_reason() -> None:
+    found = fetch_all([Source("a", lambda: GOOD), Source("b", refused), Source("c", broken)], NOON, 30.0)
+    assert [(f.cloud, type(f.result)) for f in found] == [("a", Answer), ("b", NoAccessError), ("c", NoAnswerError)]
+    assert str(found[2].result) == "unexpected ZeroDivisionError: of a vendor's library"
+
+
+def test_they_are_asked_side_by_side() -> None:
+    """Each waits for the others to have begun."""
+    together = threading.Barrier(3, timeout=30)
+
+    def meet() -> Answer:
+        together.wait()
+        return GOOD
+
+    found = fetch_all([Source(name, meet) for name in "abc"], NOON, 30.0)
+    assert [f.result for f in found] == [GOOD] * 3
+
+
+def test_one_that_hangs_is_not_waited_for() -> None:
+    release = threading.Event()
+
+    def hang() -> Answer:
+        release.wait(60)
+        return GOOD
+
+    found = fetch_all([Source("a", hang), Source("b", lambda: GOOD)], NOON, 0.5)
+    release.set()
+    assert str(found[0].result) == "no answer within 0.5 s"
+    assert found[1].result == GOOD
