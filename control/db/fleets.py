@@ -80,12 +80,25 @@ class PostgresFleets:
             rows = connection.execute(select(fleet).order_by(fleet.c.name)).all()
         return tuple(_record(row) for row in rows)
 
+    def page(self, limit: int, after: str = "", project: str | None = None) -> tuple[FleetRecord, ...]:
+        """By name, those that follow `after`, of all projects or of one."""
+        query = select(fleet).where(fleet.c.name > after).order_by(fleet.c.name).limit(limit)
+        if project is not None:
+            query = query.where(fleet.c.project == project)
+        with self.database.transaction() as connection:
+            return tuple(_record(row) for row in connection.execute(query))
+
     def target(self, name: str) -> FleetTarget:
         with self.database.transaction() as connection:
             row = connection.execute(select(fleet_target).where(fleet_target.c.fleet == name)).one_or_none()
             if row is None:
                 raise _unknown(connection, name)
         return _target(row)
+
+    def targets(self) -> dict[str, FleetTarget]:
+        """By fleet."""
+        with self.database.transaction() as connection:
+            return {row.fleet: _target(row) for row in connection.execute(select(fleet_target))}
 
     def propose(self, before: FleetTarget, plan: str, now: datetime) -> FleetTarget:
         """`plan` waits for approval, in place of what waited before."""

@@ -20,7 +20,7 @@ from control.db.instance_rows import (
     unknown_instance,
 )
 from control.lifecycle.advance import Refusal, Transition, advance
-from control.lifecycle.event import Event
+from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from templates_lib.instance import Instance
@@ -165,6 +165,15 @@ class PostgresInstances:
             except StaleVersionError:
                 continue
             return step
+
+    def drained_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
+        """When its ready instances were told to drain."""
+        query = select(instance_event.c.at).join(instance_table, instance_table.c.id == instance_event.c.instance_id)
+        query = query.where(
+            instance_table.c.fleet == fleet, instance_event.c.event == EventKind.DRAIN, instance_event.c.at >= since
+        )
+        with self.database.transaction() as connection:
+            return tuple(connection.execute(query.order_by(instance_event.c.at)).scalars())
 
     def recent(self, limit: int) -> tuple[PastTransition, ...]:
         """The last steps of all instances, oldest first."""

@@ -1,14 +1,14 @@
 """Nodes in PostgreSQL: those that are held, and when they were last heard of. `intents` makes them and ends them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
-from sqlalchemy import ColumnElement, null, select, update
+from sqlalchemy import ColumnElement, null, select, true, update
 
 from control.db.database import Database
-from control.db.fleet_tables import node
+from control.db.fleet_tables import instance, node
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 
@@ -26,6 +26,28 @@ class PostgresNodes:
     def of_instance(self, instance_id: str) -> dict[int, HeldNode]:
         """By place: rented, or on its way."""
         return {held.place: held for held in self._held(node.c.instance_id == instance_id)}
+
+    def of_instances(self, ids: Collection[str]) -> dict[str, dict[int, HeldNode]]:
+        """Of some instances, by place."""
+        found: dict[str, dict[int, HeldNode]] = {}
+        for held in self._held(node.c.instance_id.in_(ids)):
+            found.setdefault(held.instance_id, {})[held.place] = held
+        return found
+
+    def by_instance(self) -> dict[str, dict[int, HeldNode]]:
+        """Of all instances, by place."""
+        found: dict[str, dict[int, HeldNode]] = {}
+        for held in self._held(true()):
+            found.setdefault(held.instance_id, {})[held.place] = held
+        return found
+
+    def rented_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
+        """When the fleet's nodes were asked for, one entry a node, given back or not; refused ones do not count."""
+        query = select(node.c.requested_at).join(instance, instance.c.id == node.c.instance_id)
+        query = query.where(instance.c.fleet == fleet, node.c.requested_at >= since)
+        query = query.where(node.c.gone_at.is_(None) | node.c.created_at.is_not(None))
+        with self.database.transaction() as connection:
+            return tuple(connection.execute(query.order_by(node.c.requested_at)).scalars())
 
     def lost(self, name: str, why: str, now: datetime) -> bool:
         """Record that a node is gone without our doing, its key with it; whether it was held until now."""

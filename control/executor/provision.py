@@ -51,6 +51,8 @@ class Provisioned:
     waiting: dict[int, RetryLaterError]
     """Places to try again, with why and after how long."""
     refused: tuple[Refused, ...]
+    rented: tuple[str, ...] = ()
+    """Keys of the offers that nodes were had of, one a node."""
 
 
 class _NoOfferLeftError(Exception):
@@ -72,10 +74,11 @@ def provision(
     instances.apply(instance_id, Event(EventKind.PROVISION, "its nodes are to be rented"), executor.clock())
     waiting: dict[int, RetryLaterError] = {}
     refused: list[Refused] = []
+    rented: list[str] = []
 
     def fill(place: int) -> None:
         try:
-            _fill(executor, instance_id, place, places[place], held.get(place), refused)
+            rented.append(_fill(executor, instance_id, place, places[place], held.get(place), refused))
         except RetryLaterError as error:
             waiting[place] = error
         except PlaceTakenError as error:
@@ -100,7 +103,7 @@ def provision(
         held = held_nodes.of_instance(instance_id)
         if all(place in held and held[place].created_at is not None for place in range(len(places))):
             instances.apply(instance_id, Event(EventKind.NODES_UP, "all nodes are rented"), executor.clock())
-    return Provisioned(instances.load(instance_id), waiting, tuple(refused))
+    return Provisioned(instances.load(instance_id), waiting, tuple(refused), tuple(rented))
 
 
 def _fill(
@@ -110,8 +113,8 @@ def _fill(
     place: Place,
     on_its_way: HeldNode | None,
     refused: list[Refused],
-) -> None:
-    """Raises RetryLaterError, _NoOfferLeftError, NotWantedError."""
+) -> str:
+    """Key of the offer that gave it. Raises RetryLaterError, _NoOfferLeftError, NotWantedError."""
     # What may be under way from one offer has to be settled before another is asked.
     offers = sorted(place.offers, key=lambda offer: on_its_way is None or offer.key != on_its_way.offer)
     last: CloudError | None = None
@@ -124,5 +127,5 @@ def _fill(
             refused.append(Refused(offer.key, error))
             last = error
         else:
-            return
+            return offer.key
     raise _NoOfferLeftError(f"no offer is left for node {number}: {last or 'none was given'}")

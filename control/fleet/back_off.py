@@ -22,5 +22,6 @@ class BackOff:
         self._wait_s.pop(what, None)
         self._not_before_s.pop(what, None)
 
-    def may(self, what: Hashable, now_s: float) -> bool:
-        return now_s >= self._not_before_s.get(what, now_s)
+    def wait_s(self, what: Hashable, now_s: float) -> float:
+        """Seconds until it may be tried again."""
+        return max(0.0, self._not_before_s.get(what, now_s) - now_s)

@@ -16,9 +16,9 @@ from control.gateway.published import AccessKey, Published, PublishedError, read
 class Publisher:
     """Of one file, of which it is the only writer."""
 
-    def __init__(self, path: Path, routing: Routing, tokens: PostgresApiTokens, clock: Callable[[], datetime]) -> None:
+    def __init__(self, path: Path, tokens: PostgresApiTokens, clock: Callable[[], datetime]) -> None:
         self._path = path
-        self._routing = routing
+        self._routings: dict[str, Routing] = {}
         self._tokens = tokens
         self._clock = clock
         self._access: tuple[AccessKey, ...] = ()
@@ -36,6 +36,14 @@ class Publisher:
         """Where schedulers are, by the last table."""
         return {} if self._last is None else dict(self._last.addresses)
 
+    def serve(self, fleet: str, routing: Routing) -> None:
+        """From the next table on; models of other fleets stay."""
+        self._routings[fleet] = routing
+
+    def drop(self, fleet: str) -> None:
+        """Its models are not served any more. Again: no harm."""
+        self._routings.pop(fleet, None)
+
     def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
         """While the database does not answer, clients are known by the last table's keys."""
         try:
@@ -44,7 +52,11 @@ class Publisher:
         except DatabaseUnavailableError:
             pass
         version = 0 if self._last is None else self._last.version
-        table = self._routing.table(version, ready, self._access)
+        there = list(ready)
+        models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
+        names = {model.routing.id for model in models}
+        addresses = {instance: address for instance, wanted, address in there if wanted.model in names}
+        table = Published(version, addresses, models, self._access)
         if table != self._last:
             self._last = replace(table, version=version + 1)
             write_published(self._path, self._last)

@@ -1,11 +1,11 @@
-"""The routing table that follows from what is ready."""
+"""How a fleet's models are reached, as it follows from what is ready."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agents.channels.dialer import Address
 from control.fleet.wanted import Wanted
-from control.gateway.published import AccessKey, Published, ServedModel
+from control.gateway.published import ServedModel
 from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel as PlannedModel
@@ -30,9 +30,7 @@ class Routing:
     """By the name that clients use."""
     fronts: Mapping[str, Front]
 
-    def table(
-        self, version: int, ready: Iterable[tuple[str, Wanted, Address]], access: tuple[AccessKey, ...]
-    ) -> Published:
+    def served(self, ready: Iterable[tuple[str, Wanted, Address]]) -> tuple[ServedModel, ...]:
         """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
         there = list(ready)
         served = []
@@ -55,7 +53,7 @@ class Routing:
                     mean_output_tokens=model.shape.mean_output_tokens,
                 )
             )
-        return Published(version, {i: address for i, _, address in there}, tuple(served), access)
+        return tuple(served)
 
     def _instance(self, instance: str, wanted: Wanted) -> RoutedInstance:
         shape = self.models[wanted.model].shape

@@ -1,6 +1,7 @@
 """What a plan wants to run, as whoever launches it needs to know it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.offer import Market
@@ -24,6 +25,14 @@ class Wanted:
     count: int
     units_per_s: float
     """Of one instance: tokens of the leg's unit, or requests of a whole one."""
+    by_class: Mapping[str, float] = field(default_factory=dict)
+    """The same by work class."""
+    usd_per_hour: float = 0.0
+    """Of one instance, by its plan."""
+
+    @property
+    def units(self) -> Mapping[str, float]:
+        return self.by_class or {f"{self.model}/{self.leg}": self.units_per_s}
 
     @property
     def column(self) -> tuple[str, str, Market]:
@@ -33,7 +42,7 @@ class Wanted:
 
 def wanted(plan: Plan) -> tuple[Wanted, ...]:
     """Raises ValueError for a plan that does not say what its templates run, as those of baselines do not."""
-    return tuple(_wanted(plan.id, planned) for planned in plan.instances)
+    return tuple(_wanted(plan.id, planned) for planned in plan.instances if planned.count)
 
 
 def _wanted(plan_id: str, planned: PlannedInstance) -> Wanted:
@@ -61,4 +70,6 @@ def _wanted(plan_id: str, planned: PlannedInstance) -> Wanted:
         planned.market,
         planned.count,
         sum(planned.units_per_s.values()),
+        planned.units_per_s,
+        planned.usd_per_hour / planned.count,
     )

@@ -1,7 +1,10 @@
 """What nodes shall do, and what their reports mean for instances: values in, values out, no sockets and no rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import wraps
+from threading import RLock
+from typing import Concatenate, ParamSpec, TypeVar
 
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import NodeReport, SchedulerReport
@@ -11,6 +14,9 @@ from control.hub.gang import BLOCK_TOKENS
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _RUN = frozenset({InstanceState.LOADING, InstanceState.READY, InstanceState.DRAINING})
@@ -27,12 +33,22 @@ class _Seen:
     report: NodeReport | None = None
 
 
+def _in_turn(method: Callable[Concatenate["Board", P], R]) -> Callable[Concatenate["Board", P], R]:
+    @wraps(method)
+    def locked(self: "Board", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._turn:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class Board:
-    """Times are monotonic seconds of the caller's. Not thread-safe."""
+    """Times are monotonic seconds of the caller's. Thread-safe: the hub hears while whoever keeps the fleet decides."""
 
     def __init__(self, gateways: Mapping[str, str], lost_after_s: float, now_s: float) -> None:
         """`gateways`: public key → name. `lost_after_s`: a node that is not connected for as long is lost; after a
         start of the control plane, counted from `now_s`."""
+        self._turn = RLock()
         self._gateways = dict(gateways)
         self._lost_after_s = lost_after_s
         self._began_s = now_s
@@ -41,6 +57,7 @@ class Board:
         self._place: dict[str, tuple[str, int]] = {}
         self._nodes: dict[str, _Seen] = {}
 
+    @_in_turn
     def deploy(self, deployed: Iterable[Deployed]) -> None:
         """Replace what is known of all instances."""
         self._deployed = {each.instance: each for each in deployed}
@@ -52,24 +69,30 @@ class Board:
         }
         self._nodes = {name: seen for name, seen in self._nodes.items() if name in self._place or seen.is_connected}
 
+    @_in_turn
     def know(self, keys: Mapping[str, str]) -> None:
         """`keys`: public key → node, of all nodes that have registered."""
         self._keys = {node: key for key, node in keys.items()}
 
+    @_in_turn
     def joined(self, node: str, now_s: float) -> None:
         self._nodes[node] = _Seen(True, now_s)
 
+    @_in_turn
     def left(self, node: str, now_s: float) -> None:
         self._nodes[node] = _Seen(False, now_s)
 
+    @_in_turn
     def reported(self, node: str, report: NodeReport) -> None:
         if (seen := self._nodes.get(node)) is not None:
             seen.report = report
 
+    @_in_turn
     def loads(self) -> dict[str, NodeLoad | None]:
         """Of all connected nodes."""
         return {name: _load(self.report(name)) for name, seen in self._nodes.items() if seen.is_connected}
 
+    @_in_turn
     def report(self, node: str) -> NodeReport | None:
         """The last one, of its present instance; None while it is not connected."""
         seen, place = self._nodes.get(node), self._place.get(node)
@@ -77,6 +100,7 @@ class Board:
             return None
         return seen.report
 
+    @_in_turn
     def scheduler(self, instance: str) -> SchedulerReport | None:
         """Where an instance's scheduler is and how it does, as far as its node says so."""
         deployed = self._deployed.get(instance)
@@ -84,6 +108,7 @@ class Board:
         report = self.report(first) if first is not None else None
         return None if report is None else report.scheduler
 
+    @_in_turn
     def work(self, node: str) -> Work | None:
         """What a node shall do; None: what it does already, or nothing yet."""
         instance, place = self._place.get(node, ("", 0))
@@ -103,6 +128,7 @@ class Board:
             deployed.state is InstanceState.DRAINING,
         )
 
+    @_in_turn
     def events(self, now_s: float) -> list[tuple[str, Event]]:
         """(instance, what has happened to it). Once the instance has moved on, or its nodes have, it is not said
         again."""

@@ -9,16 +9,17 @@ from control.explain import Explanation, explain, reasons
 from control.planner import solve
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
-from control.planning.report import Basis, PlanReport
+from control.planning.report import Basis, PlanReport, unmet_share
 from control.planning.templates import Templates, obtain
 from control.planning.world import World
 from policies.cauchy import plan_cauchy
 from policies.homo import plan_homo
 from policies.homo_joint import plan_homo_joint
+from templates_lib.instance import Instance
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
 from templates_lib.plan import Plan
-from templates_lib.plan_store import KeptPlan, PlanStore
+from templates_lib.plan_store import Baseline, KeptPlan, PlanStore
 from templates_lib.snapshot import Snapshot
 from templates_lib.source import Progress
 from templates_lib.work import Unit
@@ -38,12 +39,12 @@ class Session:
     progress: Progress
     clock: Callable[[], float]
 
-    def record(self, world: World, now: str) -> tuple[Recording, Templates]:
-        """The snapshot of `world` at `now` (ISO 8601, UTC), and its templates."""
+    def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
+        """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
         recipe = Recipe(pipeline=world.recipe)
-        templates = obtain(recipe, self.store, self.progress)
+        templates = obtain(recipe, self.store, self.progress, protected={i.template_id for i in instances})
         library = templates.library
-        snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint))
+        snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint, instances))
         return Recording(FORMAT, world.name, snapshot, recipe, world.quotes.notes), templates
 
     def replay(self, recording: Recording) -> tuple[Recording, Templates]:
@@ -81,6 +82,11 @@ class Session:
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
+        compared = [
+            Baseline(name, other.usd_per_hour, unmet_share(other, snapshot), broken[name])
+            for name, other in others.items()
+        ]
+        self.plans.compare(plan.id, compared)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
 
     def kept_report(self, kept: KeptPlan) -> PlanReport:

@@ -1,6 +1,8 @@
 """From a checked spec file to everything that a plan is made from, but the templates."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
@@ -8,6 +10,7 @@ from control.offers.availability import read_availability, with_availability
 from control.offers.combined import combined
 from control.offers.file import FileOffers
 from control.offers.pools import QuotaLimit, quota_pools
+from control.offers.port import SHIPPED_MARKET, MarketView
 from control.offers.prices import regions_by_cloud
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
@@ -19,9 +22,11 @@ from control.planning.settings import settings_of
 from control.spec.document import Document, parse, read_text
 from control.spec.located import located
 from control.spec.names import Names
+from control.spec.own_model import OwnModel
 from control.spec.read import read
 from control.spec.schema import FleetFile
 from templates_lib.hardware import load_gpus
+from templates_lib.instance import Instance
 from templates_lib.models import load_models, weights_places
 from templates_lib.shapes import catalogue
 from templates_lib.snapshot import Snapshot
@@ -37,16 +42,29 @@ class World:
     fleet: FleetFile
     weights: dict[str, str]
     """Model id → where its weights are (`templates_lib.weights_place`), as far as it is known."""
+    document: Document
+    """That `fleet` was read from."""
 
-    def snapshot(self, now: str, library_version: str, cost_model_fingerprint: str) -> Snapshot:
-        """Without a version: the caller hashes it."""
+    def quotes_on(self, market: MarketView) -> Quotes:
+        """What its spec names on another market, as far as there are templates for it. Raises SpecError."""
+        quotes, known = quotes_of(self.fleet, self.document, market), {config.id for config in self.recipe.nodes}
+        kept = tuple(offer for offer in quotes.offers if offer.node_config in known)
+        lacking = sorted({offer.node_config for offer in quotes.offers} - known)
+        notes = (f"no template was made for {', '.join(lacking)}, which are newly sold",) if lacking else ()
+        configs = {name: config for name, config in quotes.configs.items() if name in known}
+        return replace(quotes, offers=kept, configs=configs, notes=(*quotes.notes, *notes))
+
+    def snapshot(
+        self, now: str, library_version: str, cost_model_fingerprint: str, instances: tuple[Instance, ...] = ()
+    ) -> Snapshot:
+        """Without a version: the caller hashes it. `instances`: that run."""
         return Snapshot(
             version="",
             now=now,
             offers=self.quotes.offers,
             pools=self.quotes.pools,
             traffic=self.quotes.traffic,
-            instances=(),
+            instances=instances,
             routes=tuple(route for served in self.recipe.served for route in served.routes()),
             demand=self.demand,
             settings=settings_of(self.fleet),
@@ -55,12 +73,17 @@ class World:
         )
 
 
-def read_world(path: Path) -> World:
+def read_world(path: Path, market: MarketView = SHIPPED_MARKET) -> World:
     """Raises SpecError with every problem of the file at once, OfferError for a market that cannot be had."""
-    document = parse(read_text(path), str(path))
-    fleet = read(document, _names())
-    served, demand = served_models(fleet, document)
-    quotes = _quotes(fleet, document)
+    return world_of(parse(read_text(path), str(path)), market=market)
+
+
+def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketView = SHIPPED_MARKET) -> World:
+    """The same of a text that was read already: relative paths in it begin where `document.file` is. `own`: models that
+    it may name beside those of the catalogue."""
+    fleet = read(document, _names(own))
+    served, demand = served_models(fleet, document, own)
+    quotes = quotes_of(fleet, document, market)
     bags: dict[str, set[str]] = {}
     for offer in quotes.offers:
         bags.setdefault(offer.zone_id, set()).add(offer.node_config)
@@ -74,7 +97,8 @@ def read_world(path: Path) -> World:
         unpruned=_with_most_replicas(fleet),
         gpus=tuple(local_gpu(machine) for machine in local_machines(fleet)),
     )
-    return World(fleet.name, quotes, demand, recipe, fleet, weights_places() | _own_weights(fleet, path.parent))
+    weights = weights_places() | {model.name: model.weights for model in own if model.weights}
+    return World(fleet.name, quotes, demand, recipe, fleet, weights | _own_weights(fleet, Path(document.file).parent), document)
 
 
 def _own_weights(fleet: FleetFile, folder: Path) -> dict[str, str]:
@@ -91,10 +115,10 @@ def _with_most_replicas(fleet: FleetFile) -> tuple[str, ...]:
     return tuple(sorted(limited))
 
 
-def _names() -> Names:
+def _names(own: Iterable[OwnModel]) -> Names:
     shipped = catalogue()
     return Names(
-        models=frozenset(load_models()),
+        models=frozenset(load_models()) | {model.name for model in own},
         gpus=frozenset(load_gpus()),
         shapes=frozenset(s.id for s in shipped.shapes),
         rates=frozenset(r.id for r in shipped.rates),
@@ -112,7 +136,8 @@ def local_machines(fleet: FleetFile) -> tuple[LocalMachine, ...]:
     return DEFAULT_MACHINES if fleet.is_local else ()
 
 
-def _quotes(fleet: FleetFile, document: Document) -> Quotes:
+def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quotes:
+    """What `fleet`, read from `document`, may rent. Raises SpecError."""
     folder = Path(document.file).parent
     selections = [
         Selection(
@@ -126,17 +151,20 @@ def _quotes(fleet: FleetFile, document: Document) -> Quotes:
         for c in fleet.clouds
         if c.cloud != CLOUD
     ]
-    shipped = located(document, ("clouds",), ShippedOffers(selections, by_region=fleet.offers.by_region).fetch)
+    # The paper's market is one of its own.
+    sell = ShippedOffers(selections, by_region=True).fetch if fleet.offers.by_region else partial(market.offers, selections)
+    sold = located(document, ("clouds",), sell)
     files = [
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)
     ]
-    quotes = combined([shipped, local_quotes(local_machines(fleet)), *files])
+    quotes = combined([sold, local_quotes(local_machines(fleet)), *files])
     if fleet.offers.availability is not None:
         known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
         quotes = with_availability(quotes, known)
-    pools = list(quotes.pools)
+    pools = {pool.id: pool for pool in quotes.pools}
     for place, q in enumerate(fleet.quotas):
         limit = QuotaLimit(q.cloud, q.region, q.family, q.limit, q.market)
-        pools += located(document, ("quotas", place), quota_pools, quotes.offers, quotes.configs, [limit])
-    return replace(quotes, pools=tuple(pools))
+        stated = located(document, ("quotas", place), quota_pools, quotes.offers, quotes.configs, [limit])
+        pools |= {pool.id: pool for pool in stated}
+    return market.judged(replace(quotes, pools=tuple(pools.values())), fleet.policy.max_unproven_nodes)

@@ -241,6 +241,25 @@ class PolicySection(Section):
     restart_hours: NonNegative = DEFAULT.restart_hours
 
 
+class DisruptionSection(Section):
+    """How much of a fleet may be moved voluntarily within a window. Failures are not counted."""
+
+    max_instances: NonNegativeCount | None = None
+    max_share: Share | None = None
+    """Of the instances that run; one may always be moved."""
+    window_minutes: Positive = 60.0
+
+
+class ReconcileSection(Section):
+    """How the fleet is kept on its plan."""
+
+    replan_minutes: Positive = 5.0
+    max_new_nodes_per_hour: NonNegativeCount | None = None
+    disruption: DisruptionSection = DisruptionSection()
+    payback_hours: Positive = 6.0
+    """A move that only saves money has to pay back its start-up cost within this time."""
+
+
 class SolverSection(Section):
     n_max: Annotated[Whole, Field(ge=1, le=8)] = 6
     """Nodes of a template at most."""
@@ -267,6 +286,7 @@ class FleetFile(Section):
     offers: OffersSection = OffersSection()
     quotas: list[QuotaSection] = []
     policy: PolicySection = PolicySection()
+    reconcile: ReconcileSection = ReconcileSection()
     solver: SolverSection = SolverSection()
 
     @model_validator(mode="after")

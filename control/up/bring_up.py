@@ -2,36 +2,51 @@
 
 import asyncio
 import fcntl
+import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from control.access.secret import Secret
 from control.cloud.local.cloud import LocalCloud
 from control.db.api_tokens import PostgresApiTokens
-from control.db.database import Database, open_database
-from control.db.instances import PostgresInstances
+from control.db.database import open_database
+from control.db.fleets import PostgresFleets
+from control.db.leader import PostgresLeader
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
+from control.fleet.wanted import wanted
+from control.hub.gang import gang_of
+from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from control.planning.local_profiles import ensure_profiles
+from control.planning.local_market import CLOUD
+from control.planning.local_profiles import ensure_profiles, with_known_profiles
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import Session
 from control.planning.world import local_machines, read_world
+from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.market import StatedDemand, StatedMarket
+from control.reconcile.ordering import UnrunnableError, weights_of
+from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.stores import ReconcileStores
+from control.spec.document import read_text
 from control.up.api_key import ensure_api_key
-from control.up.fleet_order import fleet_order, routing, weights_of
 from control.up.gateway_process import GatewayProcess, ensure_gateway, running_gateway
 from control.up.greeting import Greeting
 from control.up.home import UpHome
-from control.up.site import Site, keep_up
+from control.up.site import Loop, Parts, Site, keep_up
 from control.up.steps import Steps
-from templates_lib.plan import Plan, PlannedInstance
+from templates_lib.plan import PlannedInstance
 from templates_lib.source import Progress
+
+PROJECT = "medley-up"
+"""Of the fleets that are brought up here."""
 
 
 class AlreadyUpError(ValueError):
@@ -52,8 +67,9 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
 
     Raises what reading a spec, profiling, planning and the database raise, AlreadyUpError, GatewayError, OSError.
     """
+    document = read_text(options.spec)
     world = read_world(options.spec)
-    weights = weights_of(world)
+    weights_of(world)
     machines = local_machines(world.fleet)
     home = UpHome.below(options.home)
     with ExitStack() as stack:
@@ -62,20 +78,23 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             database = stack.enter_context(open_database(options.database_url, upgrade=options.database_url is None))
             done.text = database.name
         with steps.step("profiles") as done:
-            world = ensure_profiles(world, options.home, progress, _now().isoformat(timespec="seconds"))
+            ensure_profiles(world, options.home, progress, _now().isoformat(timespec="seconds"))
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
         session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
-        with steps.step("library") as done:
-            recording, templates = session.record(world, _now().isoformat(timespec="seconds"))
-            done.text = f"{templates.library.size:,} templates"
+        planner = FleetPlanner(
+            session, lambda read: with_known_profiles(read, options.home), StatedMarket(), StatedDemand()
+        )
+        stores = ReconcileStores.of(database)
+        record = _on_record(stores.fleets, world.name, document, options.spec.absolute().parent)
         with steps.step("plan") as done:
-            report = session.plan(recording, templates, baselines=False)
-            done.text = _summary(report)
-        for planned in report.plan.instances:
+            solved = planner.solve(record, stores.instances.living(), _now())
+            done.text = _summary(solved.report)
+        for planned in solved.plan.instances:
             steps.say(_placement(planned))
-        plan, snapshot = report.plan, recording.snapshot
-        earlier = _earlier(database, world.name, plan.id)
-        order = fleet_order(world, machines, plan, snapshot, weights, earlier)
+        _check_local(solved)
+        target = stores.fleets.target(record.name)
+        if target.accepted != solved.plan.id:
+            stores.fleets.accept(target, solved.plan.id, "medley up", _now())
         with steps.step("gateway") as done:
             before = running_gateway(home)
             gateway = ensure_gateway(home, options.host, options.port)
@@ -83,34 +102,100 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                 stack.callback(gateway.stop)  # should it never come to serving; else it is ended in its turn
             key = ensure_api_key(home.api_key, PostgresApiTokens(database), _now())
             done.text = gateway.url
+        leader = PostgresLeader(database, f"medley up, process {os.getpid()}")
+        stack.callback(leader.resign)
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])
-        site = Site(home, database, cloud, order, routing(world, plan, weights), options.host, options.port)
-        return asyncio.run(_serve(site, gateway, key, steps))
+        said: Callable[[str, PastTransition], None] = lambda _, step: serving.said(step)  # noqa: E731
+
+        def loop(parts: Parts) -> Loop:
+            return _Leading(
+                Reconciler(
+                    Ports(
+                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said,
+                        {CLOUD: parts.start},
+                    )
+                )
+            )  # fmt: skip
+
+        site = Site(home, database, cloud, loop, options.host, options.port, lambda: leader.epoch)
+        serving = _Serving(steps, gateway, key, solved)
+        return asyncio.run(serving.serve(site))
 
 
-async def _serve(site: Site, gateway: GatewayProcess, key: Secret, steps: Steps) -> dict[str, str]:
-    stop, missing = asyncio.Event(), sum(w.count for w in site.order.wanted)
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    greeting = Greeting(steps, gateway.url, key, site.order.files, missing)
+class _Leading:
+    """The loop of a site whose owner has to be the only one."""
 
-    def said(step: PastTransition) -> None:
-        steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
-        (greeting.ready if step.to_state is InstanceState.READY else greeting.gone)(step.instance_id)
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
-    def found_ready(instances: set[str]) -> None:
+    def load(self) -> None:
+        if not self._reconciler.load():
+            raise AlreadyUpError("another control plane leads in this database: end it, or choose another database")
+
+    def tick(self) -> None:
+        self._reconciler.tick()
+
+
+class _Serving:
+    """Says what happens while it serves."""
+
+    def __init__(self, steps: Steps, gateway: GatewayProcess, key: Secret, solved: Solved) -> None:
+        self._steps = steps
+        self._gateway = gateway
+        models = [served.name for served in solved.world.recipe.served]
+        missing = sum(planned.count for planned in solved.plan.instances)
+        self._greeting = Greeting(steps, gateway.url, key, models, missing)
+
+    def said(self, step: PastTransition) -> None:
+        """In any thread."""
+        self._steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
+        told = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone
+        self._loop.call_soon_threadsafe(told, step.instance_id)
+
+    async def serve(self, site: Site) -> dict[str, str]:
+        self._loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._loop.add_signal_handler(name, stop.set)
+        try:
+            left = await keep_up(site, self._gateway, self._found, stop)
+        finally:
+            self._greeting.close()
+        for node, why in left.items():
+            self._steps.say(f"left       {node}: {why}")
+        self._steps.say(
+            "down       nothing runs any more" if not left else "down       see above for what may still run"
+        )
+        return left
+
+    def _found(self, instances: set[str]) -> None:
         """Of an earlier run."""
         for instance in instances:
-            greeting.ready(instance)
+            self._greeting.ready(instance)
 
-    try:
-        left = await keep_up(site, gateway, said, found_ready, stop)
-    finally:
-        greeting.close()
-    for node, why in left.items():
-        steps.say(f"left       {node}: {why}")
-    steps.say("down       nothing runs any more" if not left else "down       see above for what may still run")
-    return left
+
+def _on_record(fleets: PostgresFleets, name: str, spec: str, folder: Path) -> FleetRecord:
+    """The fleet as it is asked for now; it takes the place of any other that was brought up here."""
+    now, known = _now(), {record.name: record for record in fleets.all()}
+    for other in known.values():
+        if other.name != name and other.project == PROJECT and not other.ending:
+            fleets.change(other.name, other.version, now, ending=True)
+    if name not in known:
+        return fleets.create(name, spec, now, str(folder), PROJECT, FleetMode.AUTO)
+    same = (known[name].spec, known[name].folder, known[name].mode, known[name].ending)
+    if same == (spec, str(folder), FleetMode.AUTO, False):
+        return known[name]
+    changes: dict[str, Any] = {"spec": spec, "folder": str(folder), "mode": FleetMode.AUTO, "ending": False}
+    return fleets.change(name, known[name].version, now, **changes)
+
+
+def _check_local(solved: Solved) -> None:
+    away = sorted({i.zone.partition("/")[0] for i in solved.plan.instances} - {CLOUD})
+    if away:
+        raise UnrunnableError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
+    if not solved.plan.instances:
+        raise UnrunnableError("the plan runs nothing: no demand can be served (`medley explain` says why)")
+    for planned in wanted(solved.plan):
+        gang_of(planned.template)
 
 
 def _summary(report: PlanReport) -> str:
@@ -128,19 +213,6 @@ def _placement(planned: PlannedInstance) -> str:
         nodes = " + ".join(f"{each['count']} x {each['config'].partition(':')[0]}" for each in stage["nodes"])
         parts.append(f"layers {stage['first_layer']}-{stage['first_layer'] + stage['layers'] - 1} on {nodes}")
     return f"  {planned.count} x {planned.model} {planned.phase}: {'; '.join(parts)}"
-
-
-def _earlier(database: Database, fleet: str, now: str) -> list[Plan]:
-    plans = PostgresPlans(database)
-    loaded = []
-    for plan in PostgresInstances(database).plans_of_fleet(fleet):
-        try:
-            if plan == now:
-                continue
-            loaded.append(plans.load(plan))
-        except LookupError:
-            continue  # it was thrown away: its instances are ended without knowing what they run
-    return loaded
 
 
 @contextmanager

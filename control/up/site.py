@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
@@ -19,14 +20,13 @@ from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
-from control.fleet.keeper import FleetKeeper, FleetOrder, KeeperSettings
-from control.fleet.other_fleets import end_other_fleets
+from control.fleet.effects import ThreadEffects
+from control.fleet.keeper import Keeper, KeeperSettings
 from control.fleet.publisher import Publisher
-from control.fleet.routing import Routing
+from control.fleet.run import run
 from control.fleet.stores import FleetStores
 from control.hub.board import Board
 from control.hub.hub import CHANNEL, Hub
-from control.lifecycle.history import PastTransition
 from control.up.gateway_process import GatewayError, GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 
@@ -38,51 +38,69 @@ _IN_FLIGHT = timedelta(seconds=15)
 """The local cloud lists what it has created at once; a call to it takes no longer."""
 
 
+class Loop(Protocol):
+    """What decides for a site."""
+
+    def load(self) -> None:
+        """Take over what an earlier run left. Called once, before nodes are listened to."""
+        ...
+
+    def tick(self) -> None:
+        """One round, in a thread."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a loop of a site works with."""
+
+    keeper: Keeper
+    publisher: Publisher
+    effects: ThreadEffects
+    intents: PostgresIntents
+    start: NodeStart
+    """Of a node of the local cloud."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
     home: UpHome
     database: Database
     cloud: LocalCloud
-    order: FleetOrder
-    routing: Routing
+    loop: Callable[[Parts], Loop]
     host: str
     port: int
     """Of the gateway; 0: any."""
+    epoch: Callable[[], int] | None = None
+    """In which its loop leads (`PostgresIntents`)."""
 
 
 async def keep_up(
-    site: Site,
-    gateway: GatewayProcess,
-    said: Callable[[PastTransition], None],
-    found: Callable[[set[str]], None],
-    stop: asyncio.Event,
+    site: Site, gateway: GatewayProcess, found: Callable[[set[str]], None], stop: asyncio.Event
 ) -> dict[str, str]:
-    """Serve until `stop`, then end everything; node → why it may still run. `said` hears of every step in an
-    instance's life, `found` of the instances that an earlier run left ready.
+    """Serve until `stop`, then end everything; node → why it may still run. `found` is told of the instances that an
+    earlier run left ready.
 
-    Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file.
+    Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file, and what the
+    loop's `load` raises.
     """
-    keys, ports, now = site.home.keys("control"), site.home.ports(), _now
-    stores = FleetStores(
-        PostgresInstances(site.database),
-        PostgresNodes(site.database),
-        NodeExecutor(PostgresIntents(site.database), {site.cloud.name: site.cloud}, OWNER, now),
-    )
+    keys, ports, intents = site.home.keys("control"), site.home.ports(), PostgresIntents(site.database, site.epoch)
+    executor = NodeExecutor(intents, {site.cloud.name: site.cloud}, OWNER, _now)
+    stores = FleetStores(PostgresInstances(site.database), PostgresNodes(site.database), executor)
     board = Board({site.home.keys("gateway").public: "gateway"}, CHANNEL.lost_after_s, time.monotonic())
-    publisher = Publisher(site.home.table, site.routing, PostgresApiTokens(site.database), now)
-    keeper = FleetKeeper(site.order, stores, board, publisher.publish, said, KeeperSettings(in_flight=_IN_FLIGHT))
+    publisher, effects = Publisher(site.home.table, PostgresApiTokens(site.database), _now), ThreadEffects()
+    keeper = Keeper(stores, board, effects, publisher.publish, KeeperSettings(in_flight=_IN_FLIGHT))
     keeper.expect(publisher.addresses)
-    left = await asyncio.to_thread(end_other_fleets, site.cloud.name, site.order.name, stores)
-    for node, why in left.items():
-        _log.warning("%s of an earlier fleet may still run: %s", node, why)
-    await keeper.load()
+    hub_at, registry_at = _local(ports.hub), _local(ports.registry)
+    start = _node_start(site.home, hub_at, registry_at, keys.public)
+    loop = site.loop(Parts(keeper, publisher, effects, intents, start))
+    await asyncio.to_thread(loop.load)
     _clean(site.home, keeper.nodes)
     found(keeper.ready)
     agent_keys = PostgresAgentKeys(site.database)
     known = await asyncio.to_thread(agent_keys.living)
-    hub = Hub(_local(ports.hub), _local(ports.registry), keys, agent_keys, known, board, now)
-    keeper.begin(hub, _node_start(site.home, hub, keys.public))
-    tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(_keep_gateway(site, gateway))]
+    hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, _now)
+    tasks = [asyncio.create_task(run(loop, hub)), asyncio.create_task(_keep_gateway(site, gateway))]
     stopped = asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +113,9 @@ async def keep_up(
             await asyncio.gather(*tasks, return_exceptions=True)
         if (serving := running_gateway(site.home)) is not None:
             await asyncio.to_thread(serving.stop)
-        left = await keeper.end()
+        loop_of_hub = asyncio.get_running_loop()
+        left = await asyncio.to_thread(keeper.end, lambda: _soon(loop_of_hub, hub.tell))
+        effects.close()
         hub.close()
         _clean(site.home, keeper.nodes)
     return left
@@ -121,10 +141,14 @@ def _clean(home: UpHome, held: set[str]) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _node_start(home: UpHome, hub: Hub, public_key: str) -> NodeStart:
+def _node_start(home: UpHome, hub: str, registry: str, public_key: str) -> NodeStart:
     home.nodes.mkdir(exist_ok=True, mode=0o700)
-    command = (sys.executable, "-m", "agents.node", "--registry", hub.registry_endpoint, "--hub", hub.endpoint)
+    command = (sys.executable, "-m", "agents.node", "--registry", registry, "--hub", hub)
     return NodeStart((*command, f"--control-key={public_key}", "--home", str(home.nodes)))
+
+
+def _soon(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
+    loop.call_soon_threadsafe(work)
 
 
 def _local(port: int) -> str:

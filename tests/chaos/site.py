@@ -1,5 +1,6 @@
 """A whole site with spare capacity, of a tiny model: what `medley up` keeps up, without its planner."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,15 @@ import msgspec
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
-from control.fleet.keeper import FleetOrder
+from control.diff.supply import supply_of
+from control.fleet.keeper import Deaf
+from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted
 from control.hub.deployed import ModelFiles
+from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
-from control.up.site import Site
+from control.up.site import Parts, Site
 from policies.routing_table import DECODE, PREFILL
 from templates_lib.models import load_models
 from templates_lib.offer import Market, Offer
@@ -38,17 +42,44 @@ COPIES = 2
 """Of each leg: one may die."""
 
 
-def site(home: UpHome, database: Database, checkpoint: Path) -> Site:
+def site(
+    home: UpHome, database: Database, checkpoint: Path, said: Callable[[PastTransition], None]
+) -> tuple[Site, FleetOrder]:
     tokenizer = home.root / "tokenizer"
     id_tokenizer(tokenizer)
     wanted = tuple(_wanted(leg) for leg in CUTS)
     offers = tuple(_offer(kind) for kind in KINDS)
     files = ModelFiles(MODEL, f"path:{checkpoint}", VOCABULARY, CONTEXT)
-    order = FleetOrder("chaos", wanted, (), offers, {MODEL: files}, {})
+    order = FleetOrder("chaos", wanted, (), supply_of(offers, (), {}, 0), {MODEL: files})
     model = replace(load_models()["smollm2-135m-instruct"], id=MODEL, max_context_tokens=CONTEXT)
     served = ServedModel(MODEL, model, Slo(5000, 1000), load_shape("sharegpt"), engine="torch")
     routing = Routing(_plan(), {MODEL: served}, {MODEL: Front(str(tokenizer), 1_700_000_000)})
-    return Site(home, database, LocalCloud(home.cloud, KINDS), order, routing, "127.0.0.1", 0)
+    site = Site(
+        home, database, LocalCloud(home.cloud, KINDS), lambda parts: _Loop(parts, order, routing, said), "127.0.0.1", 0
+    )
+    return site, order
+
+
+class _Loop(Deaf):
+    """Keeps one order."""
+
+    def __init__(
+        self, parts: Parts, order: FleetOrder, routing: Routing, said: Callable[[PastTransition], None]
+    ) -> None:
+        self._keeper = parts.keeper
+        self._said = said
+        parts.keeper.observer = self
+        parts.keeper.keep(replace(order, starts={"local": parts.start}))
+        parts.publisher.serve(order.name, routing)
+
+    def load(self) -> None:
+        self._keeper.load()
+
+    def tick(self) -> None:
+        self._keeper.tick()
+
+    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+        self._said(step)
 
 
 def _wanted(leg: str) -> Wanted:

@@ -18,6 +18,7 @@ from agents.weights.source import open_checkpoint
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
+from control.fleet.order import FleetOrder
 from control.fleet.view import InstanceView
 from control.fleet.views import instance_views
 from control.lifecycle.history import PastTransition
@@ -111,6 +112,7 @@ class Load:
 @dataclass
 class Killer:
     site: Site
+    order: FleetOrder
     load: Load
     log: list[str] = field(default_factory=list)
     chosen: random.Random = field(default_factory=lambda: random.Random(7))
@@ -155,7 +157,7 @@ class Killer:
     async def _views(self) -> list[InstanceView]:
         """As planned: the instances' plan is not in the database."""
         views = await asyncio.to_thread(instance_views, self.site.database)
-        legs = {w.template.id: w.leg for w in self.site.order.wanted}
+        legs = {w.template.id: w.leg for w in self.order.wanted}
         return [replace(view, leg=legs[view.template]) for view in views]
 
 
@@ -173,20 +175,20 @@ def test_kills_in_every_role_cost_no_client_anything(tmp_path: Path, database: D
         sampling = Sampling(how.get("temperature", 0.0), how.get("top_p", 1.0), 0, how.get("seed", 0))
         expected[n] = (prompt, how, whole.generate(prompt, count, sampling=sampling))
     home = UpHome.below(tmp_path / "home")
-    where = site(home, database, checkpoint)
-    tokens = PostgresApiTokens(database)
-    _, key = tokens.create("chaos", Role.CLIENT, TickingClock()())
-    gateway = ensure_gateway(home, "127.0.0.1", 0)
     steps: list[str] = []
-
-    load, end, done = Load(gateway.url, key.reveal(), expected), asyncio.Event(), asyncio.Event()
-    killer = Killer(where, load)
 
     def said(step: PastTransition) -> None:
         steps.append(f"{time.monotonic():.1f} {step.instance_id} {step.to_state}: {step.reason}")
 
+    where, order = site(home, database, checkpoint, said)
+    tokens = PostgresApiTokens(database)
+    _, key = tokens.create("chaos", Role.CLIENT, TickingClock()())
+    gateway = ensure_gateway(home, "127.0.0.1", 0)
+    load, end, done = Load(gateway.url, key.reveal(), expected), asyncio.Event(), asyncio.Event()
+    killer = Killer(where, order, load)
+
     async def scenario() -> dict[str, str]:
-        kept = asyncio.create_task(keep_up(where, gateway, said, lambda _: None, end))
+        kept = asyncio.create_task(keep_up(where, gateway, lambda _: None, end))
         try:
             await killer.until_whole()
             clients = asyncio.create_task(load.run(done))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -109,7 +109,7 @@ class MortalCloud:
 class MortalDatabase(Database):
     """The same database, spoken to by a process that may die before any commit, or before it knows of it."""
 
-    steps: Steps
+    steps: Steps = field(kw_only=True)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -120,4 +120,4 @@ class MortalDatabase(Database):
 
 
 def mortal_fleet(database: Database, cloud: Cloud, steps: Steps) -> Fleet:
-    return fleet(MortalDatabase(database.engine, database.name, steps), MortalCloud(cloud, steps))
+    return fleet(MortalDatabase(database.engine, database.name, steps=steps), MortalCloud(cloud, steps))

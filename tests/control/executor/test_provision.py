@@ -1,6 +1,6 @@
 """A gang is rented whole or given back: scarcest first, from the next offer when one is refused."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
@@ -10,9 +10,10 @@ from control.cloud.fake import Effect, FakeCloud
 from control.db.database import Database
 from control.executor.provision import Place, Provisioned, provision
 from control.executor.recover import Recovered
-from control.executor.repair import Repaired, repair
+from control.executor.wind_down import WoundDown, wind_down
+from control.lifecycle.advance import Transition
 from control.lifecycle.event import Event, EventKind
-from control.lifecycle.patience import Patience
+from control.lifecycle.patience import Patience, overdue
 from control.lifecycle.state import InstanceState
 from templates_lib.instance import Instance
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
@@ -33,8 +34,27 @@ def rent(medley: Fleet, instance: Instance, *places: Place) -> Provisioned:
     return provision(medley.instances, medley.nodes, medley.executor, instance.id, places)
 
 
+@dataclass(frozen=True)
+class Repaired:
+    recovered: Recovered
+    overdue: tuple[Transition, ...]
+    wound_down: tuple[WoundDown, ...]
+
+
 def mend(medley: Fleet, patience: Patience | None = None) -> Repaired:
-    return repair("f", medley.instances, medley.nodes, medley.executor, patience or Patience(), timedelta(0))
+    """What a keeper does in a round that repairs."""
+    recovered, late, instances = medley.recover(), [], medley.instances
+    for instance in instances.of_fleet("f"):
+        event = overdue(instance, patience or Patience(), medley.executor.clock())
+        if event is not None:
+            step = instances.apply(instance.id, event, medley.executor.clock())
+            late += [step] if isinstance(step, Transition) else []
+    wound_down = tuple(
+        wind_down(instances, medley.executor, instance.id, "it has failed")
+        for instance in instances.of_fleet("f")
+        if instance.state in (InstanceState.FAILED, InstanceState.TERMINATING)
+    )
+    return Repaired(recovered, tuple(late), wound_down)
 
 
 def creates(cloud: FakeCloud) -> list[str]:
@@ -50,7 +70,8 @@ def test_a_whole_gang_is_bootstrapping(database: Database, cloud: FakeCloud) -> 
     found = rent(medley, instance, EITHER, EITHER)
     assert (found.instance.state, found.waiting, found.refused) == ("bootstrapping", {}, ())
     assert offers(found) == [SMALL.key] * 2
-    assert rent(medley, instance, EITHER, EITHER) == found
+    assert found.rented == (SMALL.key,) * 2
+    assert rent(medley, instance, EITHER, EITHER) == replace(found, rented=())
     assert len(creates(cloud)) == 2
 
 

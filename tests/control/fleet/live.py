@@ -21,11 +21,15 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
+from control.diff.supply import supply_of
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
-from control.fleet.keeper import FleetKeeper, FleetOrder, KeeperSettings
+from control.fleet.effects import ThreadEffects
+from control.fleet.keeper import Deaf, Keeper, KeeperSettings
+from control.fleet.order import FleetOrder
 from control.fleet.publisher import Publisher
 from control.fleet.routing import Front, Routing
+from control.fleet.run import run
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import wanted
 from control.hub.board import Board
@@ -88,7 +92,7 @@ class Place:
         return found
 
 
-class ControlPlane:
+class ControlPlane(Deaf):
     """One that keeps `plan`; made on a running loop."""
 
     def __init__(self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = ()) -> None:
@@ -96,14 +100,6 @@ class ControlPlane:
         self.steps: list[PastTransition] = []
         database, now = place.database, lambda: datetime.now(UTC)
         files = ModelFiles("chat", f"path:{place.weights}", VOCABULARY, CONTEXT)
-        order = FleetOrder(
-            "live",
-            wanted(plan),
-            tuple(each for old in earlier for each in wanted(old)),
-            place.offers(),
-            {"chat": files},
-            place.memory_mib,
-        )
         self.stores = FleetStores(
             PostgresInstances(database),
             PostgresNodes(database),
@@ -111,30 +107,51 @@ class ControlPlane:
         )
         self.board = Board({place.gateway_key: "gateway"}, LOST_AFTER_S, time.monotonic())
         model = replace(MODEL, model=replace(MODEL.model, max_context_tokens=CONTEXT))
-        routing = Routing(plan, {"chat": model}, {"chat": Front(str(place.tokenizer), 1)})
-        publisher = Publisher(place.table, routing, PostgresApiTokens(database), now)
-        settings = KeeperSettings(0.05, 0.5, timedelta(seconds=15))
-        self.keeper = FleetKeeper(order, self.stores, self.board, publisher.publish, self.steps.append, settings)
+        publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
+        publisher.serve("live", Routing(plan, {"chat": model}, {"chat": Front(str(place.tokenizer), 1)}))
+        settings = KeeperSettings(0.5, timedelta(seconds=15))
+        self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
+        self.keeper.observer = self
         self.keeper.expect(publisher.addresses)
+        self._order = FleetOrder(
+            "live",
+            wanted(plan),
+            tuple(each for old in earlier for each in wanted(old)),
+            supply_of(place.offers(), (), {}, 0),
+            {"chat": files},
+            place.memory_mib,
+        )
+
+    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+        self.steps.append(step)
 
     async def start(self) -> None:
-        await self.keeper.load()
         place, agent_keys = self.place, PostgresAgentKeys(self.place.database)
+        self.keeper.keep(self._order)
+        await asyncio.to_thread(self.keeper.load)
         self.hub = Hub(*place.bound, place.keys, agent_keys, agent_keys.living(), self.board, lambda: datetime.now(UTC))
         place.bound = self.hub.endpoint, self.hub.registry_endpoint
         where = ("--hub", self.hub.endpoint, "--registry", self.hub.registry_endpoint)
         command = (sys.executable, "-m", "agents.node", *where, f"--control-key={place.keys.public}")
-        self.keeper.begin(self.hub, NodeStart((*command, "--home", str(place.folder / "nodes"))))
-        self.running = asyncio.create_task(self.keeper.run())
+        start = NodeStart((*command, "--home", str(place.folder / "nodes")))
+        self.keeper.keep(replace(self._order, starts={"local": start}))
+        self.running = asyncio.create_task(run(self.keeper, self.hub, 0.05))
 
     async def kill(self) -> None:
         """It does nothing more, and has ended nothing."""
         await self._stop()
+        await asyncio.to_thread(self.effects.close)
         self.hub.close()
 
     async def end(self) -> dict[str, str]:
         await self._stop()
-        left = await self.keeper.end()
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(self.hub.tell)
+
+        left = await asyncio.to_thread(self.keeper.end, tell)
+        self.effects.close()
         self.hub.close()
         return left
 

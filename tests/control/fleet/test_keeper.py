@@ -1,25 +1,27 @@
-"""What keeps a fleet, on a real database and a cloud that a test can break: no node ever runs."""
+"""What keeps fleets, on a real database and a cloud that a test can break: no node ever runs."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from control.cloud.errors import CloudError, StockOutError
 from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.diff.limits import Limits
+from control.diff.supply import supply_of
 from control.executor.node_start import NodeStart
-from control.fleet.keeper import FleetKeeper, FleetOrder, KeeperSettings, Ready
-from control.fleet.other_fleets import end_other_fleets
+from control.fleet.effects import InlineEffects
+from control.fleet.keeper import Deaf, Keeper, KeeperSettings, Ready
+from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.hub.deployed import ModelFiles
-from control.hub.hub import Hub
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
@@ -29,80 +31,94 @@ from tests.control.executor.fleets import fleet
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START
 
-FILES = ModelFiles("chat", "path:/weights", 192, 256)
+FILES = {"chat": ModelFiles("chat", "path:/weights", 192, 256)}
 ZONE = "fake/here"
-START_COMMAND = NodeStart(("true",))
+STARTS = {"fake": NodeStart(("true",))}
+UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LOADED)
 
 
-class Told:
-    """In the hub's place: counts the rounds of a keeper."""
-
-    def __init__(self) -> None:
-        self.rounds = 0
-
-    def tell(self) -> None:
-        self.rounds += 1
-
-    async def refresh(self) -> None: ...
-
-
-def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1") -> Wanted:
-    return Wanted(plan_id, template(layers), "chat", "whole", ZONE, Market.ON_DEMAND, 1, 2.0)
+def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1", count: int = 1) -> Wanted:
+    return Wanted(plan_id, template(layers), "chat", "whole", ZONE, Market.ON_DEMAND, count, 2.0, {}, 1.0 * len(layers))
 
 
 @dataclass
-class World:
+class World(Deaf):
+    """Time passes a quarter of a second a tick, clouds answer within it."""
+
     database: Database
     stock: int = 4
-    files: dict[str, ModelFiles] = field(default_factory=lambda: {"chat": FILES})
-    wanted: tuple[Wanted, ...] = (wish(),)
-    earlier: tuple[Wanted, ...] = ()
+    seconds: float = 0.0
     steps: list[PastTransition] = field(default_factory=list)
+    refusals: list[tuple[str, str, type[CloudError]]] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
     published: list[Ready] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cloud = FakeCloud("fake", {"small": self.stock})
-        self.medley = fleet(self.database, self.cloud)
-        self.stores = FleetStores(self.medley.instances, self.medley.nodes, self.medley.executor)
-        self.told = Told()
+        medley = fleet(self.database, self.cloud)
+        self.stores = FleetStores(medley.instances, medley.nodes, medley.executor)
+        self.keeper = self.restarted()
+
+    def restarted(self) -> Keeper:
+        """Another control plane."""
+        board = Board({}, 1e9, 0.0)
+        settings = KeeperSettings(1.0, timedelta(0), end_s=0.1)
+        self.keeper = Keeper(self.stores, board, InlineEffects(), self.publish, settings, lambda: self.seconds)
+        self.keeper.observer = self
+        return self.keeper
+
+    def order(self, *wanted: Wanted, **changes: Any) -> FleetOrder:
+        offer = Offer("fake", "here", "here", "small", "small:1/n10", Market.ON_DEMAND, 1.0, self.stock)
+        return replace(
+            FleetOrder("f", wanted, (), supply_of([offer], (), {}, 0), FILES, starts=STARTS, limits=Limits()), **changes
+        )
 
     def publish(self, ready: Ready) -> None:
         self.published.append(list(ready))
 
-    def keeper(self) -> FleetKeeper:
-        offer = Offer("fake", "here", "here", "small", "small:1/n10", Market.ON_DEMAND, 1.0)
-        order = FleetOrder("f", self.wanted, self.earlier, (offer,), self.files, {})
-        settings = KeeperSettings(0.01, 0.05, timedelta(0), end_s=0.1)
-        board = Board({}, 1e9, 0.0)
-        keeper = FleetKeeper(order, self.stores, board, self.publish, self.steps.append, settings)
-        keeper.begin(cast("Hub", self.told), START_COMMAND)
-        return keeper
+    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+        self.steps.append(step)
 
-    def play(self, scenario: Callable[["World", FleetKeeper], Awaitable[None]]) -> None:
-        async def main() -> None:
-            keeper = self.keeper()
-            await keeper.load()
-            running = asyncio.create_task(keeper.run())
-            try:
-                async with asyncio.timeout(60):
-                    await scenario(self, keeper)
-                assert not running.done(), "nothing that happens to it ends it"
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-                await keeper.end()
+    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
+        self.refusals.append((fleet, offer.key, type(error)))
 
-        asyncio.run(main())
+    def rented(self, fleet: str, offer: Offer) -> None:  # noqa: ARG002
+        self.given.append(offer.key)
 
-    async def until(self, condition: Callable[[], Any]) -> None:
-        while not condition():
-            await asyncio.sleep(0.005)
+    def tick(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.seconds += 0.25
+            self.keeper.tick()
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        for _ in range(1000):
+            if condition():
+                return
+            self.tick()
+        raise AssertionError(f"not after {self.seconds} s: {self.states()}")
 
     def reasons(self, state: InstanceState) -> list[str]:
         return [step.reason for step in self.steps if step.to_state is state]
 
-    def states(self) -> dict[str, str]:
-        return {instance.id: instance.state for instance in self.stores.instances.living()}
+    def states(self, of: str = "") -> dict[str, str]:
+        return {i.id: i.state for i in self.stores.instances.living() if of in ("", i.fleet)}
+
+    def advance(self, instance: str, *events: EventKind) -> None:
+        """As reports of nodes would."""
+        for kind in events:
+            self.stores.instances.apply(instance, Event(kind, "reported"), START)
+
+    def serving(self, *wanted: Wanted, name: str = "f") -> list[str]:
+        """Ids of instances that were launched and are ready; then another control plane takes over."""
+        self.keeper.keep(replace(self.order(*wanted), name=name))
+        count = sum(each.count for each in wanted)
+        self.until(lambda: list(self.states(name).values()) == ["bootstrapping"] * count)
+        for instance in self.states(name):
+            self.advance(instance, EventKind.AGENTS_UP, EventKind.LOADED)
+        self.restarted().load()
+        self.steps.clear()
+        self.cloud.calls.clear()
+        return list(self.states(name))
 
     def on_record(self, name: str, of: Wanted, *events: EventKind, fleet_name: str = "f") -> Instance:
         """An instance of an earlier control plane, without nodes."""
@@ -114,76 +130,122 @@ class World:
         return instances.load(name)
 
 
-UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LOADED)
-
-
-def test_an_instance_for_which_nothing_can_be_rented_is_not_launched_again_at_once(database: Database) -> None:
-    rounds: list[int] = []
-
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        for failures in (1, 2):
-            await world.until(lambda n=failures: len(world.reasons(InstanceState.FAILED)) == n)
-            rounds.append(world.told.rounds)
-
-    world = World(database, stock=0)
-    world.play(scenario)
+def test_an_instance_for_which_nothing_can_be_rented_is_launched_again_later_and_later(database: Database) -> None:
+    world = World(database)
+    world.keeper.keep(world.order(wish()))
+    for _ in range(3):
+        world.cloud.fail_next("create", StockOutError("none left"))
+    failed_at = []
+    for failures in (1, 2, 3):
+        world.until(lambda n=failures: len(world.reasons(InstanceState.FAILED)) == n)
+        failed_at.append(world.seconds)
     assert all("no offer is left" in reason for reason in world.reasons(InstanceState.FAILED))
-    assert rounds[1] - rounds[0] > 3
+    assert [later - sooner for sooner, later in pairwise(failed_at)] >= [1.0, 2.0]
+    assert world.refusals == [("f", "fake/here/small/on-demand", StockOutError)] * 3
+    world.until(lambda: "bootstrapping" in world.states().values())
+    world.tick()
+    assert world.given == ["fake/here/small/on-demand"] * 2
 
 
 def test_every_step_is_said_whoever_takes_it(database: Database) -> None:
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        await world.until(lambda: world.reasons(InstanceState.BOOTSTRAPPING))
-        (lost, *_) = sorted(keeper.nodes)
-        world.cloud.preempt(lost)
-        await world.until(lambda: world.reasons(InstanceState.TERMINATED))
-
     world = World(database)
-    world.play(scenario)
+    world.keeper.keep(world.order(wish()))
+    world.until(lambda: world.reasons(InstanceState.BOOTSTRAPPING))
+    (lost, *_) = sorted(world.keeper.nodes)
+    world.cloud.preempt(lost)
+    world.until(lambda: world.reasons(InstanceState.TERMINATED))
     first = world.steps[0].instance_id
     own = [(step.from_state, step.to_state) for step in world.steps if step.instance_id == first]
-    states = ["requested", "provisioning", "bootstrapping", "failed", "terminating", "terminated"]
-    assert own == list(pairwise(states))
+    assert own == list(pairwise(["requested", "provisioning", "bootstrapping", "failed", "terminating", "terminated"]))
     assert "does not list" in world.reasons(InstanceState.FAILED)[0]
 
 
 def test_the_end_gives_everything_back_and_takes_it_off_the_record(database: Database) -> None:
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        await world.until(lambda: world.reasons(InstanceState.BOOTSTRAPPING))
-
     world = World(database)
-    world.play(scenario)
+    world.keeper.keep(world.order(wish()))
+    world.until(lambda: world.reasons(InstanceState.BOOTSTRAPPING))
+    assert world.keeper.end(lambda: None) == {}
     assert world.states() == {}
     assert world.cloud.list({}, START) == ()
 
 
 def test_what_an_earlier_run_went_through_is_no_news(database: Database) -> None:
-    world = World(database, stock=0)
-    old = world.on_record("i0", wish(), *UP)
-
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        assert keeper.ready == {old.id}
-        await world.until(lambda: world.told.rounds > 3)
-        assert "earlier" not in {step.reason for step in world.steps}
-
-    world.play(scenario)
+    world = World(database)
+    served = world.serving(wish())
+    world.keeper.keep(world.order(wish()))
+    assert world.keeper.ready == set(served)
+    world.tick(8)
+    assert world.steps == []
+    assert {call.method for call in world.cloud.calls} == {"list"}
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["its plan is kept", "its plan is gone"])
 def test_an_instance_of_a_model_that_is_not_served_any_more_is_drained(database: Database, known: bool) -> None:
+    world = World(database)
     gone = Wanted("plan-0", template((3, 3)), "a model of old", "whole", ZONE, Market.ON_DEMAND, 1, 1.0)
-    world = World(database, stock=0, earlier=(gone,) if known else ())
-    world.on_record("i0", gone, *UP)
-
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        assert "i0" not in keeper.ready
-        await world.until(lambda: any(step.instance_id == "i0" for step in world.steps))
-
-    world.play(scenario)
-    own = [step.to_state for step in world.steps if step.instance_id == "i0"]
-    assert own[0] in (InstanceState.DRAINING, InstanceState.FAILED)
-    assert own[-1] is InstanceState.TERMINATED
+    (served,) = world.serving(gone)
+    world.keeper.keep(world.order(earlier=(gone,) if known else ()))
+    world.until(lambda: world.steps)
+    assert world.keeper.ready == set()
+    world.advance(served, EventKind.DRAINED)
+    world.until(lambda: len(world.steps) == 3)
+    assert [step.to_state for step in world.steps] == ["draining", "terminating", "terminated"]
     assert world.published[-1] == []
+
+
+def test_what_replaces_an_instance_is_ready_before_it_is_drained(database: Database) -> None:
+    world = World(database)
+    (served,) = world.serving(wish((3, 3), "plan-0"))
+    world.keeper.keep(world.order(wish(), earlier=(wish((3, 3), "plan-0"),)))
+    world.until(lambda: "bootstrapping" in world.states().values())
+    world.tick(20)
+    assert world.states()[served] == "ready"
+    (new,) = set(world.states()) - {served}
+    world.advance(new, EventKind.AGENTS_UP, EventKind.LOADED)
+    world.tick(2)
+    assert world.states() == {served: "draining", new: "ready"}
+
+
+def test_a_fleet_that_is_only_observed_is_left_as_it_is_but_for_what_has_failed(database: Database) -> None:
+    world = World(database)
+    one, other = world.serving(wish((3, 3), "plan-0", 2))
+    world.advance(other, EventKind.BROKE)
+    world.keeper.keep(world.order(wish(), acts=False))
+    world.tick(20)
+    assert world.states() == {one: "ready"}
+    assert {call.method for call in world.cloud.calls} == {"list", "terminate"}
+
+
+def test_two_fleets_are_kept_side_by_side_and_a_third_that_nobody_speaks_of_is_left_alone(database: Database) -> None:
+    world = World(database, stock=9)
+    (third,) = world.serving(wish((5, 1), "plan-3"), name="h")
+    world.keeper.keep(world.order(wish()))
+    world.keeper.keep(replace(world.order(wish((6,), "plan-2")), name="g"))
+    world.until(lambda: list(world.states().values()).count("bootstrapping") == 2)
+    world.tick(8)
+    assert len(world.states("f")) == len(world.states("g")) == 1
+    assert world.states("h") == {third: "ready"}
+    world.keeper.forget("h")
+    world.tick(2)
+    assert world.states("h") == {third: "draining"}
+    assert len(world.states("f")) == len(world.states("g")) == 1
+
+
+def test_an_instance_at_a_cloud_of_others_is_not_touched(database: Database) -> None:
+    world = World(database)
+    elsewhere = Wanted("p", template(), "chat", "whole", "aws/zone", Market.ON_DEMAND, 1, 1.0)
+    world.on_record("i-elsewhere", elsewhere, *UP)
+    world.keeper.forget("f")
+    world.tick(8)
+    assert world.states() == {"i-elsewhere": "ready"}
+
+
+def test_no_more_nodes_are_rented_within_an_hour_than_the_fleet_may(database: Database) -> None:
+    world = World(database, stock=40)
+    world.keeper.keep(world.order(wish(count=4), limits=Limits(max_new_nodes_per_hour=5)))
+    world.tick(40)
+    assert len(world.cloud.list({}, START)) == 4
+    assert len(world.states()) == 2
 
 
 def test_a_table_that_cannot_be_written_is_written_later(database: Database) -> None:
@@ -195,20 +257,6 @@ def test_a_table_that_cannot_be_written_is_written_later(database: Database) -> 
                 raise full.pop()
             super().publish(ready)
 
-    async def scenario(world: World, keeper: FleetKeeper) -> None:
-        await world.until(lambda: world.published)
-
-    Full(database).play(scenario)
-
-
-def test_another_fleet_of_the_same_cloud_is_ended_and_those_of_other_clouds_are_not(database: Database) -> None:
-    world = World(database)
-    elsewhere = Wanted("p", template(), "chat", "whole", "aws/zone", Market.ON_DEMAND, 1, 1.0)
-    world.on_record("i-own", wish(), *UP)
-    world.on_record("i-ready", wish(), *UP, fleet_name="g")
-    world.on_record("i-new", wish(), fleet_name="g")
-    world.on_record("i-elsewhere", elsewhere, *UP, fleet_name="h")
-    assert end_other_fleets("fake", "f", world.stores) == {}
-    assert world.states() == {"i-own": "ready", "i-elsewhere": "ready"}
-    last = world.stores.instances.history("i-ready")[-2]
-    assert (last.to_state, last.reason) == (InstanceState.TERMINATING, "fleet f takes its place")
+    world = Full(database)
+    world.keeper.keep(world.order())
+    world.until(lambda: world.published)

@@ -118,7 +118,8 @@ def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world
         third = await three.until_ready()
         assert third != second
         await three.until(lambda: [v.id for v in instance_views(database)] == [third])
-        assert [s.to_state for s in three.steps if s.instance_id == second] == ["draining", "terminating", "terminated"]
+        lived = ["draining", "terminating", "terminated"]
+        await three.until(lambda: [s.to_state for s in three.steps if s.instance_id == second] == lived)
         assert "no request is left" in three.reasons(InstanceState.TERMINATING)
         await asyncio.to_thread(world.wait_for, f'medley_gateway_instance_up{{instance="{third}"}}', 1.0)
         assert await client.complete() == expected

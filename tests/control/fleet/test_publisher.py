@@ -21,7 +21,9 @@ DEAD = Database(create_engine("postgresql+psycopg://127.0.0.1:1/none", connect_a
 @pytest.fixture
 def publisher(database: Database, tmp_path: Path) -> Callable[..., Publisher]:
     def make(of: Database = database) -> Publisher:
-        return Publisher(tmp_path / "table.json", routing(), PostgresApiTokens(of), lambda: START)
+        made = Publisher(tmp_path / "table.json", PostgresApiTokens(of), lambda: START)
+        made.serve("fleet", routing())
+        return made
 
     return make
 

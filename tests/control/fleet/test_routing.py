@@ -5,7 +5,6 @@ import pytest
 from agents.channels.dialer import Address
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
-from control.gateway.published import AccessKey
 from templates_lib.models import load_models
 from templates_lib.plan import Flow, Plan
 from templates_lib.served_model import ServedModel
@@ -15,7 +14,6 @@ from tests.control.fleet.fleets import ZONE, plan_of, planned
 
 ADDRESS = Address("tcp://127.0.0.1:1", "k" * 40)
 FAR = "local/far"
-ACCESS = (AccessKey("0123456789ab", "00" * 32),)
 FLOWS = (
     Flow("chat/disaggregated", (ZONE, ZONE), 3.0, 0.0),
     Flow("chat/disaggregated", (ZONE, FAR), 1.0, 0.0),
@@ -51,15 +49,12 @@ def ready(*which: Wanted) -> list[tuple[str, Wanted, Address]]:
 
 
 def flows(*which: Wanted) -> list[tuple[tuple[str, ...], float]]:
-    (model,) = routing().table(1, ready(*which), ACCESS).models
+    (model,) = routing().served(ready(*which))
     return [(flow.zones, flow.requests_per_s) for flow in model.routing.flows]
 
 
 def test_all_that_a_gateway_needs_is_in_the_table() -> None:
-    table = routing().table(7, ready(PREFILL, DECODE), ACCESS)
-    assert (table.version, table.access) == (7, ACCESS)
-    assert table.addresses == {"i0": ADDRESS, "i1": ADDRESS}
-    (model,) = table.models
+    (model,) = routing().served(ready(PREFILL, DECODE))
     assert (model.routing.id, model.tokenizer, model.created) == ("chat", "/a/tokenizer", 17)
     assert model.context_tokens == MODEL.model.max_context_tokens
     assert model.mean_output_tokens == pytest.approx(MODEL.shape.mean_output_tokens)
@@ -67,7 +62,7 @@ def test_all_that_a_gateway_needs_is_in_the_table() -> None:
 
 
 def test_a_leg_has_the_capacity_of_its_own_unit_and_a_whole_one_of_both() -> None:
-    (model,) = routing().table(1, ready(PREFILL, DECODE, WHOLE), ACCESS).models
+    (model,) = routing().served(ready(PREFILL, DECODE, WHOLE))
     prefill, decode, whole = model.routing.instances
     assert (prefill.prompt_tokens_per_s, prefill.output_tokens_per_s) == (2.0, 0.0)
     assert (decode.prompt_tokens_per_s, decode.output_tokens_per_s) == (0.0, 2.0)
@@ -85,14 +80,12 @@ def test_flows_go_only_where_every_leg_has_an_instance() -> None:
 
 
 def test_a_model_without_instances_is_there_so_that_it_is_refused_with_a_reason() -> None:
-    table = routing().table(1, (), ACCESS)
-    assert table.addresses == {}
-    assert [(m.routing.id, m.routing.instances) for m in table.models] == [("chat", ())]
+    assert [(m.routing.id, m.routing.instances) for m in routing().served(())] == [("chat", ())]
 
 
 def test_flows_that_are_nothing_or_name_no_zone_do_not_bind_the_router() -> None:
     plan = plan_of(
         PLAN.instances, [], [Flow("chat/aggregated", (ZONE,), 0.0, 0.0), Flow("chat/disaggregated", ("", ""), 1, 0)]
     )
-    (model,) = routing(plan).table(1, ready(PREFILL, DECODE, WHOLE), ACCESS).models
+    (model,) = routing(plan).served(ready(PREFILL, DECODE, WHOLE))
     assert model.routing.flows == ()

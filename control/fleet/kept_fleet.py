@@ -1,0 +1,83 @@
+"""One fleet as its keeper remembers it: what its instances are, and how they have failed."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from agents.messages.to_hub import OUT_OF_MEMORY
+from control.diff.running import Running
+from control.diff.target import Column
+from control.fleet.back_off import BackOff
+from control.fleet.order import FleetOrder, column
+from control.hub.deployed import Deployed
+from control.hub.gang import Gang, gang_of
+from control.lifecycle.held_node import HeldNode
+from control.lifecycle.history import PastTransition
+from control.lifecycle.state import InstanceState
+from templates_lib.instance import Instance
+from templates_lib.template import ServingTemplate
+
+_LEAST_KV_SHARE = 1 / 8
+
+
+class KeptFleet:
+    """Times are monotonic seconds of the caller's."""
+
+    def __init__(self, order: FleetOrder) -> None:
+        self.order = order
+        self._templates: dict[str, ServingTemplate] = {}
+        self._gangs: dict[str, Gang] = {}
+        self._kv_share: dict[Column, float] = {}
+        self._back_off = BackOff()
+
+    def knows(self, instance: str) -> bool:
+        return instance in self._templates
+
+    def learn(self, instance: Instance, template: ServingTemplate) -> None:
+        """What it runs. Raises UnplaceableError."""
+        gang = gang_of(template).with_kv_share(self._kv_share.get(column(instance), 1.0))
+        self._templates[instance.id], self._gangs[instance.id] = template, gang
+
+    def forget(self, instance: str) -> None:
+        self._templates.pop(instance, None)
+        self._gangs.pop(instance, None)
+
+    def gang(self, instance: str) -> Gang:
+        return self._gangs[instance]
+
+    def deployed(self, instance: Instance, held: Mapping[int, HeldNode]) -> Deployed:
+        gang, wanted = self._gangs[instance.id], self.order.of(instance)
+        return Deployed(
+            instance.id,
+            InstanceState(instance.state),
+            gang,
+            None if wanted is None else self.order.files.get(wanted.model),
+            tuple(held[p].name if p in held else None for p in range(len(gang.places))),
+            tuple(self.order.memory_mib.get(place.config, 0) for place in gang.places),
+        )
+
+    def running(self, instance: Instance, held: Mapping[int, HeldNode]) -> Running:
+        wanted = self.order.of(instance)
+        loads = [node.load for node in held.values() if node.load is not None and node.load.scheduler]
+        return Running(
+            instance,
+            self._templates[instance.id].nodes,
+            {} if wanted is None else wanted.units,
+            0.0 if wanted is None else wanted.usd_per_hour,
+            loads[0].running if loads else 0,
+            loads[0].waiting if loads else 0,
+        )
+
+    def note(self, instance: Instance, step: PastTransition, now_s: float) -> None:
+        """What has happened to one of its instances."""
+        at = column(instance)
+        if step.to_state is InstanceState.READY:
+            self._back_off.worked(at)
+        elif step.to_state is InstanceState.FAILED:
+            self._back_off.failed(at, now_s)
+            if step.from_state is InstanceState.LOADING and OUT_OF_MEMORY in step.reason:
+                self._kv_share[at] = max(_LEAST_KV_SHARE, self._kv_share.get(at, 1.0) / 2)
+
+    def not_before(self, columns: Iterable[Column], now: datetime, now_s: float) -> dict[Column, datetime]:
+        """Of those that are not to be launched yet: when they may be."""
+        waits = {at: self._back_off.wait_s(at, now_s) for at in columns}
+        return {at: now + timedelta(seconds=wait_s) for at, wait_s in waits.items() if wait_s > 0}

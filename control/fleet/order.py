@@ -1,0 +1,62 @@
+"""What is to be kept running of one fleet."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from control.diff.limits import Limits
+from control.diff.supply import Supply
+from control.diff.target import Column, Target
+from control.executor.node_start import NodeStart
+from control.fleet.wanted import Wanted
+from control.hub.deployed import ModelFiles
+from templates_lib.instance import LEAVING, Instance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetOrder:
+    name: str
+    wanted: tuple[Wanted, ...]
+    earlier: tuple[Wanted, ...] = ()
+    """Of plans before this one, whose instances may still run."""
+    supply: Supply = field(default_factory=lambda: Supply((), {}))
+    """What may be rented, and how much of it."""
+    files: dict[str, ModelFiles] = field(default_factory=dict)
+    """By model name."""
+    memory_mib: dict[str, int] = field(default_factory=dict)
+    """Node configuration → for weights and KV cache; others have all of theirs."""
+    starts: dict[str, NodeStart] = field(default_factory=dict)
+    """Cloud → what a new node of it runs; of others nothing is rented."""
+    limits: Limits = field(default_factory=Limits)
+    acts: bool = True
+    """False, as in mode observe: nothing is launched or drained. What has failed is given back nevertheless, and what
+    runs goes on serving."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return tuple(_target(each) for each in self.wanted)
+
+    def wants(self, instance: Instance) -> bool:
+        """One like it."""
+        at = column(instance)
+        return any(each.column == at for each in self.wanted)
+
+    def is_met(self, instances: Iterable[Instance]) -> bool:
+        """Whether as many of each column are there, or on their way, as are wanted, and no others. `instances`: of the
+        fleet, those on their way out included."""
+        there = Counter(column(instance) for instance in instances if instance.state not in LEAVING)
+        return there == Counter({each.column: each.count for each in self.wanted})
+
+    def of(self, instance: Instance) -> Wanted | None:
+        """What an instance is; None: no plan that is known has it."""
+        at = column(instance)
+        return next((each for each in (*self.wanted, *self.earlier) if each.column == at), None)
+
+
+def column(instance: Instance) -> Column:
+    return instance.template_id, instance.zone, instance.market
+
+
+def _target(each: Wanted) -> Target:
+    of = each.template
+    return Target(each.plan_id, of.id, each.zone, each.market, each.count, of.nodes, each.units, each.usd_per_hour)

@@ -1,0 +1,1 @@
+"""The loop that keeps fleets on plan: forecast, solve, guard and decide slowly; repair and move fast."""

@@ -1,0 +1,106 @@
+"""The slow loop's work: a plan for one fleet as it runs now, on the market as it is now."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from control.lifecycle.fleet import FleetRecord
+from control.planning.recording import Recording
+from control.planning.report import PlanReport
+from control.planning.session import Session
+from control.planning.world import World
+from control.reconcile.fleet_world import world_of_record
+from control.reconcile.market import DemandSource, Market
+from control.spec.own_model import OwnModel
+from templates_lib.instance import LEAVING, Instance
+from templates_lib.offer import Offer
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+from templates_lib.supply import SupplyPool
+
+STOCKED = frozenset({"local"})
+"""Clouds whose offers say how many nodes there are, not how many more could be had."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    record: FleetRecord
+    """As it was planned for."""
+    world: World
+    snapshot: Snapshot
+    plan: Plan
+    report: PlanReport
+
+
+class FleetPlanner:
+    """Thread-safe, but for one fleet at a time."""
+
+    def __init__(
+        self,
+        session: Session,
+        prepare: Callable[[World], World],
+        market: Market,
+        demand: DemandSource,
+        own: Callable[[], tuple[OwnModel, ...]] = tuple,
+    ) -> None:
+        """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `own`: registered
+        models."""
+        self._session = session
+        self._prepare = prepare
+        self.market = market
+        self._demand = demand
+        self._own = own
+        self._worlds: dict[str, tuple[int, tuple[OwnModel, ...], World]] = {}
+
+    def world(self, record: FleetRecord) -> World:
+        """Raises SpecError, OfferError."""
+        own, known = self._own(), self._worlds.get(record.name)
+        if known is None or known[:2] != (record.version, own):
+            known = record.version, own, self._prepare(world_of_record(record, own))
+            self._worlds[record.name] = known
+        return known[2]
+
+    def solve(
+        self,
+        record: FleetRecord,
+        instances: Iterable[Instance],
+        now: datetime,
+        *,
+        supposed: Callable[[Recording], Recording] = lambda recording: recording,
+        baselines: bool = False,
+    ) -> Solved:
+        """`instances`: of all fleets, those on their way out included: what others hold is no supply. `supposed`: how
+        things might be instead.
+
+        Raises what `world` and planning raise: ValueError and LookupError for a fleet that cannot be planned."""
+        world, there = self.world(record), tuple(instances)
+        own = tuple(i for i in there if i.fleet == record.name and i.state not in LEAVING)
+        held = _held(i for i in there if i.fleet != record.name or i.state in LEAVING)
+        quotes = self.market.quotes(world, now)
+        quotes = replace(
+            quotes,
+            offers=tuple(_beside(offer, held + _held(own)) for offer in quotes.offers),
+            pools=tuple(_without(pool, held) for pool in quotes.pools),
+        )
+        world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
+        recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
+        recording = supposed(recording)
+        report = self._session.plan(recording, templates, baselines=baselines)
+        return Solved(record, world, recording.snapshot, report.plan, report)
+
+
+def _held(instances: Iterable[Instance]) -> Counter[str]:
+    return Counter(node.offer for instance in instances for node in instance.nodes)
+
+
+def _beside(offer: Offer, held: Mapping[str, int]) -> Offer:
+    if offer.cloud not in STOCKED or offer.available_count is None:
+        return offer
+    return replace(offer, available_count=max(0, offer.available_count - held.get(offer.key, 0)))
+
+
+def _without(pool: SupplyPool, held: Mapping[str, int]) -> SupplyPool:
+    """What other fleets hold counts against the account's limits too."""
+    taken = sum(weight * held.get(key, 0) for key, weight in pool.members.items())
+    return replace(pool, limit=max(0.0, pool.limit - taken)) if taken else pool

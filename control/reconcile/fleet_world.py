@@ -1,0 +1,55 @@
+"""From a fleet on record to everything that its plan is made from."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from control.lifecycle.fleet import FleetRecord
+from control.planning.world import World, world_of
+from control.spec.document import Document, Key, parse
+from control.spec.own_model import OwnModel
+from control.spec.problem import SpecError
+from control.spec.schema import is_path
+
+
+def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> World:
+    """`own`: registered models. Raises SpecError with every problem of the spec, OfferError for a market that cannot be
+    had."""
+    document = document_of(record.spec, record.folder, record.name)
+    return world_of(document, own)
+
+
+def document_of(spec: str, folder: str, name: str) -> Document:
+    """The text of a fleet's spec, read; `folder` as in `FleetRecord`. Raises SpecError."""
+    document = parse(spec, str(Path(folder or "/nonexistent") / f"{name}.yaml"))
+    if not folder:
+        refuse_paths(document)
+    return document
+
+
+def refuse_paths(document: Document) -> None:
+    """A spec that came over the network must not have the control plane read its own machine's files."""
+    value = document.value if isinstance(document.value, dict) else {}
+    named: list[tuple[Key, object]] = [
+        (("offers", "availability"), _at(value, "offers", "availability")),
+        *((("offers", "files", i), name) for i, name in enumerate(_list(_at(value, "offers", "files")))),
+    ]
+    for place, model in enumerate(_list(value.get("models"))):
+        keys = (("model",), ("workload",), ("demand", "trace"), ("weights",))
+        named += [(("models", place, *key), _at(model, *key)) for key in keys]
+    problems = [
+        document.problem(key, f"{'.'.join(map(str, key))}: {name!r} is a path; a spec that is sent may name none")
+        for key, name in named
+        if isinstance(name, str) and (key[0] == "offers" or is_path(name) or name.startswith("path:"))
+    ]
+    if problems:
+        raise SpecError(problems)
+
+
+def _at(value: object, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,110 @@
+"""From a plan to what is kept running, and to how it is reached."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from control.diff.limits import Disruption, Limits
+from control.diff.supply import supply_of
+from control.executor.node_start import NodeStart
+from control.fleet.order import FleetOrder
+from control.fleet.routing import Front, Routing
+from control.fleet.wanted import Wanted, wanted
+from control.hub.deployed import ModelFiles
+from control.hub.gang import gang_of
+from control.planning.local_market import local_config
+from control.planning.world import World, local_machines
+from control.spec.schema import FleetFile
+from templates_lib.plan import Plan
+from templates_lib.served_model import ServedModel
+from templates_lib.snapshot import Snapshot
+from templates_lib.weights_place import weights_path
+
+
+class UnrunnableError(ValueError):
+    """The plan needs what this control plane does not have; the message says what."""
+
+
+def fleet_order(
+    world: World,
+    plan: Plan,
+    snapshot: Snapshot,
+    earlier: Iterable[Plan],
+    starts: Mapping[str, NodeStart],
+    acts: bool = True,
+) -> FleetOrder:
+    """`snapshot`: the newest of the fleet, whose offers are rented from. `earlier`: plans whose instances may still
+    run. `starts`: cloud → what a new node of it runs.
+
+    Raises UnrunnableError, UnplaceableError, and ValueError as `wanted` does."""
+    to_run, weights = wanted(plan), weights_of(world)
+    away = sorted({each.zone.partition("/")[0] for each in to_run} - set(starts))
+    if away and acts:
+        raise UnrunnableError(f"the plan rents at {', '.join(away)}, and this control plane runs {_list(starts)} only")
+    for each in to_run:
+        gang_of(each.template)
+    guardrails = snapshot.settings.guardrails
+    return FleetOrder(
+        name=world.name,
+        wanted=to_run,
+        earlier=tuple(old for each in earlier for old in _readable(each)),
+        supply=supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), guardrails.max_unproven_nodes),
+        files={served.name: _files(served, weights) for served in world.recipe.served},
+        memory_mib={local_config(machine).id: machine.memory_mib for machine in local_machines(world.fleet)},
+        starts=dict(starts),
+        limits=limits_of(world.fleet),
+        acts=acts,
+    )
+
+
+def limits_of(fleet: FleetFile) -> Limits:
+    disruption = fleet.reconcile.disruption
+    return Limits(
+        max_usd_per_hour=fleet.policy.max_usd_per_hour,
+        max_new_nodes_per_hour=fleet.reconcile.max_new_nodes_per_hour,
+        disruption=Disruption(
+            disruption.max_instances, disruption.max_share, timedelta(minutes=disruption.window_minutes)
+        ),
+    )
+
+
+def routing(world: World, plan: Plan, created: datetime) -> Routing:
+    """`created`: since when clients are told that the models exist.
+
+    Raises NoWeightsError for a model whose tokenizer is not on this machine, UnrunnableError for one whose weights are
+    not known."""
+    weights, made = weights_of(world), int(created.timestamp())
+    fronts = {served.name: Front(str(_tokenizer(weights[served.name])), made) for served in world.recipe.served}
+    return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
+
+
+def weights_of(world: World) -> dict[str, str]:
+    """Name in the fleet → where the weights are. Raises UnrunnableError."""
+    missing = [served.model.id for served in world.recipe.served if served.model.id not in world.weights]
+    if missing:
+        raise UnrunnableError(
+            f"it is not known where the weights of {', '.join(missing)} are: set `weights` of the model to "
+            "package:NAME or path:PATH"
+        )
+    return {served.name: world.weights[served.model.id] for served in world.recipe.served}
+
+
+def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:
+    model = served.model
+    return ModelFiles(served.name, weights[served.name], model.vocab_size, model.max_context_tokens)
+
+
+def _readable(plan: Plan) -> tuple[Wanted, ...]:
+    try:
+        return wanted(plan)
+    except ValueError:
+        return ()
+
+
+def _tokenizer(weights: str) -> Path:
+    folder = weights_path(weights)
+    return next(iter(sorted(folder.glob("*.gguf"))), folder) if folder.is_dir() else folder
+
+
+def _list(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "no cloud"

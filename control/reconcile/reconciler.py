@@ -1,0 +1,278 @@
+"""The reconcile loop: lead, read what fleets are wanted, plan what is due, hold each to its plan, keep it so."""
+
+import logging
+import queue
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from control.cloud.errors import CloudError
+from control.db.errors import DatabaseUnavailableError, StaleVersionError
+from control.db.leader import PostgresLeader
+from control.executor.node_start import NodeStart
+from control.fleet.effects import Effects
+from control.fleet.keeper import Keeper
+from control.fleet.order import FleetOrder
+from control.fleet.publisher import Publisher
+from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
+from control.lifecycle.fleet_event import RECONCILER, FleetEvent
+from control.lifecycle.history import PastTransition
+from control.reconcile.decision import Verdict, decide
+from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.ordering import fleet_order, routing
+from control.reconcile.stores import ReconcileStores
+from templates_lib.instance import Instance
+from templates_lib.offer import Offer
+from templates_lib.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+_AGAIN = timedelta(seconds=2)
+"""Between the starts of two solves of a fleet, whatever asks for them."""
+
+
+@dataclass(slots=True)
+class _Fleet:
+    """What the loop remembers of a fleet. All of it can be read or made again."""
+
+    record: FleetRecord
+    target: FleetTarget
+    wanted_at: datetime
+    """When it is to be planned next."""
+    began_at: datetime | None = None
+    """When it was planned last."""
+    why: str = "the control plane has started"
+    solved: Solved | None = None
+    ordered: tuple[str, int, int] = ("", 0, 0)
+    """Plan, version of the spec and number of the solve that its order was made of."""
+    solves: int = 0
+    trouble: str = ""
+    """Why it cannot be planned or run now; empty: it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a loop works on."""
+
+    stores: ReconcileStores
+    leader: PostgresLeader
+    planner: FleetPlanner
+    keeper: Keeper
+    publisher: Publisher
+    effects: Effects
+    clock: Callable[[], datetime]
+    said: Callable[[str, PastTransition], None] = lambda _, __: None
+    """Told of the fleet, and of a step in the life of an instance of it."""
+    starts: Mapping[str, NodeStart] = field(default_factory=dict)
+    """Cloud → what a new node of it runs."""
+
+
+class Reconciler:
+    """Every method is called from one thread at a time."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._fleets: dict[str, _Fleet] = {}
+        self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
+        self._leads = self._has_read = False
+        ports.keeper.observer = self
+
+    def load(self) -> bool:
+        """Whether this process leads; then what an earlier one left is mended, and each fleet is held to its plan.
+        Call it before the hub listens. Raises DatabaseUnavailableError."""
+        if not self._lead():
+            return False
+        self._read()
+        self._order()
+        self._has_read = True
+        return True
+
+    def tick(self) -> None:
+        """One round. While the database is away, or somebody else leads, nothing is decided; what serves goes on."""
+        try:
+            if not self._lead():
+                return
+            self._read()
+            self._plan()
+            self._decide()
+            self._order()
+            self._has_read = True
+        except DatabaseUnavailableError as error:
+            _log.warning("%s", error)
+        if self._has_read:  # else it would not know that anything is wanted
+            self._ports.keeper.tick()
+
+    @property
+    def leads(self) -> bool:
+        return self._leads
+
+    def trouble(self) -> dict[str, str]:
+        """Fleet → why it cannot be planned or run now, of those that cannot."""
+        return {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
+
+    def is_settled(self) -> bool:
+        """Whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
+        if not self._leads:
+            return False
+        planned = all((f.solved or f.trouble) and f.wanted_at > self._now() for f in self._fleets.values())
+        return bool(planned) and self._solved.empty() and self._ports.keeper.is_settled()
+
+    def said(self, fleet: str, step: PastTransition) -> None:
+        self._ports.said(fleet, step)
+
+    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
+        """A cloud did not give a node: the next plan is made at once, and knows it."""
+        self._ports.planner.market.refused(offer, error, self._now())
+        self._note("offer.refused", f"{type(error).__name__}: {error}", fleet, offer.key)
+        self.wake(fleet, f"{offer.key} was refused")
+
+    def rented(self, fleet: str, offer: Offer) -> None:  # noqa: ARG002
+        self._ports.planner.market.rented(offer, self._now())
+
+    def wake(self, fleet: str, why: str) -> None:
+        """Plan it as soon as may be."""
+        if (known := self._fleets.get(fleet)) is not None and known.wanted_at > self._now():
+            known.wanted_at, known.why = self._now(), why
+
+    def _lead(self) -> bool:
+        led, self._leads = self._leads, False
+        self._leads = self._ports.leader.lead(self._now())
+        if self._leads and not led:
+            self._note("leader.leads", f"epoch {self._ports.leader.epoch}")
+            if not self._has_read:
+                self._ports.keeper.load()
+        return self._leads
+
+    def _read(self) -> None:
+        """Which fleets there are, and which plan each is held to."""
+        stores, records = self._ports.stores, {record.name: record for record in self._ports.stores.fleets.all()}
+        targets = stores.fleets.targets()
+        for name in ({i.fleet for i in self._ports.keeper.known} | set(self._fleets)) - set(records):
+            self._fleets.pop(name, None)
+            self._ports.keeper.forget(name)
+            self._ports.publisher.drop(name)
+        for name, record in records.items():
+            known = self._fleets.get(name)
+            if known is None:
+                self._fleets[name] = _Fleet(record, targets[name], self._now())
+            elif known.record.version != record.version:
+                known.wanted_at, known.why = self._now(), "its spec or mode has changed"
+            self._fleets[name].record, self._fleets[name].target = record, targets[name]
+            if record.ending:
+                self._end(name)
+
+    def _end(self, name: str) -> None:
+        self._ports.keeper.forget(name)
+        self._ports.publisher.drop(name)
+        if not any(instance.fleet == name for instance in self._ports.keeper.known):
+            self._ports.stores.fleets.remove(name)
+            self._note("fleet.ended", "nothing of it runs any more", name)
+
+    def _plan(self) -> None:
+        """Have solved what is due, one solve at a time for a fleet."""
+        now = self._now()
+        for name, fleet in self._fleets.items():
+            too_soon = fleet.began_at is not None and now < fleet.began_at + _AGAIN
+            if fleet.record.ending or now < fleet.wanted_at or too_soon:
+                continue
+            record, known = fleet.record, self._ports.keeper.known
+            if self._ports.effects.begin(f"plan {name}", lambda r=record, k=known: self._solve(r, k)):  # type: ignore[misc]
+                fleet.began_at, fleet.wanted_at = now, now + timedelta(minutes=self._every_minutes(fleet))
+                _log.info("fleet %s is planned: %s", name, fleet.why)
+                fleet.why = "it is time"
+
+    def _every_minutes(self, fleet: _Fleet) -> float:
+        return 1.0 if fleet.solved is None else fleet.solved.world.fleet.reconcile.replan_minutes
+
+    def _solve(self, record: FleetRecord, known: tuple[Instance, ...]) -> None:
+        """In a thread of the effects."""
+        try:
+            self._solved.put((record.name, self._ports.planner.solve(record, known, self._now())))
+        except Exception as error:
+            self._solved.put((record.name, error))
+            if not isinstance(error, (ValueError, LookupError, DatabaseUnavailableError)):
+                raise
+
+    def _decide(self) -> None:
+        """What becomes of the plans that have been made since."""
+        while not self._solved.empty():
+            name, solved = self._solved.get()
+            fleet = self._fleets.get(name)
+            if fleet is None:
+                continue
+            if isinstance(solved, Exception):
+                self._trouble(fleet, f"cannot be planned: {solved}")
+                continue
+            self._trouble(fleet, "")
+            fleet.solved, fleet.solves = solved, fleet.solves + 1
+            if solved.record.version != fleet.record.version:
+                self.wake(name, "its spec has changed meanwhile")
+                continue
+            try:
+                self._judge(fleet, solved)
+            except StaleVersionError:
+                self.wake(name, "somebody has accepted another plan meanwhile")
+
+    def _judge(self, fleet: _Fleet, solved: Solved) -> None:
+        fleets, now = self._ports.stores.fleets, self._now()
+        mode, target = fleet.record.mode, fleet.target
+        held, waiting = self._kept(target.accepted), self._kept(target.proposed)
+        decision = decide(mode, target, held, waiting, solved.plan)
+        if decision.verdict is Verdict.ACCEPT:
+            fleet.target = fleets.accept(target, solved.plan.id, RECONCILER, now)
+            self._note("plan.accepted", decision.reason, fleet.record.name, solved.plan.id)
+        elif decision.verdict is Verdict.PROPOSE:
+            fleet.target = fleets.propose(target, solved.plan.id, now)
+            self._note("plan.proposed", decision.reason, fleet.record.name, solved.plan.id)
+
+    def _order(self) -> None:
+        """Hold every fleet to its plan, on the newest look at the market."""
+        for name, fleet in self._fleets.items():
+            made_of = fleet.target.accepted, fleet.record.version, fleet.solves
+            if fleet.record.ending or made_of == fleet.ordered:
+                continue
+            fleet.ordered = made_of
+            try:
+                self._hold(name, fleet)
+            except (ValueError, LookupError) as error:
+                self._trouble(fleet, f"cannot be run: {error}")
+
+    def _hold(self, name: str, fleet: _Fleet) -> None:
+        """Raises ValueError, LookupError."""
+        plan = self._kept(fleet.target.accepted)
+        if plan is None:
+            # Nothing was accepted: what runs (of a database that was restored, say) is left alone.
+            self._ports.keeper.keep(FleetOrder(name, (), acts=False))
+            return
+        snapshot = fleet.solved.snapshot if fleet.solved else self._ports.stores.plans.snapshot(plan.snapshot_version)
+        world = fleet.solved.world if fleet.solved else self._ports.planner.world(fleet.record)
+        acts = fleet.record.mode is not FleetMode.OBSERVE
+        earlier = self._earlier(name, plan.id)
+        self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts))
+        self._ports.publisher.serve(
+            name, routing(world, plan, datetime.fromisoformat(fleet.target.accepted_at or fleet.record.updated_at))
+        )
+
+    def _earlier(self, name: str, now: str) -> list[Plan]:
+        found = (self._kept(plan) for plan in self._ports.stores.instances.plans_of_fleet(name) if plan != now)
+        return [plan for plan in found if plan is not None]
+
+    def _kept(self, plan: str) -> Plan | None:
+        if not plan:
+            return None
+        try:
+            return self._ports.stores.plans.load(plan)
+        except LookupError:
+            return None  # it was thrown away
+
+    def _trouble(self, fleet: _Fleet, text: str) -> None:
+        if text and text != fleet.trouble:
+            _log.error("fleet %s %s", fleet.record.name, text)
+            self._note("fleet.trouble", text, fleet.record.name)
+        fleet.trouble = text
+
+    def _note(self, kind: str, text: str, fleet: str = "", subject: str = "") -> None:
+        self._ports.stores.events.add([FleetEvent(RECONCILER, kind, text, fleet, subject)], self._now())
+
+    def _now(self) -> datetime:
+        return self._ports.clock()
