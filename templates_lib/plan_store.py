@@ -1,5 +1,6 @@
 """The port to where plans are kept, each with the snapshot that it was solved on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +23,18 @@ class KeptPlan:
     snapshot_version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A plan by another policy on the same snapshot."""
+
+    name: str
+    usd_per_hour: float
+    unmet_share: float
+    """Of all requests."""
+    breaks: tuple[str, ...]
+    """Guardrails that it does not keep; such a fleet is no alternative."""
+
+
 class PlanStore(Protocol):
     """A LookupError, with the nearest that is kept, answers a name that is not."""
 
@@ -30,6 +43,10 @@ class PlanStore(Protocol):
 
         Raises ValueError when the plan was solved on another snapshot, or for a number that is not finite.
         """
+        ...
+
+    def compare(self, plan_id: str, baselines: Sequence[Baseline]) -> None:
+        """Keep what a plan that is kept was compared with. What is kept already stays."""
         ...
 
     def newest(self, limit: int) -> tuple[KeptPlan, ...]:

@@ -7,6 +7,8 @@ from datetime import datetime
 from control.access.role import Role
 from control.access.secret import Secret
 
+DEFAULT_PROJECT = "default"
+
 _FORM = re.compile(r"medley_(?P<id>[0-9a-f]{12})_(?P<secret>[0-9a-f]{64})")
 
 
@@ -21,6 +23,12 @@ class ApiToken:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    project: str = DEFAULT_PROJECT
+    """Whose use of models it is."""
+    requests_per_minute: int | None = None
+    """That a gateway takes from its holder; None: no limit."""
+    tokens_per_minute: int | None = None
+    """Of prompts and answers together."""
 
     def works(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

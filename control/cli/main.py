@@ -5,6 +5,8 @@ import sys
 import typer
 
 from control.cli import (
+    api,
+    budgets,
     check,
     cost,
     database,
@@ -30,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("up")(guarded(up.up))
+app.command("api")(guarded(api.api))
 app.command("status")(guarded(status.status))
 app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
@@ -37,6 +40,7 @@ app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
+app.add_typer(budgets.app, name="budgets")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")

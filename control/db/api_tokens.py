@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from control.access.api_token import ApiToken, read, written
+from control.access.api_token import DEFAULT_PROJECT, ApiToken, read, written
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
 from control.db.access_tables import api_token
@@ -16,6 +16,7 @@ from control.db.database import Database
 from control.db.nearest import not_stored
 
 _ID_BYTES = 6
+_MAX_LIMIT = 1 << 31
 _NOBODYS = bytes(32)
 """No secret has this digest (or SHA-256 is broken): what an unknown id is compared with."""
 
@@ -27,16 +28,38 @@ class PostgresApiTokens:
     database: Database
 
     def create(
-        self, name: str, role: Role, now: datetime, expires_at: datetime | None = None
+        self,
+        name: str,
+        role: Role,
+        now: datetime,
+        expires_at: datetime | None = None,
+        project: str = DEFAULT_PROJECT,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
     ) -> tuple[ApiToken, Secret]:
-        """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name, or
-        it would have expired already."""
+        """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name or
+        project, a limit that lets nothing through, or it would have expired already."""
         if not name.strip():
             raise ValueError("a token needs a name, so that people know whose it is")
+        if not project.strip():
+            raise ValueError("a token needs a project, so that its use can be told from that of others")
+        if any(limit is not None and not 0 < limit < _MAX_LIMIT for limit in (requests_per_minute, tokens_per_minute)):
+            raise ValueError(f"a limit per minute must be 1 to {_MAX_LIMIT - 1}; leave it out for none")
         if expires_at is not None and expires_at <= now:
             raise ValueError(f"a token that expires at {expires_at.isoformat()} would never work")
-        token, secret = ApiToken(secrets.token_hex(_ID_BYTES), name, role, now, expires_at, None), new_secret()
-        row = {"id": token.id, "name": name, "role": role, "created_at": now, "expires_at": expires_at}
+        limits = (project, requests_per_minute, tokens_per_minute)
+        token = ApiToken(secrets.token_hex(_ID_BYTES), name, role, now, expires_at, None, *limits)
+        secret = new_secret()
+        row = {
+            "id": token.id,
+            "name": name,
+            "role": role,
+            "created_at": now,
+            "expires_at": expires_at,
+            "project": project,
+            "requests_per_minute": requests_per_minute,
+            "tokens_per_minute": tokens_per_minute,
+        }
         with self.database.transaction() as connection:
             connection.execute(insert(api_token).values(row | {"digest": secret.digest()}))
         return token, written(token.id, secret)
@@ -52,6 +75,12 @@ class PostgresApiTokens:
         right = secret.has(_NOBODYS if row is None else row.digest)
         return _token(row) if row is not None and right and _token(row).works(now) else None
 
+    def clients(self, now: datetime) -> tuple[tuple[ApiToken, bytes], ...]:
+        """Tokens that work now, each with the SHA-256 of its secret: what a gateway knows its clients by."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(api_token).order_by(api_token.c.id)).all()
+        return tuple((token, row.digest) for row in rows if (token := _token(row)).works(now))
+
     def working(self, now: datetime) -> dict[str, bytes]:
         """Id → SHA-256 of the secret, of all tokens that work now: what a gateway knows its clients by."""
         with self.database.transaction() as connection:
@@ -64,6 +93,22 @@ class PostgresApiTokens:
             rows = connection.execute(select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id)).all()
         return tuple(_token(row) for row in rows)
 
+    def page(self, limit: int, before: tuple[datetime, str] | None = None) -> tuple[ApiToken, ...]:
+        """Newest first, those made before (created at, id)."""
+        query = select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(tuple_(api_token.c.created_at, api_token.c.id) < before)
+        with self.database.transaction() as connection:
+            return tuple(_token(row) for row in connection.execute(query))
+
+    def load(self, token_id: str) -> ApiToken:
+        """Raises NotStoredError with the nearest id."""
+        with self.database.transaction() as connection:
+            row = connection.execute(select(api_token).where(api_token.c.id == token_id)).one_or_none()
+            if row is None:
+                raise not_stored("token", token_id, connection.execute(select(api_token.c.id)).scalars().all())
+        return _token(row)
+
     def revoke(self, token_id: str, now: datetime) -> None:
         """From now on the token is worth nothing; again: no harm. Raises NotStoredError with the nearest id."""
         revoked = update(api_token).where(api_token.c.id == token_id, api_token.c.revoked_at.is_(None))
@@ -75,4 +120,5 @@ class PostgresApiTokens:
 
 
 def _token(row: Row[Any]) -> ApiToken:
-    return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at)
+    limits = (row.project, row.requests_per_minute, row.tokens_per_minute)
+    return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at, *limits)

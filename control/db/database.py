@@ -68,8 +68,17 @@ class Database:
 
 
 @contextmanager
-def open_database(url: str | None = None, data_dir: Path | None = None, *, upgrade: bool = False) -> Iterator[Database]:
+def open_database(
+    url: str | None = None,
+    data_dir: Path | None = None,
+    *,
+    upgrade: bool = False,
+    connections: int = 15,
+    statement_timeout_s: float | None = None,
+) -> Iterator[Database]:
     """The database at `url`, or the embedded one in `data_dir`; `locate` says what counts when neither is given.
+
+    `connections`: at most, at the same time. `statement_timeout_s`: a statement that takes longer is cut off.
 
     `upgrade` brings the tables to this release's revision first (`medley db upgrade`). A new embedded database gets
     its tables without being asked; a server of somebody else's never does. Raises the errors of `control.db.errors`.
@@ -89,7 +98,9 @@ def open_database(url: str | None = None, data_dir: Path | None = None, *, upgra
             json_serializer=_json,
             json_deserializer=bytes,
             use_native_hstore=False,  # saves a query at the first connection
-            connect_args={"connect_timeout": _CONNECT_TIMEOUT_S},
+            connect_args={"connect_timeout": _CONNECT_TIMEOUT_S} | _limits(statement_timeout_s),
+            pool_size=min(5, connections),
+            max_overflow=max(0, connections - 5),
         )
         stack.callback(engine.dispose)
         database = Database(engine, name)
@@ -108,6 +119,10 @@ def _ensure_revision(database: Database, *, upgrade: bool, create: bool) -> None
             from control.db.migrate import upgrade as migrate  # Alembic is slow to import and seldom needed
 
             migrate(connection)
+
+
+def _limits(statement_timeout_s: float | None) -> dict[str, str]:
+    return {} if statement_timeout_s is None else {"options": f"-c statement_timeout={int(1000 * statement_timeout_s)}"}
 
 
 def _json(value: object) -> str:

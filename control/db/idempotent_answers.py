@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.access.secret import Secret
@@ -105,5 +105,5 @@ class PostgresAnswers:
             connection.execute(delete(idempotent_answer).where(idempotent_answer.c.created_at < than))
 
     @staticmethod
-    def _mine(asked: Asked) -> tuple[object, ...]:
+    def _mine(asked: Asked) -> tuple[ColumnElement[bool], ...]:
         return idempotent_answer.c.caller == asked.caller, idempotent_answer.c.key == asked.digest

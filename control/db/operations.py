@@ -1,4 +1,4 @@
-"""Operations in PostgreSQL: long work that was asked for, a row each, so that none is lost with the process that does it.
+"""Operations in PostgreSQL: long work that was asked for, a row each, so that none is lost with the process at it.
 
 Whoever takes one up holds a lease on it and renews it; a lease that has run out is anybody's. Times of leases are the
 database's own, so that two machines' clocks cannot disagree about them.
@@ -63,7 +63,7 @@ class PostgresOperations:
     def create(
         self, kind: str, request: Mapping[str, Any], fleet: str, created_by: str, trace: str, now: datetime
     ) -> Operation:
-        row = {"id": f"op{secrets.token_hex(_ID_BYTES)}", "kind": kind, "state": OperationState.QUEUED}
+        row: dict[str, Any] = {"id": f"op{secrets.token_hex(_ID_BYTES)}", "kind": kind, "state": OperationState.QUEUED}
         row |= {"request": dict(request), "progress": "", "fleet": fleet, "created_by": created_by, "trace": trace}
         new = insert(operation).values(row | {"attempts": 0, "created_at": now}).returning(*operation.c)
         with self.database.transaction() as connection:

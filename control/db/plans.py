@@ -1,5 +1,6 @@
 """Plans in PostgreSQL, each with the snapshot it was solved on: together they can be explained and made again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, TypeVar
@@ -8,13 +9,15 @@ import msgspec
 from sqlalchemy import Row, Table, select
 from sqlalchemy.dialects.postgresql import insert
 
+from control.db.api_tables import plan_baseline
 from control.db.database import Database
 from control.db.errors import NotStoredError
 from control.db.nearest import not_stored
+from control.db.plan_summary import summary_of
 from control.db.tables import plan as plan_table
 from control.db.tables import snapshot as snapshot_table
 from templates_lib.plan import Plan
-from templates_lib.plan_store import KeptPlan
+from templates_lib.plan_store import Baseline, KeptPlan
 from templates_lib.snapshot import Snapshot
 
 Value = TypeVar("Value", Snapshot, Plan)
@@ -40,10 +43,21 @@ class PostgresPlans:
             "policy": plan.policy,
             "usd_per_hour": plan.usd_per_hour,
             "body": plan,
+            "summary": summary_of(plan),
         }
         with self.database.transaction() as connection:
             connection.execute(insert(snapshot_table).values(snapshot_row).on_conflict_do_nothing())
             connection.execute(insert(plan_table).values(plan_row).on_conflict_do_nothing())
+
+    def compare(self, plan_id: str, baselines: Sequence[Baseline]) -> None:
+        rows = [
+            {"plan_id": plan_id, "baseline": b.name, "usd_per_hour": b.usd_per_hour, "unmet_share": b.unmet_share}
+            | {"breaks": b.breaks}
+            for b in baselines
+        ]
+        if rows:
+            with self.database.transaction() as connection:
+                connection.execute(insert(plan_baseline).on_conflict_do_nothing(), rows)
 
     def newest(self, limit: int) -> tuple[KeptPlan, ...]:
         query = select(plan_table).order_by(plan_table.c.created_at.desc(), plan_table.c.id).limit(limit)

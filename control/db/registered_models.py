@@ -1,6 +1,5 @@
 """Models of people's own in PostgreSQL: an architecture that fleets may name, beside those of the catalogue."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,15 +12,12 @@ from control.db.api_tables import model
 from control.db.database import Database
 from control.db.errors import InUseError, StaleVersionError
 from control.db.nearest import not_stored
+from control.spec.own_model import OwnModel
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
-    name: str
-    config: dict[str, Any]
-    """config.json of Hugging Face."""
-    weights: str
-    """`package:NAME` or `path:PATH` where nodes find them; empty: not said."""
+    own: OwnModel
     version: int
     created_at: datetime
     updated_at: datetime
@@ -34,20 +30,20 @@ class PostgresModels:
 
     database: Database
 
-    def create(self, name: str, config: Mapping[str, Any], weights: str, now: datetime) -> RegisteredModel:
+    def create(self, own: OwnModel, now: datetime) -> RegisteredModel:
         """InUseError when there is one of that name."""
-        row = {"name": name, "config": dict(config), "weights": weights, "version": 1}
+        name = own.name
+        row = {"name": name, "config": dict(own.config), "weights": own.weights, "version": 1}
         new = insert(model).values(row | {"created_at": now, "updated_at": now}).on_conflict_do_nothing()
         with self.database.transaction() as connection:
             if connection.execute(new.returning(model.c.name)).scalar_one_or_none() is None:
                 raise InUseError(f"there is a model {name!r} already: change that one, or choose another name")
             return _load(connection, name)
 
-    def replace(
-        self, name: str, version: int, config: Mapping[str, Any], weights: str, now: datetime
-    ) -> RegisteredModel:
+    def replace(self, own: OwnModel, version: int, now: datetime) -> RegisteredModel:
+        name = own.name
         changed = update(model).where(model.c.name == name, model.c.version == version)
-        changed = changed.values(config=dict(config), weights=weights, version=version + 1, updated_at=now)
+        changed = changed.values(config=dict(own.config), weights=own.weights, version=version + 1, updated_at=now)
         with self.database.transaction() as connection:
             found = connection.execute(changed.returning(model.c.name)).scalar_one_or_none()
             return _found(connection, name, version, found)
@@ -61,6 +57,10 @@ class PostgresModels:
     def load(self, name: str) -> RegisteredModel:
         with self.database.transaction() as connection:
             return _load(connection, name)
+
+    def own(self) -> tuple[OwnModel, ...]:
+        """What specs may name."""
+        return tuple(registered.own for registered in self.all())
 
     def all(self) -> tuple[RegisteredModel, ...]:
         """By name."""
@@ -84,4 +84,4 @@ def _found(connection: Connection, name: str, version: int, written: str | None)
 
 def _model(row: Row[Any]) -> RegisteredModel:
     config = msgspec.json.decode(row.config, type=dict[str, Any])
-    return RegisteredModel(row.name, config, row.weights, row.version, row.created_at, row.updated_at)
+    return RegisteredModel(OwnModel(row.name, config, row.weights), row.version, row.created_at, row.updated_at)

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from control.spec.document import Document, Key, read_text
 from control.spec.located import located
+from control.spec.own_model import OwnModel
 from control.spec.problem import Problem, SpecError
 from control.spec.schema import DemandSection, FleetFile, ModelSection, is_path
 from templates_lib.config_fields import UnsupportedModelError
@@ -25,9 +27,13 @@ TRACE_WINDOW_S = 60.0
 """Windows in which the busiest rate of a trace file is looked for."""
 
 
-def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...]]:
-    """Raises SpecError with every file that cannot be used, at the line that names it."""
+def served_models(
+    fleet: FleetFile, document: Document, own: Iterable[OwnModel] = ()
+) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...]]:
+    """`own`: registered models, beside those of the catalogue. Raises SpecError with every file that cannot be used, at
+    the line that names it."""
     folder = Path(document.file).parent
+    registered = {model.name: model for model in own}
     served: list[ServedModel] = []
     demand: list[Demand] = []
     problems: list[Problem] = []
@@ -36,7 +42,7 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
         try:
             shape = located(document, (*key, "workload"), _shape, section.workload, folder)
             rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder)
-            model = located(document, (*key, "model"), _model, section, folder)
+            model = located(document, (*key, "model"), _model, section, folder, registered)
         except SpecError as error:
             problems += error.problems
             continue
@@ -57,7 +63,9 @@ def served_models(fleet: FleetFile, document: Document) -> tuple[tuple[ServedMod
     return tuple(served), tuple(demand)
 
 
-def _model(section: ModelSection, folder: Path) -> ModelSpec:
+def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnModel]) -> ModelSpec:
+    if section.model in registered:
+        return registered[section.model].spec()
     if not is_path(section.model):
         return load_models()[section.model]
     path = folder / section.model

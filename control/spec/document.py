@@ -32,7 +32,7 @@ class Document:
         return self.lines.get(key, 1)
 
     def problem(self, key: Key, message: str) -> Problem:
-        return Problem(self.file, self.line(key), message)
+        return Problem(self.file, self.line(key), message, key)
 
 
 class _Loader(yaml.SafeLoader):

@@ -1,7 +1,7 @@
 """What is wrong with a file, said so that it can be found and put right."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +12,8 @@ class Problem:
     line: int
     """1-based; 0 where the file as a whole is meant."""
     message: str
+    key: tuple[str | int, ...] = field(default=(), compare=False)
+    """Path of the value in the document; empty where it is not known, or the whole is meant."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file

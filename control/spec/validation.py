@@ -24,11 +24,11 @@ def validated(document: Document, schema: type[Schema], context: object = None) 
 
 def _problem(document: Document, schema: type[BaseModel], error: Any) -> Problem:
     key = tuple(error["loc"])
-    # What is missing has no line of its own.
-    return document.problem(key[:-1] if error["type"] == "missing" else key, _text(schema, key, error))
+    return document.problem(key, complaint(schema, key, error))
 
 
-def _text(schema: type[BaseModel], key: tuple[str | int, ...], error: Any) -> str:
+def complaint(schema: type[BaseModel], key: tuple[str | int, ...], error: Any) -> str:
+    """An error of pydantic in our words, with its place and the nearest name that would do."""
     place = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in key).lstrip(".")
     found = error["input"]
     match error["type"]:

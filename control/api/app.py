@@ -1,0 +1,82 @@
+"""The app: routes, what stands before them, and what they share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+import anyio.to_thread
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from control.api.bounds import Bounds
+from control.api.failures import tell_failures
+from control.api.guarded_route import PREFIX
+from control.api.metrics import ApiMetrics
+from control.api.observed import Observed
+from control.api.openapi import describe
+from control.api.routes import ROUTERS
+from control.api.services import Services
+from control.api.settings import ApiSettings
+from control.api.streams import streams
+from control.api.work.pool import WorkPool
+from control.db.browser_sessions import PostgresSessions
+from control.db.database import Database
+from control.db.idempotent_answers import PostgresAnswers
+
+_SWEEP_S = 600.0
+
+
+def create_app(database: Database, settings: ApiSettings, clock: Callable[[], datetime], pool: WorkPool) -> FastAPI:
+    """`clock`: timezone-aware. `pool`: whose workers do what takes long."""
+    metrics = ApiMetrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
+        services: Services = app.state.services
+        tasks = [asyncio.create_task(pool.run()), asyncio.create_task(_sweep(services))]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
+            await services.streams.close()
+
+    app = FastAPI(
+        title="Medley admin API",
+        version="v1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{PREFIX}/openapi.json",
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+    )
+    app.state.services = Services(database, settings, clock, metrics, streams(database, settings), pool.wake)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(Bounds, settings=settings)
+    app.add_middleware(Observed, metrics=metrics)
+    tell_failures(app)
+    describe(app)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """The function's name: what a generated client calls it."""
+    return route.name
+
+
+async def _sweep(services: Services) -> None:
+    """Drop what has outlived its use. Any number of processes may."""
+    while True:
+        now = services.clock()
+        with suppress(Exception):
+            await anyio.to_thread.run_sync(PostgresSessions(services.database).drop_expired, now)
+            await anyio.to_thread.run_sync(
+                PostgresAnswers(services.database).drop_older, now - services.settings.idempotency
+            )
+        await asyncio.sleep(_SWEEP_S)

@@ -1,0 +1,99 @@
+"""Who calls: the holder of an API token, or a browser with a session that stands for one."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from control.access.role import Role
+from control.access.secret import Secret
+from control.api.problem import ApiError
+from control.api.trace import current_trace
+from control.db.api_tokens import PostgresApiTokens
+from control.db.browser_sessions import PostgresSessions
+from control.db.database import Database
+from control.db.events import PostgresEvents
+from control.lifecycle.fleet_event import FleetEvent
+
+COOKIE = "medley_session"
+CSRF_HEADER = "X-CSRF-Token"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    token_id: str
+    name: str
+    role: Role
+    secret: Secret
+    """What it proved itself with."""
+    session_ends_at: datetime | None = None
+    """None: it sent the token itself."""
+
+    @property
+    def actor(self) -> str:
+        """As events name it."""
+        return f"token:{self.token_id}"
+
+    def did(
+        self,
+        database: Database,
+        now: datetime,
+        kind: str,
+        text: str,
+        *,
+        fleet: str = "",
+        subject: str = "",
+        detail: Mapping[str, str | int | float | bool] | None = None,
+    ) -> None:
+        """Write down what it did. In the transaction of the deed (`Database.as_one`) neither is without the other."""
+        event = FleetEvent(self.actor, kind, f"{self.name}: {text}", fleet, subject, detail or {}, current_trace.get())
+        PostgresEvents(database).add([event], now)
+
+
+def identify(request: Request, database: Database, now: datetime) -> Caller:
+    """Raises ApiError 401, and 403 for an unsafe request of a session without its CSRF token."""
+    given = request.headers.get("authorization")
+    if given is not None:
+        scheme, _, text = given.partition(" ")
+        token = None
+        if scheme.lower() == "bearer":
+            secret = Secret(text.strip())
+            token = PostgresApiTokens(database).authenticate(secret, now)
+        if token is None:
+            raise _unknown("the API token is wrong, expired or revoked")
+        return Caller(token.id, token.name, token.role, secret)
+    cookie = request.cookies.get(COOKIE)
+    if cookie is None:
+        raise _unknown("send `Authorization: Bearer TOKEN` (`medley token create`), or sign in at /api/v1/session")
+    session = Secret(cookie)
+    found = PostgresSessions(database).token_of(session, now)
+    if found is None:
+        raise _unknown("the session has ended: sign in again")
+    if request.method not in SAFE:
+        sent = request.headers.get(CSRF_HEADER, "")
+        if not hmac.compare_digest(sent.encode(), csrf_token(session).encode()):
+            raise ApiError(403, "csrf", f"send {CSRF_HEADER} with the csrf_token of GET /api/v1/session")
+    token, ends_at = found
+    return Caller(token.id, token.name, token.role, session, ends_at)
+
+
+def csrf_token(session: Secret) -> str:
+    """Follows from the cookie, which scripts cannot read: another site can neither read nor guess it."""
+    return hmac.new(session.reveal().encode(), b"medley csrf", "sha256").hexdigest()
+
+
+def _unknown(detail: str) -> ApiError:
+    return ApiError(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="medley"'})
+
+
+def _of_request(request: Request) -> Caller:
+    """`GuardedRoute` has put it there."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+CallerOf = Annotated[Caller, Depends(_of_request)]

@@ -1,0 +1,37 @@
+"""Conditional writes: a version as an entity tag, and what a writer must say that it has read."""
+
+import re
+from typing import Annotated
+
+from fastapi import Header, Response
+
+from control.api.problem import ApiError
+
+_FORM = re.compile(r'"(\d{1,9})"')
+
+
+def tag(version: int) -> str:
+    return f'"{version}"'
+
+
+def tagged(response: Response, version: int) -> None:
+    response.headers["ETag"] = tag(version)
+
+
+def expected_version(
+    if_match: Annotated[
+        str | None,
+        Header(description="ETag of what was read; without it 428, when it is not the newest 412.", max_length=64),
+    ] = None,
+) -> int:
+    """Of a dependency: the version that a conditional write was judged on."""
+    if if_match is None:
+        raise ApiError(
+            428,
+            "precondition-required",
+            "send If-Match with the ETag of what you have read, so that nobody's change is lost",
+        )
+    found = _FORM.fullmatch(if_match.strip())
+    if found is None:
+        raise ApiError(412, "precondition-failed", f"If-Match {if_match!r} is not the ETag of this: read it again")
+    return int(found[1])

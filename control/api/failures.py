@@ -1,0 +1,98 @@
+"""Every exception as the problem that a caller is told. The type of an error is the answer's status."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from sqlalchemy.exc import DataError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
+from starlette.exceptions import HTTPException
+
+from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
+from control.api.trace import current_trace
+from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError
+from control.spec.problem import SpecError
+from control.spec.validation import complaint
+
+_log = logging.getLogger("medley.api")
+_NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: "too-large", 415: "not-json"}
+
+
+def tell_failures(app: FastAPI) -> None:
+    for kind in (
+        ApiError, HTTPException, RequestValidationError, SpecError, DatabaseError, DataError, NoConnectionError,
+        UnicodeEncodeError, Exception,
+    ):  # fmt: skip
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    told = api_error(error, request)
+    if told.status >= 500:
+        _log.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=told.status == 500)
+    return problem_response(told, request.url.path, current_trace.get())
+
+
+def api_error(error: Exception, request: Request | None = None) -> ApiError:  # noqa: PLR0911 - one a kind
+    """`request`: in which it was raised; its route knows the schema of its body."""
+    match error:
+        case ApiError():
+            return error
+        case NotStoredError():
+            return ApiError(404, "not-found", str(error))
+        case StaleVersionError():
+            return ApiError(412, "precondition-failed", str(error))
+        case InUseError():
+            return ApiError(409, "conflict", str(error))
+        case DatabaseError() | NoConnectionError():
+            detail = str(error) if isinstance(error, DatabaseError) else "too many requests at once"
+            return ApiError(503, "unavailable", detail, headers={"Retry-After": "2"})
+        case SpecError():
+            fields = [_field(p.key, p.message) for p in error.problems]
+            return ApiError(422, "invalid", f"{len(fields)} fields are wrong", errors=fields)
+        case RequestValidationError():
+            return _invalid(error, request)
+        case HTTPException():
+            name = _NAMES.get(error.status_code, "error")
+            return ApiError(error.status_code, name, str(error.detail), headers=error.headers)
+        case DataError() | UnicodeEncodeError():
+            return ApiError(
+                400, "bad-request", "a value cannot be stored: a character that is no text, or a number too large"
+            )
+        case _:
+            detail = "this is a bug of Medley: tell its makers the trace_id, the log of the API says more under it"
+            return ApiError(500, "internal", detail)
+
+
+def _invalid(error: RequestValidationError, request: Request | None) -> ApiError:
+    problems: Sequence[Any] = error.errors()
+    if any(p["type"] == "json_invalid" for p in problems):
+        return ApiError(400, "bad-json", f"the body is not JSON: {problems[0]['ctx']['error']}")
+    if any(tuple(p["loc"]) == ("body",) and isinstance(error.body, bytes) for p in problems):
+        return ApiError(415, "not-json", "send the body as application/json")
+    schema = _schema(request)
+    fields = [_told(schema, p) for p in problems]
+    detail = f"{len(fields)} fields are wrong" if len(fields) > 1 else "a field is wrong"
+    return ApiError(422, "invalid", f"{detail}: {fields[0].message}", errors=fields)
+
+
+def _told(schema: type[BaseModel] | None, problem: Any) -> FieldProblem:
+    place, *key = problem["loc"]
+    if place != "body":
+        return field_problem((place, *key), f"{problem['msg']}, is {str(problem['input'])[:60]!r}")
+    if schema is None or not key:
+        return field_problem(key, problem["msg"])
+    return field_problem(key, complaint(schema, tuple(key), problem))
+
+
+def _field(key: Sequence[str | int], message: str) -> FieldProblem:
+    return field_problem(key, message)
+
+
+def _schema(request: Request | None) -> type[BaseModel] | None:
+    body = getattr(request.scope.get("route"), "body_field", None) if request is not None else None
+    kind = getattr(getattr(body, "field_info", None), "annotation", None)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None

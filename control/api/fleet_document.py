@@ -1,0 +1,69 @@
+"""A fleet's spec as a JSON document: the same as in a YAML file, checked by the same rules."""
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
+
+from pydantic import GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from control.api.problem import ApiError, FieldProblem, field_problem
+from control.planning.world import World, world_of
+from control.reconcile.fleet_world import refuse_paths
+from control.spec.document import MAX_DEPTH, MAX_NODES, Document, Key, parse
+from control.spec.own_model import OwnModel
+from control.spec.problem import Problem, SpecError
+from control.spec.schema import FleetFile
+
+
+class _SpecSchema:
+    """What the OpenAPI document says of it. It is checked by `checked`, which knows the names it may use."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(FleetFile.__pydantic_core_schema__)
+
+
+SpecDocument = Annotated[dict[str, Any], _SpecSchema]
+
+
+def checked(spec: Mapping[str, Any], own: Collection[OwnModel], within: Key = ("spec",)) -> World:
+    """Raises ApiError 422 with every problem, at its path below `within`.
+
+    Files are named by paths on the machine that reads the spec, which a caller is not on: they are refused before one
+    is opened.
+    """
+    document = Document("spec", dict(spec), {})
+    try:
+        _refuse_large(document.value)
+        refuse_paths(document)
+        return world_of(document, own)
+    except SpecError as error:
+        raise _invalid([field_problem((*within, *p.key), p.message) for p in error.problems]) from None
+    except ValueError as error:  # of the market that it describes
+        raise _invalid([field_problem(within, str(error))]) from None
+
+
+def document_of(text: str) -> dict[str, Any]:
+    """A stored spec, which may have been written as YAML, as a JSON document."""
+    value: dict[str, Any] = parse(text, "spec").value
+    return value
+
+
+def _refuse_large(value: Any) -> None:
+    """The bounds of a YAML file hold here, too."""
+    count, left = 0, [(value, 0)]
+    while left:
+        found, depth = left.pop()
+        count += 1
+        if count > MAX_NODES or depth > MAX_DEPTH:
+            raise SpecError([Problem("spec", 0, "too large or too deeply nested")])
+        if isinstance(found, dict):
+            left += [(each, depth + 1) for each in found.values()]
+        elif isinstance(found, list):
+            left += [(each, depth + 1) for each in found]
+
+
+def _invalid(errors: list[FieldProblem]) -> ApiError:
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return ApiError(422, "invalid", f"{errors[0].message}{more}", errors=errors)

@@ -1,0 +1,54 @@
+"""An API process: opens the database, serves until it is told to end."""
+
+import logging
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import typer
+import uvicorn
+
+from control.api.app import create_app
+from control.api.json_log import log_json
+from control.api.settings import ApiSettings
+from control.api.work.pool import WorkPool
+from control.db.database import open_database
+from control.db.location import URL_VARIABLE
+
+_GRACE_S = 10
+_HEADER_BYTES = 32 << 10
+
+
+def serve(settings: ApiSettings, database_url: str | None, proxies: str, environment: Mapping[str, str]) -> None:
+    """Until SIGINT or SIGTERM; then it answers what it has begun. Raises OSError when the port is taken, and what
+    opening the database raises."""
+    log_json()
+    logging.getLogger("uvicorn.access").disabled = True  # our own line says more
+    with (
+        socket.create_server((settings.host, settings.port), family=_family(settings.host)) as listener,
+        open_database(
+            database_url, connections=settings.threads, statement_timeout_s=settings.statement_timeout_s
+        ) as database,
+    ):
+        workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})
+        pool = WorkPool(database, settings, workers_environment)
+        app = create_app(database, settings, lambda: datetime.now(UTC), pool)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_GRACE_S,
+            h11_max_incomplete_event_size=_HEADER_BYTES,
+            proxy_headers=True,
+            forwarded_allow_ips=proxies,
+            limit_concurrency=1_000,
+        )
+        host, port = listener.getsockname()[:2]
+        typer.echo(f"medley api: http://{f'[{host}]' if ':' in host else host}:{port}/api/v1")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

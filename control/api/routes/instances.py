@@ -1,0 +1,113 @@
+"""Instances: what runs where and how busy it is; told to drain here."""
+
+from typing import Annotated
+
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.instance_views import views
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.problem import ApiError
+from control.api.routes.events import STREAM, LastEventId, followed
+from control.api.text import Line, PathId, QueryText
+from control.db.database import Database
+from control.db.instance_pages import instance_page
+from control.db.instances import PostgresInstances
+from control.fleet.view import InstanceView
+from control.lifecycle.advance import Refusal
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.history import PastTransition
+from control.lifecycle.state import InstanceState
+
+router = api_router("instances")
+_NOT_YET = frozenset(
+    {InstanceState.REQUESTED, InstanceState.PROVISIONING, InstanceState.BOOTSTRAPPING, InstanceState.LOADING}
+)
+
+
+class DrainReason(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Line = Field(
+        default="an operator asked for it", min_length=1, description="For people, and for the history."
+    )
+
+
+class History(BaseModel):
+    items: list[PastTransition]
+
+
+@router.get("/instances", responses=problems())
+def list_instances(
+    services: ServicesOf,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    fleet: QueryText = None,
+    state: Annotated[
+        list[InstanceState] | None, Query(max_length=9, description="Any of these; default: all but terminated.")
+    ] = None,
+) -> Page[InstanceView]:
+    """By id."""
+    (last,) = after(cursor, str) or ("",)
+    records = instance_page(services.database, limit + 1, str(last), fleet, state or ())
+    return page(list(views(services.database, records)), limit, lambda view: view, lambda view: (view.id,))
+
+
+@router.get("/instances:follow", responses=problems() | STREAM, response_class=StreamingResponse)
+async def follow_instances(
+    services: ServicesOf,
+    last_event_id: LastEventId = None,
+    since: Annotated[int | None, Query(ge=0, lt=2**63, description="As Last-Event-ID, for a first request.")] = None,
+    fleet: QueryText = None,
+) -> StreamingResponse:
+    """Live (server-sent events): `event: transition`, a step in an instance's life, whose id may be resumed after;
+    `event: load`, how busy one is now, without id."""
+    return followed(services, services.streams.instances, last_event_id, since, fleet)
+
+
+@router.get("/instances/{instance}", responses=problems(404))
+def get_instance(instance: PathId, services: ServicesOf) -> InstanceView:
+    return _view(services.database, instance)
+
+
+@router.get("/instances/{instance}/history", responses=problems(404))
+def get_history(instance: PathId, services: ServicesOf) -> History:
+    """Every step of its life, oldest first, with the reasons."""
+    stored = PostgresInstances(services.database)
+    stored.load(instance)
+    return History(items=list(stored.history(instance)))
+
+
+@router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))
+def drain_instance(
+    instance: PathId, caller: CallerOf, services: ServicesOf, body: DrainReason | None = None
+) -> InstanceView:
+    """It gets no new request, finishes those it has, and is given back; one that does not serve yet is given back at
+    once. What its fleet's plan still wants is launched anew. Again: no harm."""
+    reason = (body or DrainReason()).reason
+    now = services.clock()
+    with services.database.as_one() as database:
+        stored = PostgresInstances(database)
+        found = stored.load(instance)
+        state = InstanceState(found.state)
+        if state not in (InstanceState.DRAINING, InstanceState.TERMINATING):
+            kind = EventKind.RELEASE if state in _NOT_YET else EventKind.DRAIN
+            done = stored.apply(instance, Event(kind, f"{caller.name}: {reason}"), now)
+            if isinstance(done, Refusal):
+                raise ApiError(409, "conflict", f"instance {instance} is {found.state}: it cannot be drained")
+            caller.did(
+                database, now, "instance.drained", f"drains instance {instance}: {reason}",
+                fleet=found.fleet, subject=instance,
+            )  # fmt: skip
+    return _view(services.database, instance)
+
+
+def _view(database: Database, instance: str) -> InstanceView:
+    records = instance_page(database, 1, ids=[instance])
+    if not records:
+        PostgresInstances(database).load(instance)  # says what is near
+    return next(iter(views(database, records)))

@@ -1,0 +1,174 @@
+"""Models: those of the catalogue, and those that people have registered with their config.json."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.etag import expected_version, tagged
+from control.api.fleet_document import document_of
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.problem import ApiError, field_problem
+from control.api.text import NewName, PathName
+from control.db.database import Database
+from control.db.errors import InUseError, NotStoredError
+from control.db.fleets import PostgresFleets
+from control.db.registered_models import PostgresModels, RegisteredModel
+from control.spec.own_model import OwnModel
+from control.spec.problem import SpecError
+from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.model_spec import ModelSpec
+from templates_lib.models import load_models, weights_places
+from templates_lib.nearest_name import nearest_name
+
+router = api_router("models")
+Version = Annotated[int, Depends(expected_version)]
+Config = Annotated[dict[str, Any], Field(description="config.json, as Hugging Face publishes it with the weights.")]
+Weights = Annotated[
+    str,
+    Field(
+        pattern=r"^$|^package:[A-Za-z0-9._-]{1,100}$|^path:/[ -~]{1,250}$",
+        description="`package:NAME` or `path:/PATH` where nodes find them; empty: a fleet has to say it.",
+    ),
+]
+
+
+class ModelChange(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    config: Config
+    weights: Weights = ""
+
+
+class NewModel(ModelChange):
+    name: NewName
+
+
+class Model(BaseModel):
+    name: str
+    source: Literal["catalogue", "registered"]
+    revision: str
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    dtype: str
+    weight_bytes: float
+    max_context_tokens: int
+    weights: str = Field(description="Where nodes find them; empty: not said.")
+    config: dict[str, Any] | None = Field(description="As registered; null for the catalogue's.")
+    version: int = Field(description="0 for the catalogue's, which cannot be changed.")
+    updated_at: datetime | None
+
+
+@router.get("/models", responses=problems())
+def list_models(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Model]:
+    """By name, those of the catalogue and those registered."""
+    (last,) = after(cursor, str) or ("",)
+    everything = sorted(_all(services.database), key=lambda model: model.name)
+    rows = [model for model in everything if model.name > str(last)][: limit + 1]
+    return page(rows, limit, lambda model: model, lambda model: (model.name,))
+
+
+@router.post("/models", status_code=201, responses=problems(409, body=True))
+def create_model(body: NewModel, caller: CallerOf, response: Response, services: ServicesOf) -> Model:
+    """Register an architecture, so that fleets may name it."""
+    own, now = _own(body.name, body), services.clock()
+    if body.name in load_models():
+        raise InUseError(f"the catalogue has a model {body.name!r}: choose another name")
+    with services.database.as_one() as database:
+        made = PostgresModels(database).create(own, now)
+        caller.did(database, now, "model.created", f"registered model {body.name}", subject=body.name)
+    response.headers["Location"] = f"/api/v1/models/{body.name}"
+    tagged(response, made.version)
+    return _registered(made)
+
+
+@router.get("/models/{model}", responses=problems(404))
+def get_model(model: PathName, response: Response, services: ServicesOf) -> Model:
+    found = next((each for each in _all(services.database) if each.name == model), None)
+    if found is None:
+        known = [each.name for each in _all(services.database)]
+        raise NotStoredError(f"model {model!r} is not known; {nearest_name(model, known)}")
+    tagged(response, found.version)
+    return found
+
+
+@router.put("/models/{model}", responses=problems(404, 409, 412, 428, body=True))
+def change_model(
+    model: PathName, body: ModelChange, version: Version, caller: CallerOf, response: Response, services: ServicesOf
+) -> Model:
+    """Replace a registered model. Fleets that name it are planned with the new one from their next solve on."""
+    _refuse_catalogue(model)
+    own, now = _own(model, body), services.clock()
+    with services.database.as_one() as database:
+        changed = PostgresModels(database).replace(own, version, now)
+        caller.did(database, now, "model.changed", f"changed model {model}", subject=model)
+    tagged(response, changed.version)
+    return _registered(changed)
+
+
+@router.delete("/models/{model}", status_code=204, responses=problems(404, 409, 412, 428))
+def delete_model(model: PathName, version: Version, caller: CallerOf, services: ServicesOf) -> None:
+    """Refused with 409 while a fleet names it."""
+    _refuse_catalogue(model)
+    now = services.clock()
+    with services.database.as_one() as database:
+        users = _users(database, model)
+        if users:
+            raise InUseError(f"model {model!r} is used by fleet {', '.join(users)}: take it out of there first")
+        PostgresModels(database).remove(model, version)
+        caller.did(database, now, "model.removed", f"removed model {model}", subject=model)
+
+
+def _all(database: Database) -> list[Model]:
+    places = weights_places()
+    shipped = [_shown(spec, "catalogue", places.get(spec.id, "")) for spec in load_models().values()]
+    return shipped + [_registered(each) for each in PostgresModels(database).all()]
+
+
+def _registered(found: RegisteredModel) -> Model:
+    shown = _shown(found.own.spec(), "registered", found.own.weights)
+    more = {"config": dict(found.own.config), "version": found.version, "updated_at": found.updated_at}
+    return shown.model_copy(update=more)
+
+
+def _shown(spec: ModelSpec, source: Literal["catalogue", "registered"], weights: str) -> Model:
+    return Model(
+        name=spec.id, source=source, revision=spec.revision, layers=spec.layers, hidden_size=spec.hidden_size,
+        vocab_size=spec.vocab_size, dtype=spec.dtype, weight_bytes=spec.weight_bytes,
+        max_context_tokens=spec.max_context_tokens, weights=weights, config=None, version=0, updated_at=None,
+    )  # fmt: skip
+
+
+def _own(name: str, body: ModelChange) -> OwnModel:
+    own = OwnModel(name, body.config, body.weights)
+    try:
+        own.spec()
+    except UnsupportedModelError as error:
+        raise ApiError(422, "invalid", str(error), errors=[field_problem(("config", error.key), error.why)]) from None
+    except ValueError as error:
+        raise ApiError(422, "invalid", str(error), errors=[field_problem(("config",), str(error))]) from None
+    return own
+
+
+def _refuse_catalogue(model: str) -> None:
+    if model in load_models():
+        raise ApiError(
+            409, "conflict", f"model {model!r} is of the catalogue that Medley ships: register one of your own"
+        )
+
+
+def _users(database: Database, model: str) -> list[str]:
+    found = []
+    for fleet in PostgresFleets(database).all():
+        try:
+            named = [each.get("model") for each in document_of(fleet.spec).get("models", [])]
+        except SpecError:
+            continue
+        if model in named:
+            found.append(fleet.name)
+    return found

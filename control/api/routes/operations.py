@@ -1,0 +1,88 @@
+"""Operations: work that takes longer than a request, asked for by other resources."""
+
+from datetime import datetime
+from typing import Any
+
+from fastapi import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.moments import moment
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.problem import FieldProblem
+from control.api.text import PathId, QueryText
+from control.db import operations as stored
+from control.db.operations import OPEN, OperationState, PostgresOperations
+
+router = api_router("operations")
+
+
+class OperationProblem(BaseModel):
+    """Why an operation failed: as a problem document, without what belongs to a request."""
+
+    name: str
+    detail: str
+    errors: list[FieldProblem] = []
+    facts: dict[str, Any] = {}
+
+
+class Operation(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    kind: str
+    state: OperationState
+    progress: str = Field(description="For people: what is being done now.")
+    result: dict[str, Any] | None = Field(description="Of its kind; `plan_id` where it made a plan.")
+    problem: OperationProblem | None
+    fleet: str = Field(description="Empty: it is about no fleet.")
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@router.get("/operations", responses=problems())
+def list_operations(
+    services: ServicesOf,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    fleet: QueryText = None,
+    kind: QueryText = None,
+) -> Page[Operation]:
+    """Newest first."""
+    last = after(cursor, str, str)
+    before = None if last is None else (moment(str(last[0])), str(last[1]))
+    rows = PostgresOperations(services.database).page(limit + 1, before, fleet, kind)
+    return page(rows, limit, Operation.model_validate, lambda row: (row.created_at.isoformat(), row.id))
+
+
+@router.get("/operations/{operation_id}", responses=problems(404))
+def get_operation(operation_id: PathId, response: Response, services: ServicesOf) -> Operation:
+    """With Retry-After while it is under way."""
+    found = PostgresOperations(services.database).load(operation_id)
+    if found.state in OPEN:
+        response.headers["Retry-After"] = "1"
+    return Operation.model_validate(found)
+
+
+@router.post("/operations/{operation_id}:cancel", responses=problems(404))
+def cancel_operation(operation_id: PathId, caller: CallerOf, services: ServicesOf) -> Operation:
+    """Whoever works on it stops. One that has ended stays as it is."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        ended = PostgresOperations(database).cancel(operation_id, now)
+        caller.did(
+            database, now, "operation.cancelled", f"cancelled operation {operation_id}",
+            fleet=ended.fleet, subject=operation_id,
+        )  # fmt: skip
+    return Operation.model_validate(ended)
+
+
+def accepted(response: Response, operation: stored.Operation) -> Operation:
+    """For the answer 202."""
+    response.headers["Location"] = f"/api/v1/operations/{operation.id}"
+    response.headers["Retry-After"] = "1"
+    return Operation.model_validate(operation)

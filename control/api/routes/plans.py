@@ -1,0 +1,167 @@
+"""Plans: made as dry runs, looked at, approved or applied."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.fleet_document import SpecDocument, checked
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.moments import moment
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.problem import ApiError
+from control.api.routes.operations import Operation, accepted
+from control.api.saving import Saving, saving_of
+from control.api.text import NAME_PATTERN, QueryText
+from control.api.trace import current_trace
+from control.api.what_if import WhatIfBody
+from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
+from control.db.fleets import PostgresFleets
+from control.db.operations import PostgresOperations
+from control.db.plan_summary import ListedPlan, PlanSummary, PostgresPlanList
+from control.db.plans import PostgresPlans
+from control.db.registered_models import PostgresModels
+from control.planning.report import unmet_share
+from control.planning.what_if import WhatIf
+from templates_lib.plan import Flow, PlannedOffer, Reason
+from templates_lib.plan_store import Baseline
+from templates_lib.work import Demand
+
+router = api_router("plans")
+PlanId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+
+
+class NewPlan(BaseModel):
+    """A dry run: of a fleet on record, of a draft of it, or of a draft alone; with `what_if` as things might be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fleet: str | None = Field(default=None, pattern=NAME_PATTERN)
+    spec: SpecDocument | None = Field(default=None, description="A draft, which is checked and not kept.")
+    what_if: WhatIfBody | None = None
+    baselines: bool = Field(default=True, description="Compare with homogeneous fleets and Cauchy.")
+    over_budget: bool = Field(
+        default=False,
+        description="Make a plan that leaves demand unmet for want of money; else that fails, with the numbers.",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> "NewPlan":
+        if self.fleet is None and self.spec is None:
+            raise ValueError("give fleet, spec or both")
+        return self
+
+
+class PlanItem(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    fleet: str
+    policy: str = Field(description="`medley`, or the baseline that made it.")
+    created_at: datetime
+    snapshot_version: str
+    usd_per_hour: float
+    summary: PlanSummary
+    baselines: list[Baseline]
+    draft: bool = Field(description="Of a draft or a what-if: nothing can be held to it.")
+    saving: Saving | None = Field(description="Against the cheapest baseline that serves as much; null: not compared.")
+
+
+class PlannedInstances(BaseModel):
+    """`count` equal instances of a template in one zone and market."""
+
+    template_id: str
+    model: str
+    phase: str
+    zone: str
+    market: str
+    count: int
+    running: int
+    nodes: dict[str, int]
+    units_per_s: dict[str, float]
+    usd_per_hour: float
+    placement: dict[str, Any] | None
+
+
+class Plan(PlanItem):
+    library_version: str
+    rent_usd_per_hour: float
+    traffic_usd_per_hour: float
+    spot_risk_usd_per_hour: float
+    objective: float
+    instances: list[PlannedInstances]
+    offers: list[PlannedOffer]
+    flows: list[Flow]
+    demand: list[Demand]
+    unmet_share: float = Field(description="Of all requests, 0 to 1.")
+    duals: dict[str, float] = Field(description="LP shadow prices by row name, $/h per unit.")
+    reasons: list[Reason]
+
+
+@router.get("/plans", responses=problems())
+def list_plans(
+    services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, fleet: QueryText = None
+) -> Page[PlanItem]:
+    """Newest first. Drafts and what-ifs of a fleet are listed under `FLEET~draft`."""
+    last = after(cursor, str, str)
+    before = None if last is None else (moment(str(last[0])), str(last[1]))
+    rows = PostgresPlanList(services.database).page(limit + 1, before, fleet)
+    return page(rows, limit, _item, lambda row: (row.created_at.isoformat(), row.id))
+
+
+@router.post("/plans", status_code=202, responses=problems(404, body=True))
+def create_plan(body: NewPlan, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+    """Solve, and touch nothing. The operation's result names the plan; over budget, it fails with the numbers."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        name = body.fleet or ""
+        if body.fleet is not None:
+            PostgresFleets(database).load(body.fleet)
+        if body.spec is not None:
+            drafted = checked(body.spec, PostgresModels(database).own()).name
+            if body.fleet not in (None, drafted):
+                raise ApiError(422, "invalid", f"spec.name is {drafted!r}, but fleet is {body.fleet!r}")
+            name = drafted
+        supposed = None if body.what_if is None else msgspec.convert(body.what_if.model_dump(), WhatIf)
+        request = PlanRequest(name, body.spec, supposed, body.baselines, body.over_budget)
+        content = msgspec.to_builtins(request)
+        operation = PostgresOperations(database).create("plan", content, name, caller.actor, current_trace.get(), now)
+    services.work_waits()
+    return accepted(response, operation)
+
+
+@router.get("/plans/{plan}", responses=problems(404))
+def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
+    """With what it rests on."""
+    plans = PostgresPlans(services.database)
+    listed, found = PostgresPlanList(services.database).of(plan), plans.load(plan)
+    snapshot = plans.snapshot(found.snapshot_version)
+    more: dict[str, Any] = msgspec.to_builtins(found)
+    more |= _item(listed).model_dump() | {"demand": snapshot.demand, "unmet_share": unmet_share(found, snapshot)}
+    more["saving"] = saving_of(listed, more["unmet_share"])
+    return Plan.model_validate(more)
+
+
+@router.post("/plans/{plan}:explain", status_code=202, responses=problems(404))
+def explain_plan(plan: PlanId, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+    """Why it is so: which limits bind, what one more node of each kind would save (verified by solving again), what the
+    runners-up cost, what is missing. The operation's result says it."""
+    listed = PostgresPlanList(services.database).of(plan)
+    content = msgspec.to_builtins(ExplainRequest(plan))
+    operation = PostgresOperations(services.database).create(
+        "explain", content, listed.fleet, caller.actor, current_trace.get(), services.clock()
+    )
+    services.work_waits()
+    return accepted(response, operation)
+
+
+def _item(row: ListedPlan) -> PlanItem:
+    return PlanItem(
+        id=row.id, fleet=row.fleet.removesuffix(DRAFT), policy=row.policy, created_at=row.created_at,
+        snapshot_version=row.snapshot_version, usd_per_hour=row.usd_per_hour, summary=row.summary,
+        baselines=list(row.baselines), draft=row.fleet.endswith(DRAFT), saving=saving_of(row, None),
+    )  # fmt: skip

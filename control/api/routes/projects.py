@@ -1,0 +1,100 @@
+"""Projects: what fleets, keys and budgets belong to."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, Response
+from pydantic import BaseModel, ConfigDict
+
+from control.access.role import Role
+from control.api.caller import CallerOf
+from control.api.documented import needs, problems
+from control.api.etag import expected_version, tagged
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.text import Line, NewName, PathName
+from control.db import projects as stored
+
+router = api_router("projects")
+Version = Annotated[int, Depends(expected_version)]
+
+
+class NewProject(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: NewName
+    description: Line = ""
+
+
+class ProjectChange(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    description: Line
+
+
+class Project(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    description: str
+    fleets: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@router.get("/projects", responses=problems())
+def list_projects(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Project]:
+    """By name."""
+    (last,) = after(cursor, str) or ("",)
+    rows = stored.PostgresProjects(services.database).page(limit + 1, str(last))
+    return page(rows, limit, Project.model_validate, lambda row: (row.name,))
+
+
+@router.post("/projects", status_code=201, responses=problems(409, body=True), openapi_extra=needs(Role.ADMIN))
+def create_project(body: NewProject, caller: CallerOf, response: Response, services: ServicesOf) -> Project:
+    now = services.clock()
+    with services.database.as_one() as database:
+        made = stored.PostgresProjects(database).create(body.name, body.description, now)
+        caller.did(database, now, "project.created", f"created project {body.name}", subject=body.name)
+    response.headers["Location"] = f"/api/v1/projects/{made.name}"
+    tagged(response, made.version)
+    return Project.model_validate(made)
+
+
+@router.get("/projects/{project}", responses=problems(404))
+def get_project(project: PathName, response: Response, services: ServicesOf) -> Project:
+    found = stored.PostgresProjects(services.database).load(project)
+    tagged(response, found.version)
+    return Project.model_validate(found)
+
+
+@router.put("/projects/{project}", responses=problems(404, 412, 428, body=True), openapi_extra=needs(Role.ADMIN))
+def change_project(
+    project: PathName,
+    body: ProjectChange,
+    version: Version,
+    caller: CallerOf,
+    response: Response,
+    services: ServicesOf,
+) -> Project:
+    now = services.clock()
+    with services.database.as_one() as database:
+        changed = stored.PostgresProjects(database).describe(project, version, body.description, now)
+        caller.did(database, now, "project.changed", f"described project {project}", subject=project)
+    tagged(response, changed.version)
+    return Project.model_validate(changed)
+
+
+@router.delete(
+    "/projects/{project}",
+    status_code=204,
+    responses=problems(404, 409, 412, 428),
+    openapi_extra=needs(Role.ADMIN),
+)
+def delete_project(project: PathName, version: Version, caller: CallerOf, services: ServicesOf) -> None:
+    """Refused with 409 while it has fleets."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        stored.PostgresProjects(database).remove(project, version)
+        caller.did(database, now, "project.removed", f"removed project {project}", subject=project)

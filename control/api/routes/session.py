@@ -1,0 +1,89 @@
+"""A browser signs in with a token and gets a cookie that scripts cannot read."""
+
+from datetime import datetime
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from control.access.api_token import ApiToken
+from control.access.role import Role
+from control.access.secret import Secret
+from control.api.caller import COOKIE, CallerOf, csrf_token
+from control.api.documented import needs, problems
+from control.api.guarded_route import PREFIX, ServicesOf, api_router
+from control.api.problem import ApiError
+from control.db.api_tokens import PostgresApiTokens
+from control.db.browser_sessions import PostgresSessions
+from control.db.events import PostgresEvents
+from control.lifecycle.fleet_event import FleetEvent
+
+open_router = APIRouter(prefix=PREFIX, tags=["session"])
+"""Who signs in is not known yet."""
+router = api_router("session")
+
+
+class SignIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    token: str = Field(min_length=1, max_length=200, description="As `medley token create` printed it.")
+
+
+class Session(BaseModel):
+    token_id: str
+    name: str = Field(description="Of the token: who this is.")
+    role: Role
+    expires_at: datetime | None = Field(description="Of the session; null: the token was sent itself.")
+    csrf_token: str = Field(description="For the X-CSRF-Token header of unsafe requests; empty without a cookie.")
+
+
+@open_router.post("/session", status_code=201, responses=problems(body=True))
+def sign_in(body: SignIn, request: Request, response: Response, services: ServicesOf) -> Session:
+    """Start a session. The cookie is HttpOnly and SameSite=Strict; it ends with the token."""
+    now = services.clock()
+    token = PostgresApiTokens(services.database).authenticate(Secret(body.token), now)
+    if token is None:
+        raise ApiError(401, "unauthorized", "the API token is wrong, expired or revoked")
+    if not token.role.covers(Role.VIEWER):
+        detail = f"{token.name!r} is a {token.role}: it may call models, and see nothing here"
+        raise ApiError(403, "forbidden", detail, facts={"needs": Role.VIEWER, "role": token.role})
+    with services.database.as_one() as database:
+        secret, ends_at = PostgresSessions(database).create(token, now, services.settings.session)
+        event = FleetEvent(f"token:{token.id}", "session.started", f"{token.name}: signed in", subject=token.id)
+        PostgresEvents(database).add([event], now)
+    response.set_cookie(
+        COOKIE,
+        secret.reveal(),
+        max_age=int((ends_at - now).total_seconds()),
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return _session(token, secret, ends_at)
+
+
+@router.get("/session", responses=problems())
+def who_am_i(caller: CallerOf) -> Session:
+    """Who calls, and may do what."""
+    csrf = csrf_token(caller.secret) if caller.session_ends_at is not None else ""
+    return Session(
+        token_id=caller.token_id,
+        name=caller.name,
+        role=caller.role,
+        expires_at=caller.session_ends_at,
+        csrf_token=csrf,
+    )
+
+
+@router.delete("/session", status_code=204, responses=problems(), openapi_extra=needs(Role.VIEWER))
+def sign_out(caller: CallerOf, response: Response, services: ServicesOf) -> None:
+    """End the session of this browser."""
+    if caller.session_ends_at is not None:
+        PostgresSessions(services.database).end(caller.secret)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+
+
+def _session(token: ApiToken, secret: Secret, ends_at: datetime) -> Session:
+    return Session(
+        token_id=token.id, name=token.name, role=token.role, expires_at=ends_at, csrf_token=csrf_token(secret)
+    )

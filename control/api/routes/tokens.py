@@ -1,0 +1,104 @@
+"""API tokens: for people, programs, and clients of the gateway."""
+
+from datetime import datetime
+
+from fastapi import Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from control.access.api_token import DEFAULT_PROJECT, ApiToken
+from control.access.role import Role
+from control.api.caller import CallerOf
+from control.api.documented import needs, problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.moments import moment
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.problem import ApiError, field_problem
+from control.api.project_field import check_project
+from control.api.text import NAME_PATTERN, Line, PathId
+from control.db.api_tokens import PostgresApiTokens
+
+router = api_router("tokens")
+
+
+class NewToken(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Line = Field(min_length=1, description="Who or what will use it, for people.")
+    role: Role
+    expires_at: AwareDatetime | None = Field(default=None, description="null: never.")
+    project: str = Field(default=DEFAULT_PROJECT, pattern=NAME_PATTERN, description="That its use of models is of.")
+    requests_per_minute: int | None = Field(default=None, ge=1, le=2**31 - 1, description="At each gateway.")
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, le=2**31 - 1, description="Of prompts and answers, at each gateway."
+    )
+
+
+class Token(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    name: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    project: str
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+
+
+class TokenWithSecret(Token):
+    token: str = Field(description="What its holder sends. It is shown now and never again.")
+
+
+@router.get("/tokens", responses=problems(), openapi_extra=needs(Role.ADMIN))
+def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Token]:
+    """Newest first, all that were ever made."""
+    last = after(cursor, str, str)
+    before = None if last is None else (moment(str(last[0])), str(last[1]))
+    rows = PostgresApiTokens(services.database).page(limit + 1, before)
+    return page(rows, limit, Token.model_validate, _key)
+
+
+@router.post("/tokens", status_code=201, responses=problems(body=True), openapi_extra=needs(Role.ADMIN))
+def create_token(body: NewToken, caller: CallerOf, response: Response, services: ServicesOf) -> TokenWithSecret:
+    """Make a token. The database keeps its hash only."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        check_project(database, body.project)
+        try:
+            made, secret = PostgresApiTokens(database).create(
+                body.name,
+                body.role,
+                now,
+                body.expires_at,
+                body.project,
+                body.requests_per_minute,
+                body.tokens_per_minute,
+            )
+        except ValueError as error:
+            place = "expires_at" if body.name.strip() else "name"
+            raise ApiError(422, "invalid", str(error), errors=[field_problem((place,), str(error))]) from None
+        caller.did(
+            database, now, "token.created", f"made token {made.id} ({body.role}) for {body.name}", subject=made.id
+        )
+    response.headers["Location"] = f"/api/v1/tokens/{made.id}"
+    return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
+
+
+@router.get("/tokens/{token_id}", responses=problems(404), openapi_extra=needs(Role.ADMIN))
+def get_token(token_id: PathId, services: ServicesOf) -> Token:
+    return Token.model_validate(PostgresApiTokens(services.database).load(token_id))
+
+
+@router.delete("/tokens/{token_id}", status_code=204, responses=problems(404), openapi_extra=needs(Role.ADMIN))
+def revoke_token(token_id: PathId, caller: CallerOf, services: ServicesOf) -> None:
+    """From now on it is worth nothing, and neither is a session that began with it. Again: no harm."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        PostgresApiTokens(database).revoke(token_id, now)
+        caller.did(database, now, "token.revoked", f"revoked token {token_id}", subject=token_id)
+
+
+def _key(token: ApiToken) -> tuple[str, str]:
+    return token.created_at.isoformat(), token.id

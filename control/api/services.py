@@ -1,0 +1,22 @@
+"""What every request may use, made once a process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.api.metrics import ApiMetrics
+from control.api.settings import ApiSettings
+from control.api.streams import Streams
+from control.db.database import Database
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Services:
+    database: Database
+    settings: ApiSettings
+    clock: Callable[[], datetime]
+    """Timezone-aware."""
+    metrics: ApiMetrics
+    streams: Streams
+    work_waits: Callable[[], None]
+    """Told after an operation was put down: a worker shall look."""

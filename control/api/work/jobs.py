@@ -1,0 +1,156 @@
+"""What workers do, by the kind of the operation."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from control.api.problem import ApiError
+from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
+from control.db.database import Database
+from control.db.fleets import PostgresFleets
+from control.db.instances import PostgresInstances
+from control.db.libraries import PostgresLibraries
+from control.db.operations import Operation
+from control.db.plans import PostgresPlans
+from control.db.registered_models import PostgresModels
+from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
+from control.planning.local_profiles import with_known_profiles
+from control.planning.recording import Recording, versioned
+from control.planning.report import SERVED, PlanReport
+from control.planning.session import Session
+from control.planning.what_if import supposed
+from control.reconcile.fleet_planner import FleetPlanner
+from control.reconcile.market import StatedDemand, StatedMarket
+from control.spec.problem import SpecError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    operation: Operation
+    database: Database
+    home: Path
+    clock: Callable[[], datetime]
+    say: Callable[[str], None]
+    """Progress, for people."""
+
+    @property
+    def session(self) -> Session:
+        def progress(what: str, done: int, total: int) -> None:
+            self.say(f"building {what}: {done:,} of {total:,}")
+
+        return Session(PostgresLibraries(self.database), PostgresPlans(self.database), progress, time.perf_counter)
+
+    def planner(self) -> FleetPlanner:
+        own = PostgresModels(self.database).own
+        return FleetPlanner(
+            self.session, lambda world: with_known_profiles(world, self.home), StatedMarket(), StatedDemand(), own
+        )
+
+
+def plan(job: Job) -> dict[str, Any]:
+    """The result names the plan, what it costs, what it was compared with."""
+    request = msgspec.convert(job.operation.request, PlanRequest)
+    record = _record(job, request)
+    is_draft = request.spec is not None or request.what_if is not None
+    now, instances = job.clock(), PostgresInstances(job.database).living()
+
+    def as_asked(recording: Recording) -> Recording:
+        snapshot = recording.snapshot
+        if request.what_if is not None:
+            snapshot = versioned(supposed(snapshot, request.what_if))
+        name = f"{recording.name}{DRAFT}" if is_draft else recording.name
+        return replace(recording, name=name, snapshot=snapshot)
+
+    job.say("solving")
+    planner = job.planner()
+    report = _solved(planner, record, instances, now, as_asked, baselines=request.baselines)
+    budget = report.snapshot.settings.guardrails.max_usd_per_hour
+    needed = None
+    if budget is not None and _unmet(report):
+        job.say("finding what it would take without the budget")
+        needed = _without_budget(planner, record, instances, now, as_asked)
+        if not request.over_budget and _unmet(needed) < _unmet(report) - SERVED:
+            raise _over_budget(report, needed, budget)
+    result: dict[str, Any] = {"plan_id": report.plan.id, "usd_per_hour": report.plan.usd_per_hour}
+    result |= {"unmet": report.plan.unmet, "status": report.plan.status, "draft": is_draft}
+    if needed is not None:
+        result["usd_per_hour_without_budget"] = needed.plan.usd_per_hour
+    return result
+
+
+def explain(job: Job) -> dict[str, Any]:
+    """As `medley explain -o json` has it."""
+    request = msgspec.convert(job.operation.request, ExplainRequest)
+    session = job.session
+    made = session.plans.load(request.plan)
+    snapshot = session.plans.snapshot(made.snapshot_version)
+    library = session.store.load(made.library_version, {i.template_id for i in snapshot.instances})
+    job.say("planning variants to compare it with")
+    explanation = session.explain(made, snapshot, library)
+    found: dict[str, Any] = msgspec.to_builtins(explanation)
+    return {"plan_id": made.id, "duals": made.duals, **found}
+
+
+JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {"plan": plan, "explain": explain}
+
+
+def _record(job: Job, request: PlanRequest) -> FleetRecord:
+    if request.spec is None:
+        return PostgresFleets(job.database).load(request.fleet)
+    text, now = msgspec.json.encode(request.spec).decode(), job.clock().isoformat()
+    return FleetRecord(request.fleet, DEFAULT_PROJECT, text, "", FleetMode.OBSERVE, 0, False, now)
+
+
+def _solved(
+    planner: FleetPlanner,
+    record: FleetRecord,
+    instances: Any,
+    now: datetime,
+    as_asked: Callable[[Recording], Recording],
+    *,
+    baselines: bool,
+) -> PlanReport:
+    try:
+        return planner.solve(record, instances, now, supposed=as_asked, baselines=baselines).report
+    except SpecError:
+        raise
+    except (ValueError, LookupError) as error:
+        raise ApiError(422, "cannot-be-planned", str(error)) from error
+
+
+def _without_budget(
+    planner: FleetPlanner,
+    record: FleetRecord,
+    instances: Any,
+    now: datetime,
+    as_asked: Callable[[Recording], Recording],
+) -> PlanReport:
+    def unlimited(recording: Recording) -> Recording:
+        asked = as_asked(recording)
+        settings = asked.snapshot.settings
+        guardrails = replace(settings.guardrails, max_usd_per_hour=None)
+        snapshot = replace(asked.snapshot, settings=replace(settings, guardrails=guardrails))
+        return replace(asked, name=f"{record.name}{DRAFT}", snapshot=versioned(snapshot))
+
+    return _solved(planner, record, instances, now, unlimited, baselines=False)
+
+
+def _unmet(report: PlanReport) -> float:
+    return sum(report.plan.unmet.values())
+
+
+def _over_budget(report: PlanReport, needed: PlanReport, budget: float) -> ApiError:
+    plan, whole = report.plan, needed.plan
+    unmet = {key: rate for key, rate in plan.unmet.items() if rate > SERVED}
+    missing = ", ".join(f"{rate:.3g} requests/s of {key}" for key, rate in unmet.items())
+    detail = (
+        f"the fleet needs {whole.usd_per_hour:.2f} $/h, its budget is {budget:.2f} $/h: within it {missing} would not "
+        "be served. Raise policy.max_usd_per_hour, lower the demand, or ask for the plan with over_budget"
+    )
+    facts = {"budget_usd_per_hour": budget, "needed_usd_per_hour": whole.usd_per_hour, "unmet": unmet}
+    return ApiError(422, "over-budget", detail, facts=facts | {"plan_id": plan.id})

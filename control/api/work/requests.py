@@ -1,0 +1,26 @@
+"""What is asked of workers: rows of operations hold these."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from control.planning.what_if import WhatIf
+
+DRAFT = "~draft"
+"""Ends the fleet's name in plans of what is not on record: a draft, or a what-if. Nothing is ever held to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    fleet: str
+    """On record; empty: of `spec`."""
+    spec: dict[str, Any] | None = None
+    """A draft, in place of what is on record."""
+    what_if: WhatIf | None = None
+    baselines: bool = True
+    over_budget: bool = False
+    """A plan that leaves demand unmet for want of money is made; else it is refused, with the numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    plan: str

@@ -1,0 +1,33 @@
+"""`medley api`: the REST admin API."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+
+PORT = 8080
+
+
+def api(
+    host: Annotated[
+        str, typer.Option(help="Where it listens. Put TLS in front of anything but this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
+    workers: Annotated[
+        int, typer.Option(min=0, max=16, help="Solves at a time; 0: leave them to other processes.")
+    ] = 1,
+    proxies: Annotated[
+        str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are believed.")
+    ] = "127.0.0.1",
+    database_url: DatabaseOption = None,
+) -> None:
+    """Serve /api/v1: what the console and the Terraform provider use. Any number of these may run.
+
+    Tokens come from `medley token create`. Logs are JSON lines on stderr.
+    """
+    from control.api.process import serve
+    from control.api.settings import ApiSettings
+
+    serve(ApiSettings(host=host, port=port, workers=workers), database_url, proxies, dict(os.environ))

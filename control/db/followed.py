@@ -1,0 +1,63 @@
+"""What followers of live views are shown: steps of instances in the order of writing, and how busy they are."""
+
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import func, select
+
+from control.db.database import Database
+from control.db.fleet_tables import instance, instance_event, node
+from control.db.instance_rows import past_transition
+from control.db.reconcile_tables import event
+from control.lifecycle.history import PastTransition
+from control.lifecycle.node_load import NodeLoad
+from control.lifecycle.state import InstanceState
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerLoad:
+    """Of an instance, as its scheduler said last."""
+
+    instance: str
+    fleet: str
+    running: int
+    waiting: int
+    kv_used: float | None
+    """Share of its KV blocks."""
+
+
+def newest_event(database: Database) -> int:
+    """0: there is none."""
+    with database.transaction() as connection:
+        return int(connection.execute(select(func.coalesce(func.max(event.c.sequence), 0))).scalar_one())
+
+
+def newest_step(database: Database) -> int:
+    """0: there is none."""
+    with database.transaction() as connection:
+        return int(connection.execute(select(func.coalesce(func.max(instance_event.c.sequence), 0))).scalar_one())
+
+
+def instance_steps(database: Database, after: int, limit: int) -> list[tuple[str, PastTransition]]:
+    """The first `limit` after a sequence, oldest first, each with its fleet."""
+    query = select(instance_event, instance.c.fleet).join_from(instance_event, instance)
+    query = query.where(instance_event.c.sequence > after).order_by(instance_event.c.sequence).limit(limit)
+    with database.transaction() as connection:
+        return [(row.fleet, past_transition(row)) for row in connection.execute(query)]
+
+
+def scheduler_loads(database: Database) -> list[SchedulerLoad]:
+    """Of all instances that live and have a scheduler."""
+    query = select(instance.c.id, instance.c.fleet, node.c.load).join_from(instance, node)
+    query = query.where(
+        instance.c.state != InstanceState.TERMINATED, node.c.gone_at.is_(None), node.c.load.is_not(None)
+    )
+    with database.transaction() as connection:
+        rows = connection.execute(query).all()
+    found = []
+    for row in rows:
+        load = msgspec.json.decode(row.load, type=NodeLoad)
+        if load.scheduler:
+            used = 1 - load.kv_blocks_free / load.kv_blocks if load.kv_blocks else None
+            found.append(SchedulerLoad(row.id, row.fleet, load.running, load.waiting, used))
+    return found
