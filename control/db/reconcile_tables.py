@@ -72,3 +72,11 @@ leader = Table(
     Column("holder", Text, nullable=False),
     Column("since", DateTime(timezone=True), nullable=False),
 )
+
+# One row. It goes with a backup, so that a restored control plane knows its nodes by their tag.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", SmallInteger, CheckConstraint("id = 1", name="one_row"), primary_key=True, autoincrement=False),
+    Column("owner", Text, nullable=False, comment="value of the tag medley-owner"),
+)
