@@ -116,11 +116,13 @@ class PostgresOffers:
             }
             connection.execute(update(market_source).where(market_source.c.cloud == market.cloud).values(said))
 
-    def failed(self, cloud: str, source: str, failure: str, left_out: str, now: datetime) -> None:
-        """A cloud gave no answer. What it said before stays."""
+    def failed(self, cloud: str, source: str, failure: str, left_out: str | None, now: datetime) -> None:
+        """A cloud gave no answer. What it said before stays; so does `left_out` when it is None."""
         with self.database.transaction() as connection:
             _lock(connection, CloudMarket(cloud, source, now, None))
-            said = {"attempted_at": now, "failure": failure, "left_out": left_out}
+            said: dict[str, Any] = {"attempted_at": now, "failure": failure}
+            if left_out is not None:
+                said["left_out"] = left_out
             connection.execute(update(market_source).where(market_source.c.cloud == cloud).values(said))
 
     def accept(self, key: str, now: datetime) -> Offer | None:

@@ -98,7 +98,8 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         gpus=tuple(local_gpu(machine) for machine in local_machines(fleet)),
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
-    return World(fleet.name, quotes, demand, recipe, fleet, weights | _own_weights(fleet, Path(document.file).parent), document)
+    places = weights | _own_weights(fleet, Path(document.file).parent)
+    return World(fleet.name, quotes, demand, recipe, fleet, places, document)
 
 
 def _own_weights(fleet: FleetFile, folder: Path) -> dict[str, str]:
@@ -152,8 +153,8 @@ def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quote
         if c.cloud != CLOUD
     ]
     # The paper's market is one of its own.
-    sell = ShippedOffers(selections, by_region=True).fetch if fleet.offers.by_region else partial(market.offers, selections)
-    sold = located(document, ("clouds",), sell)
+    papers = ShippedOffers(selections, by_region=True).fetch
+    sold = located(document, ("clouds",), papers if fleet.offers.by_region else partial(market.offers, selections))
     files = [
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)

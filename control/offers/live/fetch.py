@@ -44,6 +44,8 @@ def _ask(
         result = source.fetch(now)
     except SourceError as error:
         result = error
-    except Exception as error:
+    except ImportError as error:
+        result = NoAnswerError(f"{error}: install medley-serving[clouds]")
+    except Exception as error:  # of a vendor's library, or a mistake of ours: the other clouds go on
         result = NoAnswerError(f"unexpected {type(error).__name__}: {error}")
     results.put((number, result))

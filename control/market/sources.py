@@ -1,0 +1,44 @@
+"""Whom to ask for the offers of a cloud."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from control.offers.live.aws import AwsOffers
+from control.offers.live.gcp import GcpOffers
+from control.offers.live.runpod import RunPodOffers
+from control.offers.live.skypilot import SkyPilotOffers
+from control.offers.live.source import LiveSource
+from control.offers.prices import regions_by_cloud
+from control.offers.selection import Selection
+from templates_lib.offer import Market
+
+LOCAL = "local"
+
+
+def sources_of(
+    clouds: Iterable[str], environment: Mapping[str, str], *, from_skypilot: bool = False
+) -> tuple[LiveSource, ...]:
+    """For each of `clouds` but the local one: its own interface, else (or if `from_skypilot`) SkyPilot's catalogue.
+
+    All that a cloud sells in both markets is asked for: what fleets select from it differs, and changes.
+    """
+    listed = tuple(dict.fromkeys(cloud for cloud in clouds if cloud != LOCAL))
+    return tuple(_source(cloud, environment, from_skypilot=from_skypilot) for cloud in listed)
+
+
+def every_cloud() -> tuple[str, ...]:
+    return tuple(sorted(regions_by_cloud()))
+
+
+def _source(cloud: str, environment: Mapping[str, str], *, from_skypilot: bool) -> LiveSource:
+    selections: Sequence[Selection] = [Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT))]
+    if not from_skypilot:
+        match cloud:
+            case "aws":
+                return AwsOffers(selections)
+            case "gcp":
+                return GcpOffers(selections, environment)
+            case "runpod":
+                return RunPodOffers(selections, environment)
+    home = Path(environment.get("HOME") or "~").expanduser()
+    return SkyPilotOffers(selections, cloud, home / ".sky" / "catalogs")
