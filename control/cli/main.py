@@ -11,11 +11,13 @@ from control.cli import (
     cost,
     database,
     explain,
+    fleets,
     instances,
     offers,
     plan,
     plans,
     profile,
+    reconcile,
     status,
     templates,
     token,
@@ -33,6 +35,9 @@ app = typer.Typer(
 )
 app.command("up")(guarded(up.up))
 app.command("api")(guarded(api.api))
+app.command("apply")(guarded(fleets.apply))
+app.command("approve")(guarded(fleets.approve))
+app.command("reconcile")(guarded(reconcile.reconcile))
 app.command("status")(guarded(status.status))
 app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
@@ -41,6 +46,7 @@ app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
 app.add_typer(budgets.app, name="budgets")
+app.add_typer(fleets.app, name="fleets")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")

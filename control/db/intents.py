@@ -114,6 +114,11 @@ class PostgresIntents:
             key = intent_key(kind, name)
             connection.execute(update(intent).where(intent.c.key == key, _is_open()).values(outcome=text))
 
+    def clouds(self) -> set[str]:
+        """Where intents are open."""
+        with self.database.transaction() as connection:
+            return set(connection.execute(select(intent.c.cloud).where(_is_open()).distinct()).scalars())
+
     def open(self, cloud: str) -> tuple[Intent, ...]:
         """Oldest first."""
         query = select(intent).where(intent.c.cloud == cloud, _is_open()).order_by(intent.c.recorded_at, intent.c.key)

@@ -28,6 +28,8 @@ class PostgresLeader:
         self._held: ExitStack | None = None
         self._connection: Connection | None = None
         self._epoch = 0
+        self.is_lost = False
+        """Somebody else was found to lead after this one had."""
 
     @property
     def epoch(self) -> int:
@@ -48,11 +50,12 @@ class PostgresLeader:
             connection = held.enter_context(self._database.session())
             if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK}).scalar_one():
                 held.close()
+                self.is_lost = self._epoch > 0
                 return False
             new = insert(leader).values(id=1, epoch=1, holder=self._holder, since=now)
             again = {"epoch": leader.c.epoch + 1, "holder": self._holder, "since": now}
             upsert = new.on_conflict_do_update(index_elements=[leader.c.id], set_=again).returning(leader.c.epoch)
-            self._epoch = connection.execute(upsert).scalar_one()
+            self._epoch, self.is_lost = connection.execute(upsert).scalar_one(), False
         except BaseException:
             held.close()
             raise

@@ -41,6 +41,12 @@ class PostgresNodes:
             found.setdefault(held.instance_id, {})[held.place] = held
         return found
 
+    def clouds(self) -> set[str]:
+        """Where nodes are held."""
+        query = select(node.c.cloud).where(node.c.gone_at.is_(None)).distinct()
+        with self.database.transaction() as connection:
+            return set(connection.execute(query).scalars())
+
     def rented_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
         """When the fleet's nodes were asked for, one entry a node, given back or not; refused ones do not count."""
         query = select(node.c.requested_at).join(instance, instance.c.id == node.c.instance_id)

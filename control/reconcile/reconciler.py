@@ -17,6 +17,7 @@ from control.fleet.publisher import Publisher
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 from control.lifecycle.fleet_event import RECONCILER, FleetEvent
 from control.lifecycle.history import PastTransition
+from control.planning.world import World
 from control.reconcile.decision import Verdict, decide
 from control.reconcile.fleet_planner import FleetPlanner, Solved
 from control.reconcile.ordering import fleet_order, routing
@@ -65,6 +66,8 @@ class Ports:
     """Told of the fleet, and of a step in the life of an instance of it."""
     starts: Mapping[str, NodeStart] = field(default_factory=dict)
     """Cloud → what a new node of it runs."""
+    reach: Callable[[World, Plan], None] = lambda _, __: None
+    """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
 
 
 class Reconciler:
@@ -105,6 +108,10 @@ class Reconciler:
     @property
     def leads(self) -> bool:
         return self._leads
+
+    def is_deposed(self) -> bool:
+        """Whether it has led, and somebody else does now."""
+        return self._has_read and self._ports.leader.is_lost
 
     def trouble(self) -> dict[str, str]:
         """Fleet → why it cannot be planned or run now, of those that cannot."""
@@ -247,6 +254,8 @@ class Reconciler:
         snapshot = fleet.solved.snapshot if fleet.solved else self._ports.stores.plans.snapshot(plan.snapshot_version)
         world = fleet.solved.world if fleet.solved else self._ports.planner.world(fleet.record)
         acts = fleet.record.mode is not FleetMode.OBSERVE
+        if acts:
+            self._ports.reach(world, plan)
         earlier = self._earlier(name, plan.id)
         self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts))
         self._ports.publisher.serve(

@@ -6,6 +6,8 @@ from control.db.database import Database
 from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
+from control.db.intents import PostgresIntents
+from control.db.nodes import PostgresNodes
 from control.db.plans import PostgresPlans
 
 
@@ -15,9 +17,20 @@ class ReconcileStores:
     plans: PostgresPlans
     events: PostgresEvents
     instances: PostgresInstances
+    nodes: PostgresNodes
+    intents: PostgresIntents
 
     @classmethod
     def of(cls, database: Database) -> "ReconcileStores":
         return cls(
-            PostgresFleets(database), PostgresPlans(database), PostgresEvents(database), PostgresInstances(database)
+            PostgresFleets(database),
+            PostgresPlans(database),
+            PostgresEvents(database),
+            PostgresInstances(database),
+            PostgresNodes(database),
+            PostgresIntents(database),
         )
+
+    def clouds_in_use(self) -> set[str]:
+        """Where nodes are on record that are not gone, or calls whose outcome is not known."""
+        return self.nodes.clouds() | self.intents.clouds()

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,20 +12,14 @@ from typing import Protocol
 
 from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
-from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.db.instances import PostgresInstances
-from control.db.intents import PostgresIntents
-from control.db.nodes import PostgresNodes
 from control.executor.node_start import NodeStart
-from control.executor.nodes import NodeExecutor
+from control.fleet.assembly import assemble
 from control.fleet.effects import ThreadEffects
 from control.fleet.keeper import Keeper, KeeperSettings
 from control.fleet.publisher import Publisher
 from control.fleet.run import run
-from control.fleet.stores import FleetStores
-from control.hub.board import Board
-from control.hub.hub import CHANNEL, Hub
+from control.hub.hub import Hub
 from control.up.gateway_process import GatewayError, GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 
@@ -57,7 +50,6 @@ class Parts:
     keeper: Keeper
     publisher: Publisher
     effects: ThreadEffects
-    intents: PostgresIntents
     start: NodeStart
     """Of a node of the local cloud."""
 
@@ -84,16 +76,13 @@ async def keep_up(
     Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file, and what the
     loop's `load` raises.
     """
-    keys, ports, intents = site.home.keys("control"), site.home.ports(), PostgresIntents(site.database, site.epoch)
-    executor = NodeExecutor(intents, {site.cloud.name: site.cloud}, OWNER, _now)
-    stores = FleetStores(PostgresInstances(site.database), PostgresNodes(site.database), executor)
-    board = Board({site.home.keys("gateway").public: "gateway"}, CHANNEL.lost_after_s, time.monotonic())
-    publisher, effects = Publisher(site.home.table, PostgresApiTokens(site.database), _now), ThreadEffects()
-    keeper = Keeper(stores, board, effects, publisher.publish, KeeperSettings(in_flight=_IN_FLIGHT))
-    keeper.expect(publisher.addresses)
+    keys, ports, gateways = site.home.keys("control"), site.home.ports(), {site.home.keys("gateway").public: "gateway"}
+    clouds, settings = {site.cloud.name: site.cloud}, KeeperSettings(in_flight=_IN_FLIGHT)
+    made = assemble(site.database, clouds, OWNER, gateways, site.home.table, settings, _now, site.epoch)
+    keeper, board, effects = made.keeper, made.board, made.effects
     hub_at, registry_at = _local(ports.hub), _local(ports.registry)
     start = _node_start(site.home, hub_at, registry_at, keys.public)
-    loop = site.loop(Parts(keeper, publisher, effects, intents, start))
+    loop = site.loop(Parts(keeper, made.publisher, effects, start))
     await asyncio.to_thread(loop.load)
     _clean(site.home, keeper.nodes)
     found(keeper.ready)

@@ -1,0 +1,221 @@
+"""`medley apply`, `medley approve`, `medley fleets`: what is to be kept, and on which plan."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.guard import guarded
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit
+from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode
+
+if TYPE_CHECKING:
+    from control.db.database import Database
+    from control.diff.fleet_diff import FleetDiff
+    from control.lifecycle.fleet import FleetRecord
+    from control.spec.schema import FleetFile
+    from templates_lib.plan import Plan
+    from templates_lib.snapshot import Snapshot
+
+app = typer.Typer(
+    name="fleets", help="Fleets on record: list them, say how far each may go, end them.", no_args_is_help=True
+)
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
+BY = "medley on the command line"
+
+
+def apply(
+    file: Annotated[Path, typer.Option("--file", "-f", help="Spec file (apiVersion: medley/v1, kind: Fleet).")],
+    mode: Annotated[
+        FleetMode | None,
+        typer.Option(help="How far the control plane may go. Default: as it is; observe if it is new."),
+    ] = None,
+    project: Annotated[str, typer.Option(help="Project that its cost is counted for.")] = DEFAULT_PROJECT,
+    yes: YesOption = False,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Put a fleet on record, or change it: plan it, show what would change in dollars, capacity and requests, and ask.
+
+    In mode observe the plan is shown and nothing is touched. Otherwise what is confirmed here is what
+    `medley reconcile` does.
+    """
+    from control.cli.progress import build_progress
+    from control.cli.reconciling import fleet_planner
+    from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+    from control.db.instances import PostgresInstances
+    from control.planning.world import read_world
+    from control.spec.document import read_text
+
+    text, world = read_text(file), read_world(file)
+    with open_database(database_url) as database, build_progress() as progress:
+        fleets, now = PostgresFleets(database), datetime.now(UTC)
+        before = next((record for record in fleets.all() if record.name == world.name), None)
+        _ask_for_removed(database, before, world.fleet, yes)
+        folder = str(file.absolute().parent)
+        if before is None:
+            record = fleets.create(world.name, text, now, folder, project, mode or FleetMode.OBSERVE)
+        else:
+            record = fleets.change(
+                world.name, before.version, now, spec=text, folder=folder, project=project, mode=mode, ending=False
+            )
+        solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
+        _show(_difference(database, record, solved.plan, solved.snapshot, solved.world.fleet), solved.plan)
+        if record.mode is FleetMode.OBSERVE:
+            typer.echo(
+                f"fleet {record.name} is in mode observe: nothing is touched (`medley fleets mode {record.name} auto`)"
+            )
+            return
+        if not yes:
+            typer.confirm("Do this?", abort=True)
+        fleets.accept(fleets.target(record.name), solved.plan.id, BY, datetime.now(UTC))
+    typer.echo(f"fleet {record.name} is held to plan {solved.plan.id[:12]} from now on; `medley reconcile` does it")
+
+
+def approve(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOption = None) -> None:
+    """Accept the plan that waits for approval, once its difference was shown."""
+    from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+    from control.db.plans import PostgresPlans
+    from control.db.registered_models import PostgresModels
+    from control.reconcile.fleet_world import world_of_record
+
+    with open_database(database_url) as database:
+        fleets, plans = PostgresFleets(database), PostgresPlans(database)
+        record, target = fleets.load(fleet), fleets.target(fleet)
+        if not target.proposed:
+            raise ValueError(f"no plan of fleet {fleet} waits for approval")
+        plan = plans.load(target.proposed)
+        snapshot = plans.snapshot(plan.snapshot_version)
+        _show(
+            _difference(
+                database, record, plan, snapshot, world_of_record(record, PostgresModels(database).own()).fleet
+            ),
+            plan,
+        )
+        if not yes:
+            typer.confirm("Do this?", abort=True)
+        fleets.accept(target, plan.id, BY, datetime.now(UTC))
+    typer.echo(f"fleet {fleet} is held to plan {plan.id[:12]} from now on")
+
+
+@app.command("list")
+@guarded
+def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """All fleets, their modes and plans."""
+    from rich.table import Table
+
+    from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+
+    with open_database(database_url) as database:
+        fleets = PostgresFleets(database)
+        targets = fleets.targets()
+        rows = [
+            {
+                "name": record.name,
+                "project": record.project,
+                "mode": "ending" if record.ending else record.mode.value,
+                "version": record.version,
+                "plan": targets[record.name].accepted,
+                "waits": targets[record.name].proposed,
+                "updated_at": record.updated_at,
+            }
+            for record in fleets.all()
+        ]
+    if output is not Output.TABLE:
+        emit(rows, output)
+        return
+    table = Table("fleet", "project", "mode", "plan", "waits for approval", "changed", box=None)
+    for row in rows:
+        cells = (row["name"], row["project"], row["mode"], str(row["plan"])[:12], str(row["waits"])[:12])
+        table.add_row(*map(str, cells), str(row["updated_at"])[:19])
+    console().print(table if rows else "no fleet is on record: `medley apply -f SPEC` puts one there")
+
+
+@app.command("mode")
+@guarded
+def mode(fleet: FleetArgument, mode: FleetMode, database_url: DatabaseOption = None) -> None:
+    """Say how far the control plane may go: observe, approve or auto."""
+    from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+
+    with open_database(database_url) as database:
+        fleets = PostgresFleets(database)
+        fleets.change(fleet, fleets.load(fleet).version, datetime.now(UTC), mode=mode)
+    typer.echo(f"fleet {fleet} is in mode {mode.value}")
+
+
+@app.command("end")
+@guarded
+def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOption = None) -> None:
+    """Drain and give back everything of a fleet, and take it off the record."""
+    from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+    from control.db.instances import PostgresInstances
+
+    with open_database(database_url) as database:
+        fleets = PostgresFleets(database)
+        record, running = fleets.load(fleet), PostgresInstances(database).of_fleet(fleet)
+        if running and not yes:
+            typer.confirm(f"{len(running)} instances of {fleet} are drained and given back. Do this?", abort=True)
+        fleets.change(fleet, record.version, datetime.now(UTC), ending=True)
+    typer.echo(f"fleet {fleet} is being ended; `medley reconcile` does it")
+
+
+def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "FleetFile", yes: bool) -> None:
+    """A model that serves somebody does not go because a line was lost."""
+    from control.api.instance_views import views_of_fleet
+
+    if before is None or yes:
+        return
+    stay = {model.served_name for model in now.models}
+    busy = [view for view in views_of_fleet(database, before.name) if view.model not in stay and view.state == "ready"]
+    if busy:
+        names, requests = ", ".join(sorted({view.model for view in busy})), sum(v.running + v.waiting for v in busy)
+        typer.confirm(
+            f"{names} of fleet {before.name} would not be served any more ({len(busy)} instances, {requests} requests "
+            "now). Go on?",
+            abort=True,
+        )
+
+
+def _difference(
+    database: "Database", record: "FleetRecord", plan: "Plan", snapshot: "Snapshot", fleet: "FleetFile"
+) -> "FleetDiff":
+    from control.api.instance_views import running
+    from control.diff.fleet_diff import fleet_diff
+    from control.diff.supply import supply_of
+    from control.diff.target import targets
+    from control.reconcile.ordering import limits_of
+
+    most = snapshot.settings.guardrails.max_unproven_nodes
+    supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
+    return fleet_diff(targets(plan), running(database, record.name), supply, limits_of(fleet))
+
+
+def _show(diff: "FleetDiff", plan: "Plan") -> None:
+    from control.diff.describe import describe
+
+    if diff.is_empty:
+        typer.echo(f"nothing changes: {diff.usd_per_hour_after:.2f} $/h")
+    for number, step in enumerate(diff.transition.steps, 1):
+        typer.echo(f"step {number}")
+        for line in describe(step):
+            typer.echo(f"  {line}")
+    for wait in diff.transition.stuck:
+        typer.echo(f"  not done: {wait.reason}")
+    typer.echo(
+        f"{diff.usd_per_hour_before:.2f} -> {diff.usd_per_hour_after:.2f} $/h (at most {diff.most_usd_per_hour:.2f} on "
+        f"the way); {diff.kept} instances stay, {diff.launched} come, {diff.drained + diff.released} go, "
+        f"{diff.requests_at_risk} requests are on those that go"
+    )
+    for name in sorted({*diff.units_per_s_before, *diff.units_per_s_after}):
+        old, new = diff.units_per_s_before.get(name, 0.0), diff.units_per_s_after.get(name, 0.0)
+        lost = diff.transition.promised_loss.get(name, 0.0)
+        typer.echo(f"  {name}: {old:.4g} -> {new:.4g} units/s{f', {lost:.4g} missing on the way' if lost else ''}")
+    for name, rate in sorted(plan.unmet.items()):
+        typer.echo(f"  not met: {rate:.3g} requests/s of {name}")

@@ -1,0 +1,57 @@
+"""`medley reconcile`: keep every fleet on its plan."""
+
+import asyncio
+import logging
+from typing import Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+
+HUB_PORT, REGISTRY_PORT = 7501, 7502
+
+
+def reconcile(
+    once: Annotated[
+        bool, typer.Option("--once", help="End as soon as every fleet is as its plan wants it: for cron and the like.")
+    ] = False,
+    timeout_minutes: Annotated[float, typer.Option(min=0.01, help="Of --once.")] = 30.0,
+    bind: Annotated[str, typer.Option(help="Address to listen on for nodes.")] = "127.0.0.1",
+    address: Annotated[
+        str, typer.Option(help="Host name or address by which nodes of other machines reach it.")
+    ] = "127.0.0.1",
+    hub_port: Annotated[int, typer.Option(min=1, max=65535, help="Nodes report to it.")] = HUB_PORT,
+    registry_port: Annotated[int, typer.Option(min=1, max=65535, help="New nodes register at it.")] = REGISTRY_PORT,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Keep every fleet on its plan: prices, plan, launch, repair, drain.
+
+    Of several of these on one database one leads and the others wait. Its end leaves everything running. Fleets are
+    put on record with `medley apply`; each begins in mode observe, in which nothing is touched.
+    """
+    from control.cli.progress import build_progress
+    from control.cli.reconciling import fleet_planner, home
+    from control.db.database import open_database
+    from control.reconcile.adapters import makers
+    from control.reconcile.daemon import Daemon, DaemonSettings
+    from control.reconcile.daemon_home import DaemonHome
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    own = DaemonHome.below(home())
+    once_s = 60 * timeout_minutes if once else 0.0
+    settings = DaemonSettings(own, bind, address, hub_port, registry_port, once_s)
+    with open_database(database_url) as database, build_progress() as progress:
+        daemon = Daemon(database, fleet_planner(database, progress), settings, makers(database, own))
+        outcome = asyncio.run(daemon.serve())
+    for fleet, why in sorted(outcome.trouble.items()):
+        typer.echo(f"{fleet}: {why}", err=True)
+    if not once:
+        return
+    if outcome.stood_by:
+        typer.echo("another control plane leads, and keeps the fleets")
+        return
+    typer.echo(
+        "every fleet is as its plan wants it" if outcome.settled else "not every fleet is as its plan wants it yet"
+    )
+    if not outcome.settled or outcome.trouble:
+        raise typer.Exit(1)

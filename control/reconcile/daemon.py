@@ -1,0 +1,183 @@
+"""The reconcile loop as a process: it leads or waits to, listens to nodes meanwhile, and leaves them at its end."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from agents.channels.keys import KeyPair
+from control.cloud.local.cloud import LocalCloud
+from control.cloud.local.kinds import DEFAULT_MACHINES
+from control.cloud.port import Cloud
+from control.db.agent_keys import PostgresAgentKeys
+from control.db.database import Database
+from control.db.errors import DatabaseUnavailableError
+from control.db.installation import owner_of
+from control.db.leader import PostgresLeader
+from control.fleet.assembly import Assembly, assemble
+from control.fleet.keeper import KeeperSettings
+from control.fleet.run import TICK_S, run
+from control.hub.hub import Hub
+from control.lifecycle.history import PastTransition
+from control.planning.world import World, local_machines
+from control.reconcile.clouds import Clouds
+from control.reconcile.daemon_home import DaemonHome
+from control.reconcile.fleet_planner import FleetPlanner
+from control.reconcile.node_starts import NodeStarts
+from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.stores import ReconcileStores
+from templates_lib.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+_STAND_BY_S = 2.0
+_IN_FLIGHT = timedelta(minutes=25)
+"""Longer than any call to a cloud takes: SkyPilot's launches wait for a machine, its runtime and a set-up."""
+
+
+class DeposedError(RuntimeError):
+    """Another process leads by now: this one is to be started again, and to stand by."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    home: DaemonHome
+    bind: str
+    """Address to listen on for nodes."""
+    address: str
+    """Host name or address by which nodes of other machines reach it."""
+    hub_port: int
+    registry_port: int
+    once_s: float = 0.0
+    """Above 0: end as soon as every fleet is as its plan wants it, and after this time at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    settled: bool
+    """Every fleet is as its plan wants it."""
+    trouble: dict[str, str]
+    """Fleet → why it cannot be planned or run."""
+    stood_by: bool
+    """Another process led all the time."""
+
+
+class Daemon:
+    def __init__(
+        self,
+        database: Database,
+        planner: FleetPlanner,
+        settings: DaemonSettings,
+        makers: Mapping[str, Callable[[], Cloud]],
+    ) -> None:
+        """`makers`: of adapters, beside the local cloud's."""
+        self._database = database
+        self._planner = planner
+        self._settings = settings
+        self._owner = owner_of(database)
+        local = {"local": lambda: LocalCloud(settings.home.cloud, [machine.kind for machine in DEFAULT_MACHINES])}
+        self._clouds = Clouds({**makers, **local})
+        self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
+
+    async def serve(self) -> Outcome:
+        """Until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running.
+
+        Raises OSError when the ports are taken, DeposedError, BadKeyError for a damaged key file."""
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, stop.set)
+        keys, gateway = self._settings.home.keys("control"), self._settings.home.keys("gateway")
+        made = assemble(
+            self._database, self._clouds, self._owner, {gateway.public: "gateway"}, self._settings.home.table,
+            KeeperSettings(in_flight=_IN_FLIGHT, first_in_flight=_IN_FLIGHT), _now, lambda: self._leader.epoch,
+        )  # fmt: skip
+        reconciler = Reconciler(self._ports(made, keys))
+        try:
+            if not await self._stand_by(reconciler, stop):
+                return Outcome(False, {}, True)
+            return await self._lead(reconciler, made, keys, stop)
+        finally:
+            await asyncio.to_thread(made.effects.close)
+            self._leader.resign()
+
+    def _ports(self, made: Assembly, keys: KeyPair) -> Ports:
+        settings, home = self._settings, self._settings.home
+        starts = NodeStarts(
+            self._clouds, settings.address, settings.hub_port, settings.registry_port, keys.public, home
+        )
+        stores = ReconcileStores.of(self._database)
+        return Ports(
+            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now, _said, starts,
+            self._reach,
+        )  # fmt: skip
+
+    def _reach(self, world: World, plan: Plan) -> None:
+        for cloud in sorted({planned.zone.partition("/")[0] for planned in plan.instances}):
+            adapter = self._clouds.need(cloud)
+            if isinstance(adapter, LocalCloud):
+                adapter.offer(machine.kind for machine in local_machines(world.fleet))
+
+    async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
+        """Until this process leads (True), or is to end, or has waited for as long as it may."""
+        give_up_s = time.monotonic() + (self._settings.once_s or float("inf"))
+        while not stop.is_set() and time.monotonic() < give_up_s:
+            try:
+                await asyncio.to_thread(self._reach_what_runs)
+                if await asyncio.to_thread(reconciler.load):
+                    return True
+            except DatabaseUnavailableError as error:
+                _log.warning("%s", error)
+            if self._settings.once_s:
+                return False
+            await _until(stop, _STAND_BY_S)
+        return False
+
+    def _reach_what_runs(self) -> None:
+        """Clouds where anything was rented and is not known to be gone are asked, whatever fleets want now."""
+        for cloud in ReconcileStores.of(self._database).clouds_in_use():
+            self._clouds.need(cloud)
+
+    async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> Outcome:
+        settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
+        known = await asyncio.to_thread(agent_keys.living)
+        hub = Hub(
+            f"tcp://{settings.bind}:{settings.hub_port}", f"tcp://{settings.bind}:{settings.registry_port}", keys,
+            agent_keys, known, made.board, _now,
+        )  # fmt: skip
+        running = asyncio.create_task(run(reconciler, hub))
+        give_up_s = time.monotonic() + (settings.once_s or float("inf"))
+        try:
+            while not stop.is_set() and time.monotonic() < give_up_s:
+                if running.done():
+                    running.result()
+                if settings.once_s and reconciler.is_settled():
+                    break
+                if reconciler.is_deposed():
+                    raise DeposedError("another control plane leads: this one ends, and is to be started again")
+                await _until(stop, TICK_S)
+            return Outcome(reconciler.is_settled(), reconciler.trouble(), False)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            hub.close()
+
+
+async def _until(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass
+
+
+def _said(fleet: str, step: PastTransition) -> None:
+    _log.info("fleet %s: %s %s -> %s: %s", fleet, step.instance_id, step.from_state, step.to_state, step.reason)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,53 @@
+"""What a control plane keeps on disk. A second one that is to take its place needs the same keys."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.channels.keys import KeyPair
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonHome:
+    """Files below one directory, which only its owner may read."""
+
+    root: Path
+
+    @classmethod
+    def below(cls, home: Path) -> "DaemonHome":
+        root = home / "control"
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (root / "nodes").mkdir(exist_ok=True, mode=0o700)
+        return cls(root)
+
+    @property
+    def table(self) -> Path:
+        """The routing table, for gateways to read."""
+        return self.root / "routing-table.json"
+
+    @property
+    def gateway_key(self) -> Path:
+        """By which instances know gateways."""
+        return self.root / "gateway.key"
+
+    @property
+    def cloud(self) -> Path:
+        """Of the local cloud: records and logs of its nodes."""
+        return self.root / "local-cloud"
+
+    @property
+    def nodes(self) -> Path:
+        """What local nodes keep for themselves."""
+        return self.root / "nodes"
+
+    @property
+    def skypilot(self) -> Path:
+        return self.root / "skypilot"
+
+    def keys(self, name: str) -> KeyPair:
+        """An identity that stays. Raises BadKeyError for a damaged file."""
+        path = self.root / f"{name}.key"
+        if not path.exists():
+            with suppress(FileExistsError):
+                KeyPair.generate().save(path)
+        return KeyPair.load(path)

@@ -1,0 +1,48 @@
+"""What a new node runs, by where it is."""
+
+import sys
+from collections.abc import Iterator, Mapping
+
+from control.cloud.port import Cloud
+from control.executor.node_start import NodeStart
+from control.reconcile.daemon_home import DaemonHome
+
+_LOCAL = "127.0.0.1"
+_REMOTE_HOME = ".medley/node"
+"""Of an agent on a machine of its own, below its user's home directory."""
+
+
+class NodeStarts(Mapping[str, NodeStart]):
+    """Cloud → its start, of the clouds that there are adapters for by now."""
+
+    def __init__(
+        self,
+        clouds: Mapping[str, Cloud],
+        address: str,
+        hub_port: int,
+        registry_port: int,
+        public_key: str,
+        home: DaemonHome,
+    ) -> None:
+        """`address`: by which nodes of other machines reach the control plane; `public_key`: by which they know it."""
+        self._clouds = clouds
+        self._address = address
+        self._ports = hub_port, registry_port
+        self._public_key = public_key
+        self._home = home
+
+    def __getitem__(self, cloud: str) -> NodeStart:
+        if cloud not in self._clouds:
+            raise KeyError(cloud)
+        local = cloud == "local"
+        host, python = (_LOCAL, sys.executable) if local else (self._address, "python3")
+        where = str(self._home.nodes) if local else _REMOTE_HOME
+        hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
+        command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
+        return NodeStart((*command, f"--control-key={self._public_key}", "--home", where))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._clouds)
+
+    def __len__(self) -> int:
+        return len(self._clouds)
