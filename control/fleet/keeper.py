@@ -321,9 +321,11 @@ class Keeper:
         self._answers.put((instance.fleet, done))
 
     def _heard(self, fleet: str, done: Provisioned) -> None:
-        offers = {offer.key: offer for offer in self._fleets[fleet].order.supply.offers}
+        kept = self._fleets[fleet]
+        offers = {offer.key: offer for offer in kept.order.supply.offers}
         for refused in done.refused:
             _log.warning("%s is refused: %s", refused.offer, refused.error)
+            kept.order = kept.order.without(refused.offer)
             if refused.offer in offers:
                 self.observer.refused(fleet, offers[refused.offer], refused.error)
         for key in done.rented:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from control.diff.limits import Limits
 from control.diff.supply import Supply
@@ -40,6 +40,11 @@ class FleetOrder:
         """One like it."""
         at = column(instance)
         return any(each.column == at for each in self.wanted)
+
+    def without(self, offer: str) -> "FleetOrder":
+        """The same, with nothing more rented of an offer that was refused: until another look at the market says so."""
+        sold = tuple(each for each in self.supply.offers if each.key != offer)
+        return replace(self, supply=replace(self.supply, offers=sold))
 
     def is_met(self, instances: Iterable[Instance]) -> bool:
         """Whether as many of each column are there, or on their way, as are wanted, and no others. `instances`: of the

@@ -112,8 +112,8 @@ class Daemon:
         )
         stores = ReconcileStores.of(self._database)
         return Ports(
-            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now, _said, starts,
-            self._reach,
+            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now, said=_said,
+            starts=starts, reach=self._reach,
         )  # fmt: skip
 
     def _reach(self, world: World, plan: Plan) -> None:

@@ -1,10 +1,12 @@
 """The reconcile loop: lead, read what fleets are wanted, plan what is due, hold each to its plan, keep it so."""
 
 import logging
+import math
 import queue
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from control.cloud.errors import CloudError
 from control.db.errors import DatabaseUnavailableError, StaleVersionError
@@ -28,7 +30,7 @@ from templates_lib.plan import Plan
 
 _log = logging.getLogger(__name__)
 
-_AGAIN = timedelta(seconds=2)
+_AGAIN_S = 2.0
 """Between the starts of two solves of a fleet, whatever asks for them."""
 
 
@@ -38,9 +40,9 @@ class _Fleet:
 
     record: FleetRecord
     target: FleetTarget
-    wanted_at: datetime
-    """When it is to be planned next."""
-    began_at: datetime | None = None
+    wanted_s: float
+    """When it is to be planned next; monotonic, so that a clock that jumps neither hurries nor delays it."""
+    began_s: float = -math.inf
     """When it was planned last."""
     why: str = "the control plane has started"
     solved: Solved | None = None
@@ -62,6 +64,7 @@ class Ports:
     publisher: Publisher
     effects: Effects
     clock: Callable[[], datetime]
+    monotonic: Callable[[], float] = time.monotonic
     said: Callable[[str, PastTransition], None] = lambda _, __: None
     """Told of the fleet, and of a step in the life of an instance of it."""
     starts: Mapping[str, NodeStart] = field(default_factory=dict)
@@ -121,7 +124,7 @@ class Reconciler:
         """Whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
         if not self._leads:
             return False
-        planned = all((f.solved or f.trouble) and f.wanted_at > self._now() for f in self._fleets.values())
+        planned = all((f.solved or f.trouble) and f.wanted_s > self._ports.monotonic() for f in self._fleets.values())
         return bool(planned) and self._solved.empty() and self._ports.keeper.is_settled()
 
     def said(self, fleet: str, step: PastTransition) -> None:
@@ -138,8 +141,9 @@ class Reconciler:
 
     def wake(self, fleet: str, why: str) -> None:
         """Plan it as soon as may be."""
-        if (known := self._fleets.get(fleet)) is not None and known.wanted_at > self._now():
-            known.wanted_at, known.why = self._now(), why
+        now_s = self._ports.monotonic()
+        if (known := self._fleets.get(fleet)) is not None and known.wanted_s > now_s:
+            known.wanted_s, known.why = now_s, why
 
     def _lead(self) -> bool:
         led, self._leads = self._leads, False
@@ -161,9 +165,9 @@ class Reconciler:
         for name, record in records.items():
             known = self._fleets.get(name)
             if known is None:
-                self._fleets[name] = _Fleet(record, targets[name], self._now())
+                self._fleets[name] = _Fleet(record, targets[name], self._ports.monotonic())
             elif known.record.version != record.version:
-                known.wanted_at, known.why = self._now(), "its spec or mode has changed"
+                self.wake(name, "its spec or mode has changed")
             self._fleets[name].record, self._fleets[name].target = record, targets[name]
             if record.ending:
                 self._end(name)
@@ -177,14 +181,13 @@ class Reconciler:
 
     def _plan(self) -> None:
         """Have solved what is due, one solve at a time for a fleet."""
-        now = self._now()
+        now_s = self._ports.monotonic()
         for name, fleet in self._fleets.items():
-            too_soon = fleet.began_at is not None and now < fleet.began_at + _AGAIN
-            if fleet.record.ending or now < fleet.wanted_at or too_soon:
+            if fleet.record.ending or now_s < max(fleet.wanted_s, fleet.began_s + _AGAIN_S):
                 continue
             record, known = fleet.record, self._ports.keeper.known
             if self._ports.effects.begin(f"plan {name}", lambda r=record, k=known: self._solve(r, k)):  # type: ignore[misc]
-                fleet.began_at, fleet.wanted_at = now, now + timedelta(minutes=self._every_minutes(fleet))
+                fleet.began_s, fleet.wanted_s = now_s, now_s + 60 * self._every_minutes(fleet)
                 _log.info("fleet %s is planned: %s", name, fleet.why)
                 fleet.why = "it is time"
 

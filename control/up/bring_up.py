@@ -111,8 +111,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             return _Leading(
                 Reconciler(
                     Ports(
-                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said,
-                        {CLOUD: parts.start},
+                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
+                        starts={CLOUD: parts.start},
                     )
                 )
             )  # fmt: skip

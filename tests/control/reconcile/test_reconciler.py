@@ -1,0 +1,207 @@
+"""The reconcile loop: what it plans, proposes, does and leaves alone."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from control.cloud.errors import StockOutError, UnauthorisedError
+from control.db.database import Database
+from control.db.instances import PostgresInstances
+from control.gateway.published import read_published
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.fleet import FleetMode
+from tests.control.db.test_leader import cut_all
+from tests.control.reconcile.reconciled import Place, Plane, spec
+
+
+@pytest.fixture
+def place(database: Database, tmp_path: Path) -> Place:
+    return Place(database, tmp_path)
+
+
+def test_a_fleet_in_auto_is_planned_launched_and_then_left_in_peace(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    assert place.states() == ["ready"]
+    assert place.types() == ["cheap"]
+    calls = len([call for call in place.cloud.calls if call.method == "create"])
+    plane.run(320)
+    assert len([call for call in place.cloud.calls if call.method == "create"]) == calls == 1
+    assert len(place.events("plan.accepted")) == 1
+    assert [model.routing.id for model in read_published(plane.table).models] == ["chat-model"]
+
+
+def test_a_fleet_in_observe_is_planned_and_not_touched(place: Place) -> None:
+    place.put(spec(), FleetMode.OBSERVE)
+    plane = Plane(place)
+    plane.run(30)
+    target = place.fleets.target("chat")
+    assert (target.accepted, bool(target.proposed)) == ("", True)
+    assert len(place.events("plan.proposed")) == 1
+    assert {call.method for call in place.cloud.calls} <= {"list"}
+    assert place.states() == []
+
+
+def test_a_fleet_in_approve_waits_for_a_word_for_plans_and_for_no_word_to_replace_what_fails(place: Place) -> None:
+    place.put(spec(), FleetMode.APPROVE)
+    plane = Plane(place)
+    plane.run(10)
+    assert place.states() == []
+    target = place.fleets.target("chat")
+    place.fleets.accept(target, target.proposed, "somebody", place.now)
+    plane.until_settled()
+    assert place.states() == ["ready"]
+    (node,) = place.cloud.list({}, place.now)
+    place.cloud.preempt(node.name)
+    plane.run(2)
+    plane.until_settled()
+    assert place.states() == ["ready"]
+    place.put(spec(rate=1.2), FleetMode.APPROVE)
+    plane.run(10)
+    assert place.states() == ["ready"]
+    assert place.fleets.target("chat").proposed
+
+
+def test_a_refused_offer_is_avoided_by_the_next_plan_which_is_under_way_within_five_seconds(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    place.cloud.fail_next("create", StockOutError("local: no more cheap"))
+    began = place.seconds
+    while place.types() != ["dear"] and place.seconds < began + 30:
+        plane.tick()
+    assert place.seconds - began < 5 + 0.5
+    plane.until_settled()
+    assert place.events("offer.refused") == ["StockOutError: local: no more cheap"]
+    asked = [call for call in place.cloud.calls if call.method == "create"]
+    assert len(asked) == 2
+
+
+def test_what_is_never_there_is_not_asked_for_in_a_storm(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    for _ in range(1000):
+        place.cloud.fail_next("create", StockOutError("local: none"))
+    plane.run(240)
+    asked = [call for call in place.cloud.calls if call.method == "create"]
+    assert 2 <= len(asked) <= 2 * 4 + 4  # of two offers, in four minutes
+    assert place.states() == []
+
+
+def test_wrong_credentials_are_said_and_do_not_keep_the_loop_from_anything_else(place: Place) -> None:
+    place.put(spec())
+    place.put(spec("other"), name="other")
+    plane = Plane(place)
+    place.cloud.fail_next("create", UnauthorisedError("local: the key has expired"))
+    plane.run(10)
+    assert place.events("offer.refused") == ["UnauthorisedError: local: the key has expired"]
+    assert place.fleets.target("other").accepted
+
+
+def test_a_spec_that_cannot_be_planned_is_said_and_what_runs_goes_on(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    place.put("apiVersion: medley/v1\nkind: Fleet\nname: chat\n")
+    plane.run(10)
+    assert "models" in plane.loop.trouble()["chat"]
+    assert len(place.events("fleet.trouble")) == 1
+    assert place.states() == ["ready"]
+    assert read_published(plane.table).models
+    place.put(spec())
+    plane.until_settled()
+    assert plane.loop.trouble() == {}
+
+
+def test_more_demand_brings_more_and_less_takes_away_what_is_too_much(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    place.put(spec(rate=1.2))
+    plane.run(3)
+    plane.until_settled()
+    more = len(place.states())
+    assert more > 1
+    place.put(spec(rate=0.2))
+    plane.run(3)
+    plane.until_settled(120)
+    assert len(place.states()) < more
+
+
+def test_a_fleet_that_is_ended_is_drained_given_back_and_off_the_record(place: Place) -> None:
+    record = place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    place.fleets.change("chat", record.version, place.now, ending=True)
+    plane.run(20)
+    assert place.states() == []
+    assert place.cloud.list({}, place.now) == ()
+    assert place.fleets.all() == ()
+    assert read_published(plane.table).models == ()
+
+
+def test_the_next_control_plane_goes_on_where_this_one_stood(place: Place) -> None:
+    place.put(spec())
+    one = Plane(place)
+    one.until_settled()
+    nodes = place.cloud.list({}, place.now)
+    one.leader.resign()  # as its death would
+    two = Plane(place, "two")
+    two.run(20)
+    assert place.cloud.list({}, place.now) == nodes
+    assert place.events("plan.accepted") == place.events("plan.accepted")[:1]
+    assert two.loop.is_settled()
+
+
+def test_of_two_control_planes_one_acts_until_it_is_gone(place: Place) -> None:
+    place.put(spec())
+    one, two = Plane(place, "one"), Plane(place, "two")
+    for _ in range(40):
+        one.tick()
+        two.tick()
+    assert (one.loop.leads, two.loop.leads) == (True, False)
+    assert place.types() == ["cheap"]
+    cut_all(place.database)
+    place.database.engine.dispose()
+    for _ in range(80):
+        two.tick()
+        one.tick()
+    assert (one.loop.leads, two.loop.leads) == (False, True)
+    assert one.loop.is_deposed()
+    assert place.types() == ["cheap"]
+    assert place.states() == ["ready"]
+    assert len([call for call in place.cloud.calls if call.method == "create"]) == 1
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_loses_and_doubles_nothing(place: Place, hours: int) -> None:
+    place.put(spec(rate=0.6))
+    plane = Plane(place)
+    plane.run(0.5)
+    place.now += timedelta(hours=hours)
+    plane.until_settled(120)
+    place.now -= timedelta(hours=hours)
+    plane.run(60)
+    place.put(spec(rate=0.2))
+    place.now += timedelta(hours=hours)
+    plane.run(60)
+    plane.until_settled(300)
+    listed = {node.name for node in place.cloud.list({}, place.now)}
+    on_record = {node.id for i in PostgresInstances(place.database).living() for node in i.nodes}
+    assert listed == on_record
+    assert len(listed) == len(place.states()) == 1
+
+
+def test_an_instance_that_fails_is_replaced_without_a_plan(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    (instance,) = PostgresInstances(place.database).living()
+    PostgresInstances(place.database).apply(instance.id, Event(EventKind.BROKE, "engine died"), place.now)
+    plane.tick()
+    plane.until_settled()
+    (other,) = PostgresInstances(place.database).living()
+    assert other.id != instance.id
+    assert len(place.events("plan.accepted")) == 1
+    assert len(place.cloud.list({}, place.now)) == 1
