@@ -1,17 +1,28 @@
 """`medley offers`: what the market sells."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli import market
 from control.cli.guard import guarded
+from control.cli.market_text import age
+from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
+    from control.market.view import StoredMarket
     from control.offers.quotes import Quotes
+    from templates_lib.offer import Offer
 
-app = typer.Typer(name="offers", help="Inspect prices and availability.", no_args_is_help=True)
+app = typer.Typer(name="offers", help="Ask clouds for prices and availability, and inspect them.", no_args_is_help=True)
+app.command("refresh")(guarded(market.refresh))
+app.command("history")(guarded(market.history))
+app.command("calls")(guarded(market.calls))
+app.command("accept")(guarded(market.accept))
+app.command("forget")(guarded(market.forget))
 
 
 @app.command("list")
@@ -24,12 +35,20 @@ def list_(
     region: Annotated[str | None, typer.Option(help="Only this region (needs --cloud).")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only this GPU.")] = None,
     output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
 ) -> None:
-    """List offers by GPU, the cheapest first.
+    """List offers by GPU, the cheapest first: live ones of clouds that were asked, else the dated ones that ship.
 
-    Of a spec file, with its own offers and its availability, or of the dated prices that ship with Medley.
+    Of a spec file, with its own offers and its availability, or of all clouds. What was refused lately, is left out or
+    has an impossible price is named, with the reason.
     """
-    quotes = _quotes(file, cloud, region, gpu)
+    from control.db.database import open_database
+    from control.market.view import StoredMarket
+
+    now = datetime.now(UTC)
+    with open_database(database_url) as database:
+        stored = StoredMarket.read(database, now)
+    quotes = _quotes(stored, file, cloud, region, gpu)
     per_gpu = {o.key: o.usd_per_hour / quotes.configs[o.node_config].gpu_count for o in quotes.offers}
     offers = sorted(quotes.offers, key=lambda o: (quotes.configs[o.node_config].gpu, per_gpu[o.key], o.key))
     for held_back in quotes.quarantined:
@@ -40,33 +59,49 @@ def list_(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("configuration", "zone", "machine", "market", "$/h", "$/GPU/h", "available", "seen", "source"):
-        table.add_column(name, justify="right" if name in ("$/h", "$/GPU/h", "available") else "left")
+    for name in ("configuration", "zone", "machine", "market", "$/h", "$/GPU/h", "available", "age", "source"):
+        table.add_column(name, justify="right" if name in ("$/h", "$/GPU/h", "available", "age") else "left")
     for offer in offers:
         known = "?" if offer.available_count is None else str(offer.available_count)
         table.add_row(
             offer.node_config, offer.zone_id, offer.instance_type, offer.market.value, f"{offer.usd_per_hour:.2f}",
-            f"{per_gpu[offer.key]:.2f}", known, offer.observed_at, f"{'derived; ' * offer.derived}{offer.source}",
+            f"{per_gpu[offer.key]:.2f}", known, _age(offer, stored), f"{'derived; ' * offer.derived}{offer.source}",
         )  # fmt: skip
     console().print(table)
     for note in quotes.notes:
         say(f"Note: {note}")
 
 
-def _quotes(file: Path | None, cloud: str | None, region: str | None, gpu: str | None) -> "Quotes":
+def _age(offer: "Offer", stored: "StoredMarket") -> str:
+    """Since somebody said that the price holds."""
+    live = stored.clouds.get(offer.cloud)
+    if live is not None and live.succeeded_at is not None and offer.source.startswith(live.source):
+        return age(stored.now - live.succeeded_at)
+    try:
+        seen = datetime.fromisoformat(offer.observed_at)
+    except ValueError:
+        return offer.observed_at or "?"  # the year only, say
+    passed = stored.now - (seen if seen.tzinfo else seen.replace(tzinfo=UTC))
+    return age(max(timedelta(0), passed))
+
+
+def _quotes(
+    stored: "StoredMarket", file: Path | None, cloud: str | None, region: str | None, gpu: str | None
+) -> "Quotes":
     from control.offers.prices import regions_by_cloud
     from control.offers.selection import Selection
-    from control.offers.shipped import ShippedOffers
     from control.planning.world import read_world
     from templates_lib.offer import Market
+    from templates_lib.settings import Settings
 
     if region is not None and cloud is None:
         raise ValueError("--region needs --cloud")
     if file is not None:
         if cloud or gpu:
             raise ValueError("give either -f SPEC or --cloud, --region and --gpu")
-        return read_world(file).quotes
+        return read_world(file, stored).quotes
     markets = (Market.ON_DEMAND, Market.SPOT)
     regions, gpus = (region,) if region else None, (gpu,) if gpu else None
     clouds = (cloud,) if cloud else sorted(regions_by_cloud())
-    return ShippedOffers([Selection(c, regions, gpus, None, markets) for c in clouds]).fetch()
+    sold = stored.offers([Selection(c, regions, gpus, None, markets) for c in clouds])
+    return stored.judged(sold, Settings().guardrails.max_unproven_nodes)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from control.cli.output import write_text
 from control.cli.progress import build_progress
-from control.db.database import open_database
+from control.db.database import Database, open_database
 from control.db.libraries import PostgresLibraries
 from control.db.location import home_directory
 from control.db.plans import PostgresPlans
+from control.market.view import StoredMarket
 from control.planning.local_profiles import with_known_profiles
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, RecordingError, decode, decode_plan, encode
@@ -29,9 +30,15 @@ from templates_lib.snapshot import Snapshot
 
 @contextmanager
 def session(database_url: str | None) -> Iterator[Session]:
+    with _opened(database_url) as (opened, _):
+        yield opened
+
+
+@contextmanager
+def _opened(database_url: str | None) -> Iterator[tuple[Session, Database]]:
     with open_database(database_url) as database, build_progress() as progress:
         try:
-            yield Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
+            yield Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter), database
         except KeyboardInterrupt:
             raise KeyboardInterrupt("what is built so far is stored; run the same command again to go on") from None
 
@@ -45,11 +52,15 @@ def prepared(
         raise ValueError("give either -f SPEC or --snapshot FILE")
     if templates is not None and snapshot is None:
         raise ValueError("--templates goes with --snapshot")
-    world = with_known_profiles(read_world(spec), home_directory(os.environ)) if spec else None
+    if spec is not None:
+        read_world(spec)
     recording = _read_recording(snapshot, templates) if snapshot else None
-    with session(database_url) as opened:
-        if world is not None:
-            found = opened.record(world, datetime.now(UTC).isoformat(timespec="seconds"))
+    with _opened(database_url) as (opened, database):
+        if spec is not None:
+            now = datetime.now(UTC)
+            world = read_world(spec, StoredMarket.read(database, now))
+            world = with_known_profiles(world, home_directory(os.environ))
+            found = opened.record(world, now.isoformat(timespec="seconds"))
         else:
             assert recording is not None  # noqa: S101
             found = opened.replay(recording)

@@ -29,11 +29,13 @@ def status(
 ) -> None:
     """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives."""
     from control.db.database import open_database
+    from control.db.live_offers import PostgresOffers
     from control.fleet.statuses import fleet_statuses
 
     figures = _figures(gateway)
     with open_database(database_url) as database:
         found = fleet_statuses(database, figures)
+        clouds = PostgresOffers(database).markets().values()
     if output is not Output.TABLE:
         emit(found, output)
         return
@@ -41,6 +43,11 @@ def status(
         typer.echo("no fleet runs: every instance on record is terminated")
     for fleet in found:
         _print(fleet)
+    for cloud in clouds:
+        if cloud.left_out:
+            typer.echo(f"{cloud.cloud} is left out of plans: {cloud.left_out}")
+        elif cloud.failure:
+            typer.echo(f"{cloud.cloud} did not answer with its offers: {cloud.failure}")
 
 
 def _figures(gateway: str | None) -> "dict[str, GatewayFigures]":

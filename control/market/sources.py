@@ -13,6 +13,7 @@ from control.offers.selection import Selection
 from templates_lib.offer import Market
 
 LOCAL = "local"
+_ASKED_THEMSELVES = frozenset({"aws", "gcp", "runpod"})
 
 
 def sources_of(
@@ -26,8 +27,14 @@ def sources_of(
     return tuple(_source(cloud, environment, from_skypilot=from_skypilot) for cloud in listed)
 
 
-def every_cloud() -> tuple[str, ...]:
+def known_clouds() -> tuple[str, ...]:
     return tuple(sorted(regions_by_cloud()))
+
+
+def askable_clouds(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Those that have an interface, or a file in SkyPilot's catalogue."""
+    kept = {file.parent.name for file in _catalogues(environment).glob("v*/*/vms.csv")}
+    return tuple(cloud for cloud in known_clouds() if cloud in _ASKED_THEMSELVES or cloud in kept)
 
 
 def _source(cloud: str, environment: Mapping[str, str], *, from_skypilot: bool) -> LiveSource:
@@ -40,5 +47,8 @@ def _source(cloud: str, environment: Mapping[str, str], *, from_skypilot: bool) 
                 return GcpOffers(selections, environment)
             case "runpod":
                 return RunPodOffers(selections, environment)
-    home = Path(environment.get("HOME") or "~").expanduser()
-    return SkyPilotOffers(selections, cloud, home / ".sky" / "catalogs")
+    return SkyPilotOffers(selections, cloud, _catalogues(environment))
+
+
+def _catalogues(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("HOME") or "~").expanduser() / ".sky" / "catalogs"

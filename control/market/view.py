@@ -15,7 +15,7 @@ from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from control.offers.traffic import traffic_prices
 from policies.availability import Learned
-from templates_lib.hardware import node_config_from_id
+from templates_lib.hardware import gpu, node_config_from_id
 from templates_lib.settings import Settings
 
 STALE = timedelta(hours=6)
@@ -36,16 +36,21 @@ class StoredMarket:
         return cls(now, PostgresOffers(database).markets(), PostgresMarketMemory(database).read())
 
     def offers(self, selections: Sequence[Selection]) -> Quotes:
-        """Live offers of clouds that were asked; of all others the shipped ones. A cloud that is left out has none to
-        be had: nodes that are held there stay priced. Raises OfferError, UnknownHardwareError."""
-        shipped = [selection for selection in selections if selection.cloud not in self.clouds]
-        live = [self._live(self.clouds[s.cloud], s) for s in selections if s.cloud in self.clouds]
-        return combined([ShippedOffers(shipped).fetch(), *live])
+        """Live offers of clouds that have answered; of all others the shipped ones. A cloud that is left out has none
+        to be had: nodes that are held there stay priced. Raises OfferError, UnknownHardwareError."""
+        clouds = {name: m for name, m in self.clouds.items() if m.succeeded_at is not None or m.left_out}
+        shipped = [selection for selection in selections if selection.cloud not in clouds]
+        silent = {s.cloud for s in shipped if s.cloud in self.clouds}
+        notes = tuple(f"{name} has never answered: {self.clouds[name].failure}" for name in sorted(silent))
+        live = [self._live(clouds[s.cloud], s) for s in selections if s.cloud in clouds]
+        return combined([ShippedOffers(shipped).fetch(), *live, Quotes((), {}, notes=notes)])
 
     def judged(self, quotes: Quotes, max_unproven_nodes: int) -> Quotes:
         return with_learned(quotes, self.memory, self.now, max_unproven_nodes)
 
     def _live(self, market: CloudMarket, selection: Selection) -> Quotes:
+        for name in selection.gpus or ():
+            gpu(name)
         wide = replace(selection, counts=None) if selection.derived else selection
         read = tuple(o for o in market.offers if wide.offers(o, market.configs[o.node_config]))
         quotes = Quotes(read, {o.node_config: market.configs[o.node_config] for o in read})
@@ -74,8 +79,7 @@ class StoredMarket:
     def _about(self, market: CloudMarket) -> tuple[str, ...]:
         if market.left_out:
             return (f"{market.cloud} is left out: {market.left_out}",)
-        if market.succeeded_at is None:
-            return (f"{market.cloud} has never answered: {market.failure}",)
+        assert market.succeeded_at is not None  # noqa: S101 - or it would be the shipped market
         age = self.now - market.succeeded_at
         at = market.succeeded_at.isoformat(timespec="seconds")
         why = f"; the last attempt failed: {market.failure}" if market.failure else ""

@@ -1,0 +1,164 @@
+"""The commands of `medley offers` that ask clouds, and look at what they said."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.market_text import age, at
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+
+if TYPE_CHECKING:
+    from control.market.refresh import Refreshed
+
+HoursOption = Annotated[float, typer.Option("--hours", min=0.01, help="How far back to look.")]
+
+
+def refresh(
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Only the clouds of this spec file.", metavar="SPEC")
+    ] = None,
+    cloud: Annotated[list[str] | None, typer.Option(help="Only this cloud; may be repeated.")] = None,
+    from_skypilot: Annotated[
+        bool, typer.Option("--from-skypilot", help="Prices of SkyPilot's catalogue in ~/.sky/catalogs, of all clouds.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Ask all clouds at once for what they sell now, and keep it.
+
+    AWS, GCP and RunPod are asked themselves, with the credentials of their own tools; of the others SkyPilot's
+    catalogue is read. A cloud that fails is named with the reason and keeps what it said last; one whose credentials
+    are missing or expired is left out of plans until they are mended (or `medley offers forget CLOUD`). Exit status 1
+    when none answered.
+    """
+    from control.db.database import open_database
+    from control.market.refresh import refresh as ask
+    from control.market.sources import sources_of
+
+    sources = sources_of(_clouds(file, cloud), os.environ, from_skypilot=from_skypilot)
+    if not sources:
+        raise ValueError("there is no cloud to ask: only the local one is named")
+    with open_database(database_url) as database:
+        done = ask(database, sources, datetime.now(UTC))
+    if output is Output.TABLE:
+        _print(done)
+    else:
+        emit(done, output)
+    if all(each.failure for each in done):
+        raise typer.Exit(1)
+
+
+def history(
+    offer: Annotated[str, typer.Argument(help="Key of an offer: CLOUD/ZONE/MACHINE/MARKET.")],
+    hours: HoursOption = 24 * 7,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show what an offer cost, change by change."""
+    from control.db.database import open_database
+    from control.db.live_offers import PostgresOffers
+
+    with open_database(database_url) as database:
+        points = PostgresOffers(database).history(offer, datetime.now(UTC) - timedelta(hours=hours))
+    if output is not Output.TABLE:
+        emit(points, output)
+        return
+    if not points:
+        typer.echo(f"no price of {offer} is on record; `medley offers list` shows the keys' parts")
+    for point in points:
+        price = "not sold" if point.usd_per_hour is None else f"{point.usd_per_hour:.4f} $/h"
+        typer.echo(f"{at(point.observed_at)}  {price:>14}  {point.source}")
+
+
+def calls(hours: HoursOption = 24, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """Show how often clouds were asked for nodes, offer by offer, and what is avoided after their answers."""
+    from control.db.database import open_database
+    from control.db.market_memory import PostgresMarketMemory
+    from control.market.call_report import call_report
+
+    now = datetime.now(UTC)
+    with open_database(database_url) as database:
+        stored = PostgresMarketMemory(database)
+        report = call_report(stored.calls(now - timedelta(hours=hours)), stored.read(), now)
+    if output is not Output.TABLE:
+        emit(report, output)
+        return
+    if not report:
+        typer.echo("no cloud was asked for a node in that time")
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    right = ("calls", "given", "most/min", "estimate")
+    for name in ("what", *right, "last answer", "avoided for", "why"):
+        table.add_column(name, justify="right" if name in right else "left")
+    for line in report:
+        avoided = "" if line.avoided_until is None else age(line.avoided_until - now)
+        table.add_row(
+            line.subject, str(line.calls), str(line.granted), str(line.most_in_a_minute),
+            f"{line.success_estimate:.0%}", line.outcome.value, avoided, line.reason,
+        )  # fmt: skip
+    console().print(table)
+
+
+def accept(
+    offer: Annotated[str, typer.Argument(help="Key of an offer whose price is in quarantine.")],
+    database_url: DatabaseOption = None,
+) -> None:
+    """Vouch for a price that was quarantined: plans use it from now on."""
+    from control.db.database import open_database
+    from control.db.live_offers import PostgresOffers
+
+    with open_database(database_url) as database:
+        stored = PostgresOffers(database)
+        found = stored.accept(offer, datetime.now(UTC))
+        if found is None:
+            aside = sorted(each.offer.key for market in stored.markets().values() for each in market.quarantined)
+            raise ValueError(f"{offer} is not in quarantine; in it are: {', '.join(aside[:12]) or 'none'}")
+    typer.echo(f"{offer} costs {found.usd_per_hour:g} $/h")
+
+
+def forget(
+    cloud: Annotated[str, typer.Argument(help="Whose live offers to drop.")], database_url: DatabaseOption = None
+) -> None:
+    """Drop a cloud's live offers, and that it is left out: its dated ones that ship count again."""
+    from control.db.database import open_database
+    from control.db.live_offers import PostgresOffers
+
+    with open_database(database_url) as database:
+        if not PostgresOffers(database).forget(cloud):
+            raise ValueError(f"no live offer of {cloud!r} is kept")
+    typer.echo(f"the offers of {cloud} are those that ship with Medley again")
+
+
+def _clouds(file: Path | None, cloud: list[str] | None) -> tuple[str, ...]:
+    from control.market.sources import askable_clouds, known_clouds
+    from control.planning.world import read_world
+    from templates_lib.nearest_name import nearest_name
+
+    if file is not None and cloud:
+        raise ValueError("give either -f SPEC or --cloud")
+    if file is not None:
+        return tuple(section.cloud for section in read_world(file).fleet.clouds)
+    known = known_clouds()
+    for name in cloud or ():
+        if name not in known:
+            raise ValueError(f"unknown cloud {name!r}; {nearest_name(name, known)}")
+    return tuple(cloud) if cloud else askable_clouds(os.environ)
+
+
+def _print(done: "tuple[Refreshed, ...]") -> None:
+    for each in done:
+        if each.failure:
+            what = "left out" if each.is_left_out else "no answer"
+            typer.echo(f"{each.cloud}: {what} ({each.source}): {each.failure}")
+        else:
+            typer.echo(f"{each.cloud}: {each.offers} offers ({each.source})")
+        for aside in each.quarantined:
+            say(f"medley: left out {aside.offer.key}: {aside.reason}; if it is right: medley offers accept KEY")
+        for note in each.notes:
+            say(f"Note: {note}")

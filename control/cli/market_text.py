@@ -1,0 +1,15 @@
+"""Times of the market for people."""
+
+from datetime import datetime, timedelta
+
+
+def age(passed: timedelta) -> str:
+    seconds = passed.total_seconds()
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def at(time: datetime) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")
