@@ -166,6 +166,11 @@ class PostgresInstances:
                 continue
             return step
 
+    def last_step(self) -> int:
+        """Sequence of the last step that any instance took, 0 before the first: whether it is worth while to look."""
+        with self.database.transaction() as connection:
+            return connection.execute(select(func.max(instance_event.c.sequence))).scalar_one() or 0
+
     def drained_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
         """When its ready instances were told to drain."""
         query = select(instance_event.c.at).join(instance_table, instance_table.c.id == instance_event.c.instance_id)

@@ -1,6 +1,7 @@
 """Keeps fleets as their orders want them: the fast loop, which plans nothing and waits for no cloud."""
 
 import logging
+import math
 import queue
 import time
 from collections.abc import Callable, Iterable
@@ -113,10 +114,12 @@ class Keeper:
         self._addresses: dict[str, Address] = {}
         self._published: Ready | None = None
         self._published_s = self._repaired_s = -self._settings.repair_s
+        self._last_step, self._looked_s = -1, -math.inf
         self._answers: queue.SimpleQueue[tuple[str, Provisioned]] = queue.SimpleQueue()
 
     def keep(self, order: FleetOrder) -> None:
         """From the next tick on."""
+        self._last_step = -1  # what is on the board depends on it
         if order.name in self._fleets:
             self._fleets[order.name].order = order
         else:
@@ -198,7 +201,14 @@ class Keeper:
         return left
 
     def _look(self) -> None:
-        """Read what is on record, put it on the board, and take note of what has happened since the last look."""
+        """Read what is on record, put it on the board, and take note of what has happened since the last look.
+
+        Only where an instance has taken a step since, or a while has passed: nodes that come and go in between are
+        followed by a step of their instance sooner or later."""
+        last = self._stores.instances.last_step()
+        if last == self._last_step and self._monotonic() < self._looked_s + self._settings.repair_s:
+            return
+        self._last_step, self._looked_s = last, self._monotonic()
         own = self._stores.executor.clouds
         instances = [i for i in self._stores.instances.living() if i.zone.partition("/")[0] in own]
         self._held = self._stores.nodes.by_instance()
