@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 _log = logging.getLogger(__name__)
 _MAX_BEHIND = 1_000
 """Messages that a follower may be behind; one who reads more slowly is sent away, and resumes where it was."""
-_HOLE_S = 3.0
+_HOLE_S = 2.0
 """A number that is missing may belong to a transaction that has not ended; after this long it was rolled back."""
 _OVERLAP = 100
 """Numbers before the newest that a feed looks at again when it starts, for those that are being written."""
@@ -60,6 +60,10 @@ class Feed:
     @property
     def followers(self) -> int:
         return len(self._followers)
+
+    @property
+    def is_looking(self) -> bool:
+        return self._task is not None
 
     async def follow(self, after: int | None, fleet: str | None) -> AsyncIterator[bytes]:
         """Messages from `after` on, or from now; of all fleets, or of one. Ends after STREAM_S, and when its reader is

@@ -1,19 +1,12 @@
 """What commands that plan fleets on record share."""
 
 import os
-import time
 from pathlib import Path
 
 from control.db.database import Database
-from control.db.libraries import PostgresLibraries
 from control.db.location import home_directory
-from control.db.plans import PostgresPlans
-from control.db.registered_models import PostgresModels
-from control.market.live_market import LiveMarket
-from control.planning.local_profiles import with_known_profiles
-from control.planning.session import Session
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.market import StatedDemand
+from control.reconcile.live_planner import live_planner
 from templates_lib.source import Progress
 
 
@@ -24,12 +17,4 @@ def home() -> Path:
 
 
 def fleet_planner(database: Database, progress: Progress) -> FleetPlanner:
-    session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
-    where = home()
-    return FleetPlanner(
-        session,
-        lambda world: with_known_profiles(world, where),
-        LiveMarket(database),
-        StatedDemand(),
-        PostgresModels(database).own,
-    )
+    return live_planner(database, home(), progress)

@@ -33,7 +33,7 @@ def instance_page(
     states: Sequence[InstanceState] = (),
     ids: Sequence[str] | None = None,
 ) -> tuple[InstanceRecord, ...]:
-    """By id, those that follow `after`: of all fleets or of one; of some states, or all but the terminated; or `ids`."""
+    """By id, those that follow `after`: of all fleets or one; of some states, or all but the terminated; or `ids`."""
     t = instance_table.c
     query = select(instance_table).where(t.id > after).order_by(t.id).limit(limit)
     if ids is not None:

@@ -138,6 +138,12 @@ class PostgresOperations:
         """StaleVersionError as above."""
         self._finish(operation_id, holder, OperationState.FAILED, {"problem": dict(problem)}, now)
 
+    def hand_back(self, operation_id: str, holder: str) -> bool:
+        """It was begun and not done, through no fault of its own: anybody's again, at once."""
+        values = {"state": OperationState.QUEUED, "lease": None, "lease_until": None, "progress": ""}
+        values |= {"attempts": operation.c.attempts - 1}
+        return self._write(_held(operation_id, holder).values(values))
+
     def cancel(self, operation_id: str, now: datetime) -> Operation:
         """Whoever works on it notices with the next renewal. One that has ended stays as it is. NotStoredError."""
         cancelled = update(operation).where(operation.c.id == operation_id, operation.c.state.in_(OPEN))

@@ -4,6 +4,7 @@ import argparse
 import logging
 import os
 import secrets
+import signal
 import socket
 import time
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from control.api.failures import api_error
 from control.api.json_log import log_json
 from control.api.trace import current_trace
 from control.api.work.jobs import JOBS, Job
-from control.api.work.lease import LEASE, Lease
+from control.api.work.lease import LEASE, Lease, block_end
 from control.db.database import Database, open_database
 from control.db.errors import DatabaseError, StaleVersionError
 from control.db.location import home_directory
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--limit-s", type=float, required=True)
     parser.add_argument("--parent", type=int, required=True)
     arguments = parser.parse_args()
+    block_end()
     log_json()
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     with open_database() as database:
@@ -37,7 +39,8 @@ def main() -> None:
         while time.monotonic() - last_s < _IDLE_S and os.getppid() == arguments.parent:
             operation = operations.claim(holder, LEASE, datetime.now(UTC))
             if operation is None:
-                time.sleep(_LOOK_S)
+                if signal.sigtimedwait({signal.SIGTERM}, _LOOK_S) is not None:
+                    return
                 continue
             current_trace.set(operation.trace)
             with Lease(operations, operation.id, holder, arguments.limit_s, arguments.parent) as lease:

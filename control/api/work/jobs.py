@@ -17,15 +17,13 @@ from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.operations import Operation
 from control.db.plans import PostgresPlans
-from control.db.registered_models import PostgresModels
 from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
-from control.planning.local_profiles import with_known_profiles
 from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import Session
 from control.planning.what_if import supposed
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.market import StatedDemand, StatedMarket
+from control.reconcile.live_planner import live_planner
 from control.spec.problem import SpecError
 
 
@@ -38,18 +36,12 @@ class Job:
     say: Callable[[str], None]
     """Progress, for people."""
 
-    @property
+    def progress(self, what: str, done: int, total: int) -> None:
+        self.say(f"building {what}: {done:,} of {total:,}")
+
     def session(self) -> Session:
-        def progress(what: str, done: int, total: int) -> None:
-            self.say(f"building {what}: {done:,} of {total:,}")
-
-        return Session(PostgresLibraries(self.database), PostgresPlans(self.database), progress, time.perf_counter)
-
-    def planner(self) -> FleetPlanner:
-        own = PostgresModels(self.database).own
-        return FleetPlanner(
-            self.session, lambda world: with_known_profiles(world, self.home), StatedMarket(), StatedDemand(), own
-        )
+        libraries, plans = PostgresLibraries(self.database), PostgresPlans(self.database)
+        return Session(libraries, plans, self.progress, time.perf_counter)
 
 
 def plan(job: Job) -> dict[str, Any]:
@@ -67,7 +59,7 @@ def plan(job: Job) -> dict[str, Any]:
         return replace(recording, name=name, snapshot=snapshot)
 
     job.say("solving")
-    planner = job.planner()
+    planner = live_planner(job.database, job.home, job.progress)
     report = _solved(planner, record, instances, now, as_asked, baselines=request.baselines)
     budget = report.snapshot.settings.guardrails.max_usd_per_hour
     needed = None
@@ -86,7 +78,7 @@ def plan(job: Job) -> dict[str, Any]:
 def explain(job: Job) -> dict[str, Any]:
     """As `medley explain -o json` has it."""
     request = msgspec.convert(job.operation.request, ExplainRequest)
-    session = job.session
+    session = job.session()
     made = session.plans.load(request.plan)
     snapshot = session.plans.snapshot(made.snapshot_version)
     library = session.store.load(made.library_version, {i.template_id for i in snapshot.instances})

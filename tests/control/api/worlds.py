@@ -24,9 +24,9 @@ def spec(name: str = "chat", **changes: Any) -> dict[str, Any]:
     """A fleet on this machine, which needs no prices."""
     model = {
         "model": "smollm2-135m-instruct",
-        "slo": {"ttft_ms": 6000, "tpot_ms": 600, "percentile": 95},
+        "slo": {"ttft_ms": 60_000, "tpot_ms": 6000, "percentile": 95},
         "workload": "sharegpt",
-        "demand": {"requests_per_s": 0.1},
+        "demand": {"requests_per_s": 0.005},
     }
     base = {"apiVersion": "medley/v1", "kind": "Fleet", "name": name, "models": [model]}
     return base | {"clouds": [{"cloud": "local"}]} | changes

@@ -1,0 +1,27 @@
+"""The planner of fleets on record, on the market and the models that a database knows."""
+
+import time
+from pathlib import Path
+
+from control.db.database import Database
+from control.db.libraries import PostgresLibraries
+from control.db.plans import PostgresPlans
+from control.db.registered_models import PostgresModels
+from control.market.live_market import LiveMarket
+from control.planning.local_profiles import with_known_profiles
+from control.planning.session import Session
+from control.reconcile.fleet_planner import FleetPlanner
+from control.reconcile.market import StatedDemand
+from templates_lib.source import Progress
+
+
+def live_planner(database: Database, home: Path, progress: Progress) -> FleetPlanner:
+    """`home`: where profiles of this machine's nodes are kept. `progress` hears of libraries that are built."""
+    session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
+    return FleetPlanner(
+        session,
+        lambda world: with_known_profiles(world, home),
+        LiveMarket(database),
+        StatedDemand(),
+        PostgresModels(database).own,
+    )
