@@ -1,0 +1,1 @@
+"""Worlds made of logs, behind the ports of the real ones."""
