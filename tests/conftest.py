@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
+from tests.control.cloud.ssh_harness import can_serve_ssh
 from tests.tcp_abort import can_abort
 
 VLLM_PYTHON = Path(os.environ.get("MEDLEY_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
@@ -25,6 +26,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "ipv6": lambda: _can_bind("::1"),
     "vllm": VLLM_PYTHON.exists,
     "tcp_abort": can_abort,
+    "sshd": can_serve_ssh,
 }
 """What a test may ask for with `@pytest.mark.needs(name)`; without it the test is skipped and the last line says so."""
 
