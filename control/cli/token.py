@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from control.access.api_token import DEFAULT_PROJECT
 from control.access.role import Role
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
@@ -21,6 +22,16 @@ def create(
     days: Annotated[
         float | None, typer.Option(help="Days until it expires. Default: never.", show_default=False)
     ] = None,
+    project: Annotated[str, typer.Option(help="Project that its use of models is counted for.")] = DEFAULT_PROJECT,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(help="Requests a minute at each gateway. Default: no limit.", show_default=False)
+    ] = None,
+    tokens_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens a minute, prompts and answers, at each gateway. Default: no limit.", show_default=False
+        ),
+    ] = None,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -34,12 +45,16 @@ def create(
     except (OverflowError, ValueError):
         raise ValueError(f"--days {days:g} is no time that a token could live") from None
     with open_database(database_url) as database:
-        token, secret = PostgresApiTokens(database).create(name, role, now, expires_at)
+        token, secret = PostgresApiTokens(database).create(
+            name, role, now, expires_at, project, requests_per_minute, tokens_per_minute
+        )
     if output is Output.TABLE:
         typer.echo(secret.reveal())
         say(f"token {token.id} ({role}) for {name}: keep it, it is not shown again")
     else:
-        emit({"id": token.id, "name": name, "role": role, "expires_at": expires_at, "token": secret.reveal()}, output)
+        limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
+        made = {"id": token.id, "name": name, "role": role, "expires_at": expires_at, "project": project, **limits}
+        emit(made | {"token": secret.reveal()}, output)
 
 
 @app.command("list")
@@ -57,11 +72,14 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
     from rich.table import Table
 
     now = datetime.now(UTC)
-    table = Table("id", "name", "role", "created at", "expires at", "works", box=None, pad_edge=False)
+    columns = ("id", "name", "role", "project", "created at", "expires at", "works", "requests/min", "tokens/min")
+    table = Table(*columns, box=None, pad_edge=False)
     for token in tokens:
         ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
-        table.add_row(token.id, token.name, token.role, f"{token.created_at:%Y-%m-%d %H:%M}", ends, works)
+        limits = ("" if n is None else f"{n:,}" for n in (token.requests_per_minute, token.tokens_per_minute))
+        made = f"{token.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits)
     console().print(table)
 
 

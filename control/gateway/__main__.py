@@ -9,7 +9,7 @@ from agents.channels.errors import BadKeyError
 from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
 
-_TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s")
+_TUNABLE = ("header_timeout_s", "body_timeout_s", "request_timeout_s", "resume_wait_s", "max_wait_s", "hold_comment_s")
 _CHANNEL = ("heartbeat_s", "lost_after_s")
 
 
@@ -22,12 +22,16 @@ def main() -> None:
     parser.add_argument("--key", type=Path, required=True, help="key file that instances know this gateway by")
     for name in _TUNABLE:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults, name))
+    interval = "seconds over which offered load is summed up"
+    parser.add_argument("--metering-interval-s", type=int, default=defaults.metering_interval_s, help=interval)
     for name in _CHANNEL:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
-    settings = replace(defaults, channel=channel, **{name: getattr(given, name) for name in _TUNABLE})
+    interval_s = min(max(1, given.metering_interval_s), 3600)
+    tuned = {name: getattr(given, name) for name in _TUNABLE}
+    settings = replace(defaults, channel=channel, metering_interval_s=interval_s, **tuned)
     try:
         run(given.host, given.port, given.table, given.key, settings)
     except (BadKeyError, OSError) as error:

@@ -1,15 +1,19 @@
 """Who may use the API: holders of Medley's tokens, known by their hashes."""
 
+from collections.abc import Mapping
+
 from control.access.api_token import read
 from control.access.secret import Secret
 from control.gateway.api_error import unauthorized
 from control.gateway.published import AccessKey
 
 
-def check_access(header: bytes, access: tuple[AccessKey, ...] | None) -> None:
-    """Raises ApiError 401. `header`: of `Authorization`, empty when there is none."""
+def check_access(header: bytes, access: Mapping[str, AccessKey] | None) -> AccessKey | None:
+    """Whose key it is; None where the gateway is open. `header`: of `Authorization`, empty when there is none.
+
+    Raises ApiError 401."""
     if access is None:
-        return
+        return None
     scheme, _, key = header.partition(b" ")
     if scheme.lower() != b"bearer" or not key:
         raise unauthorized("You did not provide an API key: send it as `Authorization: Bearer KEY`")
@@ -17,5 +21,7 @@ def check_access(header: bytes, access: tuple[AccessKey, ...] | None) -> None:
     if parts is None:
         raise unauthorized("Incorrect API key provided")
     token_id, secret = parts
-    if not any(entry.id == token_id and secret.has(bytes.fromhex(entry.sha256)) for entry in access):
+    entry = access.get(token_id)
+    if entry is None or not secret.has(bytes.fromhex(entry.sha256)):
         raise unauthorized("Incorrect API key provided")
+    return entry

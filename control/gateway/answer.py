@@ -13,13 +13,16 @@ from control.gateway.tokenizer import Tokenizer
 
 
 class Answer:
-    def __init__(self, call: Call, tokenizer: Tokenizer, stop: tuple[str, ...], dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, call: Call, tokenizer: Tokenizer, stop: tuple[str, ...], dispatcher: Dispatcher, started_s: float
+    ) -> None:
+        """`started_s`: when the request came, on the monotonic clock."""
         self._call = call
         self._text = tokenizer.open_stream()
         self._stop = StopStrings(stop)
         self._dispatcher = dispatcher
         self._tokens = 0
-        self.started_s = time.monotonic()
+        self.started_s = started_s
         self.first_token_s: float | None = None
         """When it came, on the same monotonic clock."""
         self.finish_reason = ""

@@ -60,6 +60,17 @@ def over_capacity(message: str, retry_after_s: float) -> ApiError:
     return ApiError(429, "rate_limit_error", message, code="rate_limit_exceeded", headers=(retry_after(retry_after_s),))
 
 
+def over_limit(unit: str, limit: int, wait_s: float, headers: tuple[tuple[bytes, bytes], ...]) -> ApiError:
+    """429: of a key's own limit, not of what could be served."""
+    message = f"Your key may use {limit} {unit} per minute. Try again in {max(1, math.ceil(wait_s))} s."
+    headers = (retry_after(wait_s), *headers)
+    return ApiError(429, unit, message, code="rate_limit_exceeded", headers=headers)
+
+
+def client_left() -> ApiError:
+    return ApiError(499, "client_closed_request", "The client left")
+
+
 def unavailable(message: str, retry_after_s: float = 5.0) -> ApiError:
     return ApiError(503, "server_error", message, code="service_unavailable", headers=(retry_after(retry_after_s),))
 

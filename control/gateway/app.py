@@ -5,6 +5,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 
@@ -16,7 +17,7 @@ from control.gateway.chat_request import wanted_chat
 from control.gateway.completion_reply import CompletionReply
 from control.gateway.completion_request import wanted_completion
 from control.gateway.dispatcher import Dispatcher
-from control.gateway.generation import Asking, Generation
+from control.gateway.generation import TIMEOUT_SLACK_S, Asking, Generation
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -27,21 +28,24 @@ _log = logging.getLogger(__name__)
 
 _CLIENT_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-_SLACK_S = 10.0
-"""Beyond its time-out, for a client to take in the error before its connection is cut."""
 
 
 class GatewayApp:
     """Make it on a running loop."""
 
     def __init__(
-        self, settings: GatewaySettings, dispatcher: Dispatcher, table: TableKeeper, metrics: GatewayMetrics
+        self,
+        settings: GatewaySettings,
+        dispatcher: Dispatcher,
+        table: TableKeeper,
+        generation: Generation,
+        metrics: GatewayMetrics,
     ) -> None:
         self.settings = settings
         self._dispatcher = dispatcher
         self._table = table
         self._metrics = metrics
-        self._generation = Generation(dispatcher, settings, metrics)
+        self._generation = generation
         self._get: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
             "/v1/models": self._models,
             "/healthz": self._health,
@@ -56,21 +60,22 @@ class GatewayApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = header(scope, b"x-request-id")
         request = given.decode() if _CLIENT_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
-        asking = Asking(request, receive, send, ((b"x-request-id", request.encode()),))
         status = 200
+        headers = ((b"x-request-id", request.encode()),)
         try:
-            async with asyncio.timeout(self.settings.request_timeout_s + _SLACK_S):
+            async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
+                asking = Asking(request, receive, send, headers, timeout, _is_retry(scope))
                 await self._route(scope, asking)
         except ApiError as error:
             status = error.status
-            await answer(send, status, error.encode(), (JSON, *error.headers, *asking.headers))
+            await answer(send, status, error.encode(), (JSON, *error.headers, *headers))
         except (ClientGoneError, TimeoutError):
             status = 499
         except Exception:
             _log.exception("request %s failed", request)
             status = 500
             internal = ApiError(500, "server_error", f"Internal error; the log says more about {request}")
-            await answer(send, status, internal.encode(), (JSON, *asking.headers))
+            await answer(send, status, internal.encode(), (JSON, *headers))
         self._metrics.requests.labels(scope["path"] if scope["path"] in self._post else "other", status).inc()
 
     async def _route(self, scope: Scope, asking: Asking) -> None:
@@ -85,7 +90,8 @@ class GatewayApp:
             published = self._table.published
             if published is None:
                 raise unavailable(self._table.problem)
-            check_access(header(scope, b"authorization"), published.access)
+            key = check_access(header(scope, b"authorization"), self._table.access)
+            asking = replace(asking, key=key)
         await handler(asking, scope)
 
     def _no_handler(self, path: str, method: str) -> ApiError:
@@ -113,7 +119,9 @@ class GatewayApp:
         return await read_all(scope, asking.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
 
     async def _models(self, asking: Asking, _scope: Scope) -> None:
-        data = [_model_object(model) for model in self._dispatcher.models.values()]
+        models = self._dispatcher.models
+        parts = {model.served.longer for model in models.values()}
+        data = [_model_object(model) for model in models.values() if model.id not in parts]
         await self._say(asking, 200, {"object": "list", "data": data})
 
     async def _model(self, asking: Asking, scope: Scope) -> None:
@@ -139,6 +147,12 @@ class GatewayApp:
 
     async def _say(self, asking: Asking, status: int, value: object) -> None:
         await answer(asking.send, status, msgspec.json.encode(value), (JSON, *asking.headers))
+
+
+def _is_retry(scope: Scope) -> bool:
+    """The official clients say when they ask again for what they were refused."""
+    count = header(scope, b"x-stainless-retry-count")
+    return count.isdigit() and int(count[:4]) > 0
 
 
 def _model_object(model: ModelEntry) -> dict[str, object]:

@@ -9,6 +9,7 @@ and tried again soon, and at once when an instance becomes usable.
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from agents.channels.errors import ChannelError, MessageTooBigError
@@ -35,8 +36,16 @@ _BUSY = {Failure.OVERLOADED, Failure.DRAINING, Failure.UNKNOWN_MODEL}
 
 
 class Dispatcher:
-    def __init__(self, keys: KeyPair, settings: GatewaySettings, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self,
+        keys: KeyPair,
+        settings: GatewaySettings,
+        metrics: GatewayMetrics,
+        refreshed: Callable[[Mapping[str, ModelEntry]], None],
+    ) -> None:
+        """`refreshed` is told the models whenever what can be used of them has changed."""
         self.models: dict[str, ModelEntry] = {}
+        self._refreshed = refreshed
         self._keys = keys
         self._settings = settings
         self._metrics = metrics
@@ -247,6 +256,7 @@ class Dispatcher:
             model.take_usable(usable)
         for call in list(self._parked):
             self._retry(call)
+        self._refreshed(self.models)
 
     def _close_if_idle(self, link: InstanceLink) -> None:
         if link in self._retired and not self._by_link.get(link):

@@ -3,30 +3,33 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.messages.to_gateway import FinishReason
 from control.gateway.answer import Answer
-from control.gateway.api_error import ApiError, bad_request, over_capacity, unavailable, unknown_model, unsupported
+from control.gateway.api_error import ApiError, bad_request, client_left, over_capacity, unknown_model, unsupported
+from control.gateway.books import Books, Entry
 from control.gateway.call import Asked, Call
 from control.gateway.chat_template import ChatTemplateError
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.event_stream import EventStream
+from control.gateway.gate import Gate
+from control.gateway.holding import Charges, Place
 from control.gateway.http import JSON, Receive, Send, answer
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
+from control.gateway.published import AccessKey
 from control.gateway.reply import Reply, error_event
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.wanted import Wanted
-from policies.admission import Admission, Charge
-
-_EVENTS = (
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-)
+from policies.admission import Charge
 
 MakeReply = Callable[[str, str, int, Tokenizer, bool], Reply]
+
+
+TIMEOUT_SLACK_S = 10.0
+"""Beyond a request's time-out, for its client to take in the error before the connection is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,55 +40,79 @@ class Asking:
     receive: Receive
     send: Send
     headers: tuple[tuple[bytes, bytes], ...]
+    timeout: asyncio.Timeout
+    """Of the whole request."""
+    is_retry: bool = False
+    """Its client was refused it before."""
+    key: AccessKey | None = None
 
 
 class Generation:
     """What all requests share."""
 
-    def __init__(self, dispatcher: Dispatcher, settings: GatewaySettings, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, gate: Gate, books: Books, settings: GatewaySettings, metrics: GatewayMetrics
+    ) -> None:
         self._dispatcher = dispatcher
+        self._gate = gate
+        self._books = books
         self._settings = settings
         self._metrics = metrics
-        self._admission = Admission(settings.max_wait_s)
         self._loop = asyncio.get_running_loop()
         self._open = 0
 
     async def serve(self, wanted: Wanted, asking: Asking, make_reply: MakeReply) -> None:
         """Raises ApiError as long as nothing has been sent."""
+        started_s = time.monotonic()
         model = self._model(wanted)
         prompt = await self._tokens(wanted, model)
+        model = self._for_length(model, len(prompt))
         max_tokens = self._room(wanted, model, prompt)
-        charges = self._admit(model, len(prompt), max_tokens)
-        asked = Asked(
-            asking.request,
-            model.id,
-            prompt,
-            wanted.sampling,
-            max_tokens,
-            () if wanted.ignores_eos else model.tokenizer.stop_ids,
-            self._loop.time() + self._settings.request_timeout_s,
-        )
-        call = Call(asked)
-        id_ = asking.request.removeprefix("req-")
-        reply = make_reply(id_, model.id, int(time.time()), model.tokenizer, wanted.with_usage)
-        answer_ = Answer(call, model.tokenizer, wanted.stop, self._dispatcher)
-        deadline = self._loop.call_later(self._settings.request_timeout_s, self._expire, call)
-        watch = self._loop.create_task(self._watch(asking.receive, call))
-        self._open += 1
-        self._metrics.open_calls.set(self._open)
-        self._metrics.prompt_tokens.labels(model.id).inc(len(prompt))
+        entry = self._books.open(model, asking.key, len(prompt), max_tokens, is_retry=asking.is_retry)
         try:
-            self._dispatcher.start(call)
-            if wanted.is_stream:
-                await self._stream(answer_, reply, asking, wanted.with_usage)
-            else:
-                await self._whole(answer_, reply, asking)
+            charges = self._admit(model, len(prompt), max_tokens)
+        except ApiError:
+            self._books.refuse(entry)
+            raise
+        id_ = asking.request.removeprefix("req-")
+        reply = make_reply(id_, wanted.model, int(time.time()), model.tokenizer, wanted.with_usage)
+        asking = replace(asking, headers=(*asking.headers, *entry.headers))
+        events = EventStream(asking.send, asking.headers, reply) if wanted.is_stream else None
+        gone: asyncio.Future[None] = self._loop.create_future()
+        watch = self._loop.create_task(self._watch(asking.receive, model.id, gone))
+        self._count_open(1)
+        try:
+            if isinstance(charges, Place):
+                charges = await self._hold(charges, entry, asking, gone, events)
+            call = Call(self._asked(wanted, asking, model, prompt, max_tokens))
+            gone.add_done_callback(lambda _: self._end(call, client_left()))
+            answer_ = Answer(call, model.tokenizer, wanted.stop, self._dispatcher, started_s)
+            deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, call, _too_long())
+            self._metrics.prompt_tokens.labels(model.id).inc(len(prompt))
+            try:
+                self._dispatcher.start(call)
+                if events is not None:
+                    await self._stream(answer_, reply, events, wanted.with_usage)
+                else:
+                    await self._whole(answer_, reply, asking)
+            finally:
+                deadline.cancel()
+                self._dispatcher.cancel(call)
+                self._close_books(answer_, call, charges, entry)
+        except ApiError as error:
+            if events is None or not events.has_status:
+                raise
+            await events.fail(error_event(error))
         finally:
             watch.cancel()
-            deadline.cancel()
-            self._dispatcher.cancel(call)
-            self._open -= 1
-            self._close_books(answer_, call, charges)
+            self._count_open(-1)
+
+    def _asked(
+        self, wanted: Wanted, asking: Asking, model: ModelEntry, prompt: tuple[int, ...], max_tokens: int
+    ) -> Asked:
+        stop_ids = () if wanted.ignores_eos else model.tokenizer.stop_ids
+        deadline_s = self._loop.time() + self._settings.request_timeout_s
+        return Asked(asking.request, model.id, prompt, wanted.sampling, max_tokens, stop_ids, deadline_s)
 
     def _model(self, wanted: Wanted) -> ModelEntry:
         model = self._dispatcher.models.get(wanted.model)
@@ -116,6 +143,13 @@ class Generation:
             raise bad_request(f"Tokens of the prompt must be 0 to {size - 1}", "prompt")
         return tokens
 
+    def _for_length(self, model: ModelEntry, prompt_tokens: int) -> ModelEntry:
+        """The part of a model that has instances for prompts of this length."""
+        served = model.served
+        if served.longer and prompt_tokens > served.max_prompt_tokens:
+            return self._dispatcher.models.get(served.longer, model)
+        return model
+
     def _room(self, wanted: Wanted, model: ModelEntry, prompt: tuple[int, ...]) -> int:
         """Tokens that the answer may have."""
         context, param = model.served.context_tokens, "messages" if isinstance(wanted.prompt, list) else "prompt"
@@ -129,70 +163,80 @@ class Generation:
             )
         return wanted.max_tokens or room
 
-    def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
+    def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | Place:
         if self._open >= self._settings.max_open_calls:
             raise over_capacity(f"{self._open} requests are being answered", 1.0)
-        charges = model.charges(prompt_tokens, max_tokens)
-        refusal = self._admission.admit(charges, self._loop.time())
-        if refusal is None:
-            return charges
-        if min(charge.units_per_s for charge in charges) <= 0:
-            raise unavailable(f"No instance serves `{model.id}` now")
-        what = refusal.work.rpartition("/")[2]
-        raise over_capacity(f"`{model.id}` is at its capacity for {what} tokens", refusal.retry_after_s)
+        return self._gate.enter(model, prompt_tokens, max_tokens)
+
+    async def _hold(
+        self,
+        place: Place,
+        entry: Entry,
+        asking: Asking,
+        gone: "asyncio.Future[None]",
+        events: EventStream | None,
+    ) -> Charges:
+        """Wait for its turn. Raises ApiError when that does not come in time, or nobody waits for it any more."""
+        asking.timeout.reschedule(None)  # the place in the queue has a time-out of its own
+        try:
+            while not (place.turn.done() or gone.done()):
+                pause_s = None if events is None else self._settings.hold_comment_s
+                await asyncio.wait((place.turn, gone), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                if events is not None and not place.turn.done():
+                    await events.comment(b"waiting for an instance")
+            if gone.done():
+                raise client_left()
+            charges = place.turn.result()
+        except BaseException:
+            self._books.refuse(entry)
+            self._gate.leave(place)
+            raise
+        asking.timeout.reschedule(self._loop.time() + self._settings.request_timeout_s + TIMEOUT_SLACK_S)
+        return charges
 
     async def _whole(self, answer_: Answer, reply: Reply, asking: Asking) -> None:
         pieces = [piece async for piece in answer_.pieces()]
         body = reply.whole(pieces, answer_.finish_reason, answer_.usage)
         await answer(asking.send, 200, body, (JSON, *asking.headers))
 
-    async def _stream(self, answer_: Answer, reply: Reply, asking: Asking, with_usage: bool) -> None:
-        """The status is sent with the first text, so that what fails before has a status of its own."""
-        send, is_open = asking.send, False
-        try:
-            async for piece in answer_.pieces():
-                if not is_open:
-                    is_open = True
-                    await _begin(asking, reply.opening())
-                await send({"type": "http.response.body", "body": reply.chunk(piece), "more_body": True})
-            if not is_open:
-                await _begin(asking, reply.opening())
-            last = reply.closing(answer_.finish_reason, answer_.usage if with_usage else None)
-        except ApiError as error:
-            if not is_open:
-                raise
-            last = error_event(error)
-        await send({"type": "http.response.body", "body": last})
+    async def _stream(self, answer_: Answer, reply: Reply, events: EventStream, with_usage: bool) -> None:
+        async for piece in answer_.pieces():
+            await events.piece(piece)
+        await events.end(reply.closing(answer_.finish_reason, answer_.usage if with_usage else None))
 
-    async def _watch(self, receive: Receive, call: Call) -> None:
-        """Ends the call when its client leaves."""
+    async def _watch(self, receive: Receive, model: str, gone: "asyncio.Future[None]") -> None:
+        """Says when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._metrics.disconnects.labels(call.asked.model).inc()
-        self._dispatcher.cancel(call)
-        call.finish(ApiError(499, "client_closed_request", "The client left"))
+        self._metrics.disconnects.labels(model).inc()
+        gone.set_result(None)
 
-    def _expire(self, call: Call) -> None:
+    def _end(self, call: Call, error: ApiError) -> None:
         self._dispatcher.cancel(call)
-        call.finish(ApiError(504, "server_error", "The answer took too long", code="timeout"))
+        call.finish(error)
 
-    def _close_books(self, answer_: Answer, call: Call, charges: tuple[Charge, Charge]) -> None:
+    def _count_open(self, more: int) -> None:
+        self._open += more
+        self._metrics.open_calls.set(self._open)
+
+    def _close_books(self, answer_: Answer, call: Call, charges: Charges, entry: Entry) -> None:
         """What was booked and not done is given back; what it took is counted."""
         metrics, model, made = self._metrics, call.asked.model, len(call.generated)
         output = charges[1]
-        self._admission.give_back(Charge(output.work, output.units - made, output.units_per_s))
-        metrics.open_calls.set(self._open)
+        self._gate.give_back(Charge(output.work, output.units - made, output.units_per_s))
+        is_whole = isinstance(call.end, FinishReason)
+        has_left = isinstance(call.end, ApiError) and call.end.status == client_left().status
+        got = answer_.usage.completion_tokens  # an instance may have made more, behind a stop string
+        self._books.close(entry, got, is_whole=is_whole, is_length_known=is_whole or (has_left and got > 0))
         metrics.output_tokens.labels(model).inc(made)
         now_s = time.monotonic()
         if answer_.first_token_s is not None:
             metrics.first_token_s.labels(model).observe(answer_.first_token_s - answer_.started_s)
             if made > 1:
                 metrics.per_token_s.labels(model).observe((now_s - answer_.first_token_s) / (made - 1))
-        if isinstance(call.end, FinishReason):
+        if is_whole:
             metrics.request_s.labels(model).observe(now_s - answer_.started_s)
 
 
-async def _begin(asking: Asking, opening: bytes) -> None:
-    await asking.send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *asking.headers]})
-    if opening:
-        await asking.send({"type": "http.response.body", "body": opening, "more_body": True})
+def _too_long() -> ApiError:
+    return ApiError(504, "server_error", "The answer took too long", code="timeout")

@@ -1,11 +1,13 @@
 """The gateway process: its loop, its socket, its end."""
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
+import secrets
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -13,9 +15,15 @@ import uvloop
 
 from agents.channels.keys import KeyPair
 from control.gateway.app import GatewayApp
+from control.gateway.books import Books
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.gate import Gate
+from control.gateway.generation import Generation
 from control.gateway.http_protocol import BoundedHttpProtocol
+from control.gateway.meter import Meter
 from control.gateway.metrics import GatewayMetrics
+from control.gateway.published import Published
+from control.gateway.reporter import Reporter
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 
@@ -34,11 +42,20 @@ def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings)
 
 async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings) -> None:
     metrics = GatewayMetrics()
-    dispatcher = Dispatcher(keys, settings, metrics)
-    table = TableKeeper(path, dispatcher, metrics)
+    meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
+    reporter = Reporter(keys, meter, settings.channel, metrics)
+    gate = Gate(settings.max_wait_s, reporter.waits, metrics)
+    dispatcher = Dispatcher(keys, settings, metrics, gate.refresh)
+
+    def taken(published: Published) -> None:
+        meter.serve((model.fleet, model.routing.id) for model in published.models)
+        reporter.report_to(published.demand_desk)
+
+    table = TableKeeper(path, dispatcher, metrics, taken)
     await table.look()
+    generation = Generation(dispatcher, gate, Books(meter), settings, metrics)
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, table, metrics),
+        GatewayApp(settings, dispatcher, table, generation, metrics),
         http=BoundedHttpProtocol,
         ws="none",
         lifespan="off",
@@ -51,17 +68,24 @@ async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: 
         timeout_keep_alive=int(settings.keep_alive_s),
         timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
-    watch = asyncio.create_task(table.watch(settings.table_poll_s))
+    tasks = [asyncio.create_task(table.watch(settings.table_poll_s)), asyncio.create_task(reporter.run())]
     host, port = listening.getsockname()[:2]
     print(json.dumps({"url": f"http://{f'[{host}]' if ':' in host else host}:{port}"}), flush=True)
     gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
-        watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watch
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await reporter.close()
         dispatcher.close()
+
+
+def _steady_clock() -> Callable[[], float]:
+    """Unix seconds as they were when the process began, and the time since: a clock that is set does not move it."""
+    began_s = time.time() - time.monotonic()
+    return lambda: began_s + time.monotonic()
 
 
 def _family(host: str) -> socket.AddressFamily:

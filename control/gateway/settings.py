@@ -26,6 +26,12 @@ class GatewaySettings:
     """Beyond it new requests are told to come again."""
     max_wait_s: float = 10.0
     """Admitted work that may wait, in seconds of its class's capacity: what a TTFT objective leaves for queueing."""
+    metering_interval_s: int = 60
+    """Load is counted in intervals of this length, which begin at its multiples: several gateways add up."""
+    max_unstored_intervals: int = 1440
+    """A day's, that the control plane may be away without anything being forgotten."""
+    hold_comment_s: float = 10.0
+    """A stream that is held says that it lives this often: well within the idle times of proxies."""
     table_poll_s: float = 0.5
     """How often the routing table's file is looked at."""
     channel: ChannelSettings = field(default_factory=ChannelSettings)

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
-from control.gateway.published import Published, PublishedError, read_published
+from control.gateway.published import AccessKey, Published, PublishedError, read_published
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_error import TokenizerError
 from control.gateway.tokenizer_source import load_tokenizer
@@ -16,14 +17,20 @@ _log = logging.getLogger(__name__)
 
 
 class TableKeeper:
-    def __init__(self, path: Path, dispatcher: Dispatcher, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, path: Path, dispatcher: Dispatcher, metrics: GatewayMetrics, taken: Callable[[Published], None]
+    ) -> None:
+        """`taken` is told every table that is taken into use."""
         self.published: Published | None = None
         """The table in use; None until a good one was there."""
+        self.access: dict[str, AccessKey] | None = None
+        """Its keys by their ids; None: open to everybody."""
         self.problem = "the routing table has not been read yet"
         """Of the last look; empty when all is well."""
         self._path = path
         self._dispatcher = dispatcher
         self._metrics = metrics
+        self._taken = taken
         self._seen: tuple[int, int, int] | None = None
         self._tokenizers: dict[str, Tokenizer] = {}
 
@@ -73,7 +80,9 @@ class TableKeeper:
                 entry.update(served, tokenizer)
             models[entry.id] = entry
         self._dispatcher.update(published, models)
+        self.access = None if published.access is None else {key.id: key for key in published.access}
         self.published = published
+        self._taken(published)
         self._metrics.table_version.set(published.version)
         _log.info("routing table version %d: %d models", published.version, len(models))
         if problems:

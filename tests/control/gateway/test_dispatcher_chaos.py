@@ -85,7 +85,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
     async def scenario() -> None:
         keys, metrics = KeyPair.generate(), GatewayMetrics()
         fleet = Fleet(keys, seed)
-        dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics)
+        dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, lambda _: None)
         routed = tuple(RoutedInstance(name, "z", leg, 100.0, 100.0) for name, leg in LEGS.items())
         served = ServedModel(RoutedModel("m", routed), "", 10_000, 0)
         addresses = {name: Address(fleet.schedulers[name].endpoint, fleet.keys[name].public) for name in LEGS}

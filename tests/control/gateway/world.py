@@ -89,6 +89,10 @@ class World:
     gateway: Process | None = None
     model: dict[str, Any] = field(default_factory=dict)
     """What differs from the usual served model."""
+    key: dict[str, Any] = field(default_factory=dict)
+    """What differs from the usual key."""
+    desk: Address | None = None
+    """Who is told what load comes."""
     rate: float = 1e9
     """Tokens per second that the table says each instance does."""
     version: int = 0
@@ -110,8 +114,8 @@ class World:
         self.legs[name] = (zone, leg)
         return process
 
-    def publish(self, *instances: str) -> None:
-        """Write the table with these instances (all, when none is named)."""
+    def publish(self, *instances: str, longer: str = "") -> None:
+        """Write the table with these instances (all, when none is named); `longer` serves long prompts."""
         self.version += 1
         names = instances or tuple(self.echoes)
         said = {name: self.echoes[name].said for name in names}
@@ -126,10 +130,15 @@ class World:
         published = Published(
             self.version,
             {name: Address(said[name]["endpoint"], said[name]["public_key"]) for name in names},
-            (replace(served, **self.model),),
-            (AccessKey("0123456789ab", sha256(SECRET.encode()).hexdigest()),),
+            (replace(served, **self.model), *(self._long_part(served, longer) if longer else ())),
+            (AccessKey("0123456789ab", sha256(SECRET.encode()).hexdigest(), **self.key),),
+            self.desk,
         )
         write_published(self.folder / "table.json", published)
+
+    def _long_part(self, served: ServedModel, instance: str) -> tuple[ServedModel]:
+        routed = RoutedInstance(instance, "z1", WHOLE, self.rate, self.rate)
+        return (replace(served, routing=RoutedModel(f"{MODEL}-long", (routed,))),)
 
     def start_gateway(self, *arguments: str) -> None:
         byte_tokenizer(self.folder / "tokenizer")

@@ -1,0 +1,59 @@
+"""What the control plane's demand desk receives from a gateway: load that it was offered, and who waits at it."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agents.messages.bounds import Count, MaybeName, Name
+
+MAX_LINES = 20_000
+"""Models times projects of one interval."""
+
+UnixSeconds = Annotated[int, Meta(ge=0, lt=1 << 36)]
+Few = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+
+class OfferedLine(Struct, frozen=True, array_like=True):
+    """Of one kind of request in one interval, counted when it came, whatever became of it."""
+
+    fleet: MaybeName
+    app: Name
+    request_type: Name
+    project: MaybeName
+    """Of the key; empty where the gateway is open."""
+    requests: Count
+    refused: Count
+    """Of them, for want of capacity."""
+    prompt_tokens: Count
+    output_tokens: Count
+    """As many as were made; estimated where that is not known (yet, or ever)."""
+    served_requests: Count
+    served_prompt_tokens: Count
+    served_output_tokens: Count
+
+
+class Offered(Struct, frozen=True, array_like=True, tag="offered"):
+    """All of one interval. Sent until it is stored, and again when more becomes known: the highest revision counts."""
+
+    life: Name
+    """Of the gateway's process: what it counts begins anew with it."""
+    started_s: UnixSeconds
+    """By its clock, a multiple of the interval's length."""
+    seconds: Annotated[int, Meta(ge=1, le=3600)]
+    revision: Count
+    lines: Annotated[tuple[OfferedLine, ...], Meta(max_length=MAX_LINES)]
+
+
+class WaitingLine(Struct, frozen=True, array_like=True):
+    fleet: MaybeName
+    app: Name
+    requests: Few
+
+
+class Waiting(Struct, frozen=True, array_like=True, tag="waiting"):
+    """Requests that are held because nothing serves their model; all of this gateway, each time."""
+
+    lines: Annotated[tuple[WaitingLine, ...], Meta(max_length=MAX_LINES)]
+
+
+ToDemandDesk = Offered | Waiting

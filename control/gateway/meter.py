@@ -1,0 +1,215 @@
+"""Counts the load that a gateway is offered: what clients want, not what they get.
+
+A request is counted in the interval in which it came, and what becomes known of it later (how long its answer was, that
+it was served or refused) is written into that interval too. So an interval may change for as long as a request of it is
+open; each change of what was told is another revision.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine
+
+_log = logging.getLogger(__name__)
+
+_LEARNING = 0.02
+"""Weight of one answer in the mean length of a model's answers."""
+
+Kind = tuple[str, str, str]
+"""Fleet, app, project."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    requests: int = 0
+    refused: int = 0
+    prompt_tokens: int = 0
+    output_tokens: float = 0.0
+    served_requests: int = 0
+    served_prompt_tokens: int = 0
+    served_output_tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Interval:
+    started_s: int
+    seconds: int
+    counts: dict[Kind, _Counts] = field(default_factory=dict)
+    open: int = 0
+    """Requests of which more will be known."""
+    is_changed: bool = True
+    """Since its last revision."""
+    revision: int = 0
+    stored: int = 0
+    """Revision that is safe."""
+
+
+@dataclass(slots=True)
+class Offer:
+    """One request, until it is settled."""
+
+    app: str
+    prompt_tokens: int
+    output_tokens: float
+    """Expected."""
+    is_new: bool
+    """False: a client asks again for what it was refused, which is no more demand; but it is use, when it is served."""
+    _interval: _Interval | None
+    _counts: _Counts
+
+
+class Meter:
+    """Time is that of a clock that never goes back."""
+
+    def __init__(self, life: str, seconds: int, most_intervals: int, clock: Callable[[], float]) -> None:
+        """`most_intervals`: kept while nobody stores them. `clock`: Unix seconds."""
+        self.dropped = 0
+        """Intervals that were given up, as too many were waiting to be stored."""
+        self._life = life
+        self._seconds = seconds
+        self._most = most_intervals
+        self._clock = clock
+        self._intervals: dict[int, _Interval] = {}
+        self._began_s = clock()
+        self._now: _Interval | None = None
+        self._served: tuple[tuple[str, str], ...] = ()
+        self._mean_output: dict[str, float] = {}
+        self._roll()
+
+    def serve(self, apps: Iterable[tuple[str, str]]) -> None:
+        """(fleet, app) of all models from now on: an interval says of each that nobody came, if so."""
+        self._served = tuple(apps)
+        names = {app for _, app in self._served}
+        self._mean_output = {app: mean for app, mean in self._mean_output.items() if app in names}
+
+    def expected_output(self, app: str, planned: float, most: int) -> float:
+        """Tokens of an answer: the mean of late, or as planned; `most`: that may be made."""
+        return min(self._mean_output.get(app, planned), float(most))
+
+    def offer(self, kind: Kind, prompt_tokens: int, output_tokens: float, *, is_new: bool = True) -> Offer:
+        """A request came. `output_tokens`: as expected; what it was is told by `settle`."""
+        interval = self._roll()
+        counts = interval.counts.get(kind)
+        if counts is None:
+            fleet, app, project = kind
+            is_full = len(interval.counts) >= MAX_LINES - len(self._served)
+            counts = interval.counts.setdefault((fleet, app, "" if is_full else project), _Counts())
+        if is_new:
+            counts.requests += 1
+            counts.prompt_tokens += prompt_tokens
+            counts.output_tokens += output_tokens
+        interval.open += 1
+        interval.is_changed = True
+        return Offer(kind[1], prompt_tokens, output_tokens, is_new, interval, counts)
+
+    def refuse(self, offer: Offer) -> None:
+        """For want of capacity."""
+        offer._counts.refused += offer.is_new
+        self._close(offer)
+
+    def settle(self, offer: Offer, made: int, *, is_whole: bool, is_length_known: bool) -> None:
+        """It is over. `is_whole`: the answer ended by itself; `is_length_known`: nobody wants more than `made`."""
+        counts = offer._counts
+        counts.served_requests += is_whole
+        counts.served_output_tokens += made
+        if made or is_whole:
+            counts.served_prompt_tokens += offer.prompt_tokens
+        if is_length_known and offer.is_new:
+            counts.output_tokens += made - offer.output_tokens
+        if is_whole:
+            mean = self._mean_output.get(offer.app, float(made))
+            self._mean_output[offer.app] = mean + _LEARNING * (made - mean)
+        self._close(offer)
+
+    def due(self, most: int, *, with_open: bool = False) -> list[Offered]:
+        """Up to `most` intervals that are over (`with_open`: the one of now too) and not stored, the oldest first."""
+        now = self._roll()
+        found: list[Offered] = []
+        for interval in list(self._intervals.values()):
+            if interval is now and not with_open:
+                break
+            if interval.is_changed:
+                interval.is_changed = False
+                interval.revision += 1
+            if interval.stored < interval.revision and len(found) < most:
+                found.append(self._message(interval))
+        return found
+
+    @property
+    def unstored(self) -> int:
+        return sum(i.is_changed or i.stored < i.revision for i in self._intervals.values() if i is not self._now)
+
+    @property
+    def next_s(self) -> float:
+        """Seconds until the interval of now is over."""
+        now = self._roll()
+        return now.started_s + self._seconds - self._clock()
+
+    def stored(self, started_s: int, revision: int) -> None:
+        interval = self._intervals.get(started_s)
+        if interval is not None:
+            interval.stored = max(interval.stored, revision)
+            self._forget(interval)
+
+    def _close(self, offer: Offer) -> None:
+        interval, offer._interval = offer._interval, None
+        if interval is not None:
+            interval.open -= 1
+            interval.is_changed = True
+            self._forget(interval)
+
+    def _forget(self, interval: _Interval) -> None:
+        """What is safe and cannot change."""
+        is_safe = not interval.open and not interval.is_changed and interval.stored >= interval.revision
+        if is_safe and interval is not self._now:
+            self._intervals.pop(interval.started_s, None)
+
+    def _roll(self) -> _Interval:
+        """The interval of now."""
+        started_s = int(self._clock() // self._seconds) * self._seconds
+        if self._now is not None and started_s <= self._now.started_s:
+            return self._now
+        missing_s = self._began_s - started_s if self._now is None else 0.0
+        before, self._now = self._now, _Interval(started_s, max(1, round(self._seconds - missing_s)))
+        if before is not None:
+            self._note_nobody(before)
+            self._forget(before)
+        self._intervals[started_s] = self._now
+        while len(self._intervals) > self._most:
+            oldest = next(iter(self._intervals))
+            del self._intervals[oldest]
+            self.dropped += 1
+            _log.error("load of the interval at %d is not known to the control plane and is given up", oldest)
+        return self._now
+
+    def _note_nobody(self, interval: _Interval) -> None:
+        there = {(fleet, app) for fleet, app, _ in interval.counts}
+        for fleet, app in self._served:
+            if (fleet, app) not in there:
+                interval.counts[fleet, app, ""] = _Counts()
+
+    def _message(self, interval: _Interval) -> Offered:
+        lines = tuple(
+            OfferedLine(
+                fleet,
+                app,
+                "chat",
+                project,
+                c.requests,
+                c.refused,
+                c.prompt_tokens,
+                max(0, round(c.output_tokens)),
+                c.served_requests,
+                c.served_prompt_tokens,
+                c.served_output_tokens,
+            )
+            for (fleet, app, project), c in interval.counts.items()
+        )
+        return Offered(self._life, interval.started_s, self._covered(interval), interval.revision, lines)
+
+    def _covered(self, interval: _Interval) -> int:
+        """Seconds of it that were watched: the one of now is not over."""
+        if interval is not self._now:
+            return interval.seconds
+        return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))

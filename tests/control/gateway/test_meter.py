@@ -1,0 +1,149 @@
+"""Offered load by interval: everything once, whenever it becomes known, and within bounds while nobody listens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.messages.to_demand_desk import Offered, OfferedLine
+from control.gateway.meter import Meter
+
+KIND = ("fleet", "m", "p")
+
+
+class Clock:
+    def __init__(self, now_s: float = 600.0) -> None:
+        self.now_s = now_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def line(report: Offered, app: str = "m") -> OfferedLine:
+    (found,) = [each for each in report.lines if each.app == app]
+    return found
+
+
+def test_a_request_counts_when_it_comes_and_its_answer_counts_there_too(clock: Clock):
+    meter = Meter("life", 60, 10, clock)
+    offer = meter.offer(KIND, 100, 50.0)
+    assert meter.due(10) == []
+    clock.now_s = 665.0
+    (first,) = meter.due(10)
+    assert (first.started_s, first.seconds, first.revision) == (600, 60, 1)
+    assert (line(first).requests, line(first).prompt_tokens, line(first).output_tokens) == (1, 100, 50)
+    assert line(first).served_requests == 0
+    meter.stored(600, 1)
+    meter.settle(offer, 7, is_whole=True, is_length_known=True)
+    (second,) = meter.due(10)
+    assert (second.started_s, second.revision) == (600, 2)
+    assert line(second).output_tokens == 7
+    assert (line(second).served_requests, line(second).served_prompt_tokens, line(second).served_output_tokens) == (
+        1,
+        100,
+        7,
+    )
+    meter.stored(600, 2)
+    assert meter.due(10) == []
+
+
+def test_what_is_refused_is_offered_all_the_same_and_once(clock: Clock):
+    meter = Meter("life", 60, 10, clock)
+    meter.refuse(meter.offer(KIND, 100, 50.0))
+    again = meter.offer(KIND, 100, 50.0, is_new=False)
+    meter.settle(again, 20, is_whole=True, is_length_known=True)
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    one = line(report)
+    assert (one.requests, one.refused, one.prompt_tokens, one.output_tokens) == (1, 1, 100, 50)
+    assert (one.served_requests, one.served_prompt_tokens, one.served_output_tokens) == (1, 100, 20)
+
+
+def test_an_answer_that_broke_off_keeps_the_length_that_was_expected(clock: Clock):
+    meter = Meter("life", 60, 10, clock)
+    meter.settle(meter.offer(KIND, 10, 50.0), 3, is_whole=False, is_length_known=False)
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    assert (line(report).output_tokens, line(report).served_requests, line(report).served_output_tokens) == (50, 0, 3)
+
+
+def test_a_model_that_nobody_asked_says_so_and_one_that_is_not_served_says_nothing(clock: Clock):
+    meter = Meter("life", 60, 10, clock)
+    meter.serve([("fleet", "m"), ("fleet", "n")])
+    meter.refuse(meter.offer(KIND, 1, 1.0))
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    assert line(report, "n") == OfferedLine("fleet", "n", "chat", "", 0, 0, 0, 0, 0, 0, 0)
+    assert len(report.lines) == 2
+
+
+def test_an_interval_covers_what_was_watched_of_it(clock: Clock):
+    clock.now_s = 640.0
+    meter = Meter("life", 60, 10, clock)
+    clock.now_s = 650.0
+    (cut_short,) = meter.due(10, with_open=True)
+    assert (cut_short.started_s, cut_short.seconds) == (600, 10)
+    clock.now_s = 665.0
+    meter.due(10)
+    clock.now_s = 725.0
+    first, second = meter.due(10)
+    assert (first.seconds, second.seconds) == (20, 60)
+
+
+def test_while_nobody_stores_them_the_oldest_intervals_are_given_up(clock: Clock):
+    meter = Meter("life", 60, 3, clock)
+    for n in range(6):
+        clock.now_s = 600.0 + 60 * n
+        meter.refuse(meter.offer(KIND, 1, 1.0))
+    assert [report.started_s for report in meter.due(10)] == [780, 840]
+    assert meter.dropped == 3
+
+
+def test_the_length_of_answers_is_learned(clock: Clock):
+    meter = Meter("life", 60, 3, clock)
+    assert meter.expected_output("m", 256.0, 1000) == 256.0
+    assert meter.expected_output("m", 256.0, 100) == 100.0
+    for _ in range(300):
+        meter.settle(meter.offer(KIND, 1, 256.0), 10, is_whole=True, is_length_known=True)
+    assert meter.expected_output("m", 256.0, 1000) == pytest.approx(10.0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["offer", "settle", "refuse", "tick", "lose", "store"]), st.integers(0, 90)),
+        max_size=80,
+    )
+)
+def test_whatever_is_lost_or_sent_again_the_newest_revisions_add_up_to_all_that_came(steps: list[tuple[str, int]]):
+    clock = Clock()
+    meter = Meter("life", 60, 1000, clock)
+    opened, came, kept = [], 0, dict[int, Offered]()
+    for what, number in steps:
+        match what:
+            case "offer":
+                opened.append(meter.offer(KIND, number, 5.0))
+                came += number
+            case "settle" if opened:
+                meter.settle(opened.pop(number % len(opened)), 3, is_whole=True, is_length_known=True)
+            case "refuse" if opened:
+                meter.refuse(opened.pop(number % len(opened)))
+            case "tick":
+                clock.now_s += number
+            case "lose":
+                meter.due(2)
+            case "store":
+                for report in meter.due(3):
+                    kept[report.started_s] = max(report, kept.get(report.started_s, report), key=lambda r: r.revision)
+                    meter.stored(report.started_s, report.revision)
+    for offer in opened:
+        meter.settle(offer, 3, is_whole=True, is_length_known=True)
+    clock.now_s += 61
+    for report in meter.due(1000):
+        kept[report.started_s] = report
+        meter.stored(report.started_s, report.revision)
+    assert sum(line(report).prompt_tokens for report in kept.values() if report.lines) == came
+    assert meter.unstored == 0
