@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
+from control.cloud.vendor_errors import VENDOR_ERRORS_BY_CODE
 from templates_lib.nearest_name import nearest_name
 
 
@@ -81,6 +82,11 @@ class FakeCloud:
     def fail_next(self, method: str, error: Exception, effect: Effect = Effect.NONE) -> None:
         """The next call of `method` raises `error`; several are taken in turn."""
         self._faults[method].append((error, effect))
+
+    def refuse_next(self, method: str, code: str) -> None:
+        """The next call of `method` fails as that vendor's does whose code it is. KeyError for a code of nobody's."""
+        vendor_error = VENDOR_ERRORS_BY_CODE[code]
+        self.fail_next(method, vendor_error.error(self.name, vendor_error.line))
 
     def settle(self) -> None:
         """Let what is on its way arrive, and what is on its way out be gone."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psutil
 
@@ -26,6 +26,14 @@ KINDS = tuple(LocalKind(name, 0.5, 128, STOCK) for name in ("small", "large"))
 
 
 class Harness(Protocol):
+    small: str
+    large: str
+    """Instance types, of each of which STOCK nodes can exist at once."""
+
+    def request(self, name: str = ..., instance_type: str = ..., *, tags: Mapping[str, str] = ...) -> NodeRequest:
+        """Of a small node, unless it says otherwise."""
+        ...
+
     def cloud(self) -> Cloud:
         """The adapter of a control plane that has just been started."""
         ...
@@ -40,11 +48,16 @@ class Harness(Protocol):
 
 
 class FakeHarness:
+    small, large = "small", "large"
+
     def __init__(self) -> None:
         self._cloud = FakeCloud("fake", {"small": STOCK, "large": STOCK})
 
     def cloud(self) -> Cloud:
         return self._cloud
+
+    def request(self, *values: str, **named: Any) -> NodeRequest:
+        return request(*values, **named)
 
     def crash(self, name: str) -> None:
         self._cloud.crash(name)
@@ -54,11 +67,16 @@ class FakeHarness:
 
 
 class LocalHarness:
+    small, large = "small", "large"
+
     def __init__(self, home: Path) -> None:
         self.home = home
 
     def cloud(self) -> LocalCloud:
         return LocalCloud(self.home, KINDS)
+
+    def request(self, *values: str, **named: Any) -> NodeRequest:
+        return request(*values, **named)
 
     def crash(self, name: str) -> None:
         subprocess.Popen(("sleep", "600"), env=psutil.Process(self.leader(name)).environ(), start_new_session=True)

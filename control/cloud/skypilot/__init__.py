@@ -1,0 +1,1 @@
+"""AWS, GCP, RunPod and Kubernetes through SkyPilot: its server does the work, a process of its own holds its SDK."""

@@ -1,0 +1,47 @@
+"""What SkyPilot's failures mean. It names the vendor's code in what it prints, and in words of its own otherwise."""
+
+import re
+
+from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
+from control.cloud.skypilot.messages import Failed
+from control.cloud.vendor_errors import last_vendor_error
+
+_AGAIN_S = 15.0
+_TEXT_CHARS = 400
+_NO_CREDENTIALS = re.compile(
+    r"CloudUserIdentityError|InvalidCloudCredentials|NoCloudAccessError|ExpiredToken|InvalidClientTokenId|AuthFailure"
+    r"|NoCredentials|Unable to locate credentials|DefaultCredentialsError|RefreshError|401 Client Error",
+)
+_EMPTY_WORDS = re.compile(r"^\s*<sky-payload|Trying other potential|View logs|^\W*Optimiz|^-+$|sky jobs launch")
+_REQUEST_IS_WRONG = frozenset(
+    {
+        *("ValueError", "ResourcesMismatchError", "ResourcesUnavailableError", "NotSupportedError", "CommandError"),
+        *("InvalidSkyPilotConfigError", "InvalidClusterNameError", "ClusterOwnerIdentityMismatchError"),
+        *("UserRequestRejectedByPolicy", "ProvisionUnsupportedError", "InvalidCloudConfigs"),
+    }
+)
+
+
+def cloud_error(cloud: str, failed: Failed) -> CloudError:
+    """What to raise. Whether anything is left of a launch is the caller's to find out."""
+    found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}")
+    if found is not None:
+        vendor_error, line = found
+        return vendor_error.error(cloud, line[:_TEXT_CHARS])
+    text = f"{cloud}: {_said(failed)}"
+    if is_credential_failure(f"{failed.kind}: {failed.text}"):
+        return UnauthorisedError(text)
+    if failed.kind in _REQUEST_IS_WRONG:
+        return GiveUpError(text)
+    return RetryLaterError(text, _AGAIN_S)  # a lost connection, a server that was stopped, a request that was cancelled
+
+
+def is_credential_failure(text: str) -> bool:
+    return _NO_CREDENTIALS.search(text) is not None
+
+
+def _said(failed: Failed) -> str:
+    """Its own words, and the last of what it printed: a set-up's error is there only."""
+    words = " ".join(failed.text.split())[:_TEXT_CHARS] or failed.kind
+    last = [line.strip() for line in failed.log.splitlines() if line.strip() and not _EMPTY_WORDS.search(line)][-3:]
+    return f"{words} ({' / '.join(last)[-_TEXT_CHARS:]})" if last else words

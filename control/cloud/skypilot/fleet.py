@@ -1,0 +1,114 @@
+"""All machines of one owner that SkyPilot works for, as the clouds last told of them."""
+
+import itertools
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+
+from control.cloud.errors import UnauthorisedError
+from control.cloud.skypilot.failure import cloud_error, is_credential_failure
+from control.cloud.skypilot.messages import (
+    Call,
+    Cluster,
+    Clusters,
+    Down,
+    Failed,
+    Launch,
+    Machine,
+    Machines,
+    Refresh,
+    Reply,
+    Sweep,
+)
+from control.cloud.skypilot.process import SdkProcess
+from control.cloud.skypilot.settings import SkyPilotSettings
+
+
+class SkyPilotFleet:
+    """Shared by the adapters of all its clouds. Thread-safe."""
+
+    def __init__(self, process: SdkProcess, settings: SkyPilotSettings) -> None:
+        self.settings = settings
+        self.home = process.home
+        self._process = process
+        self._turn = threading.Lock()
+        self._known: dict[str, Cluster] = {}
+        self._stale: dict[str, str] = {}
+        self._asked_at: datetime | None = None
+        self._swept_at: dict[str, datetime] = {}
+        self._unknown: dict[str, dict[str, Machine]] = {}
+        """Cloud → name → machine that SkyPilot had no record of."""
+        self._changed: dict[str, int] = {}
+        """Names that we have changed since, and how often in all we had then."""
+        self._changes = itertools.count(1)
+
+    def ask(self, call: Call) -> Reply:
+        return self._process.call(call, self.settings.query_s)
+
+    def change(self, name: str, call: Launch | Down | Refresh, timeout_s: float) -> Reply:
+        self._changed[name] = next(self._changes)
+        try:
+            return self._process.call(call, timeout_s)
+        finally:
+            self._changed[name] = next(self._changes)
+
+    def clusters(self, cloud: str, now: datetime) -> list[Cluster]:
+        """Of the cloud. What it could not be asked about is listed as it was last known; raises UnauthorisedError when
+        that is for want of credentials."""
+        with self._turn:
+            self._look(cloud, now)
+            of_cloud = [cluster for cluster in self._known.values() if cluster.cloud == cloud]
+            for cluster in of_cloud:
+                if is_credential_failure(self._stale.get(cluster.name, "")):
+                    raise UnauthorisedError(f"{cloud}: {self._stale[cluster.name]}")
+            return of_cloud
+
+    def unknown(self, cloud: str) -> Mapping[str, Machine]:
+        """By node name: machines of the last `clusters` that SkyPilot had no record of."""
+        return self._unknown.get(cloud, {})
+
+    def forget(self, cloud: str, name: str) -> None:
+        """Of the machines that SkyPilot has no record of: it is ended."""
+        with self._turn:
+            self._unknown.get(cloud, {}).pop(name, None)
+
+    def _look(self, cloud: str, now: datetime) -> None:
+        """In turn only: whoever waits finds the answer."""
+        sweep_s = self.settings.sweep_s
+        is_due = sweep_s is not None and _due(self._swept_at.get(cloud), now, sweep_s)
+        swept = self._sweep(cloud) if is_due else None
+        everything = swept is not None or _due(self._asked_at, now, self.settings.fresh_s)
+        changed = dict(self._changed)
+        if everything or changed:
+            self._refresh(None if everything else tuple(sorted(changed)))
+        for name, change in changed.items():
+            if self._changed.get(name) == change:
+                del self._changed[name]
+        self._asked_at = now if everything else self._asked_at
+        if swept is not None:
+            # What has come up since is on record, and not swept; what has gone since is ended in vain.
+            self._unknown[cloud] = {machine.name: machine for machine in swept if machine.name not in self._known}
+            self._swept_at[cloud] = now
+
+    def _refresh(self, names: tuple[str, ...] | None) -> None:
+        reply = self.ask(Refresh(names))
+        if isinstance(reply, Failed):
+            raise cloud_error("skypilot", reply)
+        if not isinstance(reply, Clusters):
+            raise TypeError(f"SkyPilot's answer to a refresh is no {type(reply).__name__}")
+        kept = {} if names is None else {name: known for name, known in self._known.items() if name not in names}
+        self._known = {**kept, **{cluster.name: cluster for cluster in reply.clusters}}
+        self._stale = {**{name: why for name, why in self._stale.items() if name in kept}, **reply.stale}
+
+    def _sweep(self, cloud: str) -> tuple[Machine, ...]:
+        reply = self.ask(Sweep(cloud, self.home.owner, self.home.user_hash))
+        if isinstance(reply, Failed):
+            raise cloud_error(cloud, reply)
+        if not isinstance(reply, Machines):
+            raise TypeError(f"SkyPilot's answer to a sweep is no {type(reply).__name__}")
+        return reply.machines
+
+
+def _due(last: datetime | None, now: datetime, after_s: float) -> bool:
+    """Also when a clock was set back."""
+    return last is None or not 0 <= (now - last).total_seconds() < after_s

@@ -1,0 +1,186 @@
+"""What SkyPilot's SDK is asked for, one function a call."""
+
+import fcntl
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sky
+from sky import exceptions
+
+from control.cloud.skypilot import messages
+from control.cloud.skypilot.sdk.aws_zones import aws_zone
+from control.cloud.skypilot.sdk.catalogue import instance_types, write_catalogue
+from control.cloud.skypilot.sdk.credentials import check
+from control.cloud.skypilot.sdk.machines import end_machine, machines
+
+_LOG_CHARS = 20_000
+"""Of the end of a log: a vendor's code is among SkyPilot's last words."""
+_LOCKS = 256
+_STALE = re.compile(r"^\s+(\S+): (.*(?:\n(?!\s+\S+: ).*)*)", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
+    """Never raises: what goes wrong is an answer too."""
+    try:
+        match call:
+            case messages.Launch():
+                return _launch(call)
+            case messages.Refresh():
+                return _refresh(call.names)
+            case messages.Down():
+                return _down(call.name)
+            case messages.Tail():
+                return messages.Text(_tail(call.name, call.lines))
+            case messages.Check():
+                return messages.Checked(check(call.clouds))
+            case messages.Sweep():
+                return messages.Machines(machines(call))
+            case messages.EndMachine():
+                end_machine(call)
+                return messages.Ended()
+            case messages.WriteCatalogue():
+                write_catalogue(call.rows)
+                return messages.Ended()
+    except Exception as error:
+        return _failed(error, "")
+
+
+def _launch(call: messages.Launch) -> messages.Reply:
+    log = io.StringIO()
+    try:
+        if call.cloud == "aws" and call.zone:
+            call = msgspec.structs.replace(call, zone=aws_zone(call.region, call.zone))
+        # Alone among all processes: a second launch of a cluster that is up would start the node's command twice.
+        with _turn(call.name):
+            request = _under_way().get(call.name)
+            if request is None:
+                known = _refresh((call.name,)).clusters
+                if known and not _takes_up(known[0], call):
+                    return _if_same(known[0], call)
+                request = sky.launch(_task(call), cluster_name=call.name)
+        sky.stream_and_get(request, output_stream=log)
+    except ValueError as error:
+        known_types = instance_types(call.cloud)
+        return _failed(error, log.getvalue(), () if call.instance_type in known_types else known_types)
+    except Exception as error:
+        return _failed(error, log.getvalue())
+    left = _refresh((call.name,)).clusters
+    return (
+        _if_same(left[0], call)
+        if left
+        else messages.Failed("Gone", f"{call.name} was taken away while it was being launched")
+    )
+
+
+def _if_same(known: messages.Cluster, call: messages.Launch) -> messages.Reply:
+    place = (known.region if call.region else "", known.zone if call.zone else "")
+    machine = (known.cloud, known.instance_type, known.spot)
+    if (*machine, *place) == (call.cloud, call.instance_type, call.spot, call.region, call.zone):
+        return known
+    return messages.Other(f"{known.name} exists and is a {known.instance_type} in {known.zone or known.region}")
+
+
+def _takes_up(known: messages.Cluster, call: messages.Launch) -> bool:
+    """Whether to launch what exists again: a launch of this very machine that was broken off goes on that way."""
+    same = (known.cloud, known.instance_type, known.spot) == (call.cloud, call.instance_type, call.spot)
+    return same and known.status == "INIT" and not known.ever_up
+
+
+def _task(call: messages.Launch) -> sky.Task:
+    """One node, and one place: what SkyPilot may not choose it need not fail over."""
+    task = sky.Task(name="medley-node", setup=call.set_up, run=call.run, num_nodes=1)
+    task.set_file_mounts(call.files)
+    task.set_resources(
+        sky.Resources(
+            infra="/".join(part for part in (call.cloud, call.region, call.zone) if part),
+            instance_type=call.instance_type,
+            use_spot=call.spot,
+            labels=call.labels,
+            image_id=call.image or None,
+        )
+    )
+    return task
+
+
+def _refresh(names: Sequence[str] | None) -> messages.Clusters:
+    under_way = _under_way()
+    log = io.StringIO()
+    request = sky.status(None if names is None else list(names), refresh=sky.StatusRefreshMode.FORCE, all_users=True)
+    records = sky.stream_and_get(request, output_stream=log)
+    listed = tuple(_cluster(record, record["name"] in under_way) for record in records if record.get("handle"))
+    return messages.Clusters(listed, _stale(_COLOUR.sub("", log.getvalue())))
+
+
+def _stale(log: str) -> dict[str, str]:
+    _, found, rest = log.partition("Failed to refresh status for ")
+    return dict(_STALE.findall(rest)) if found else {}
+
+
+def _cluster(record: Any, launching: bool) -> messages.Cluster:
+    handle = record["handle"]
+    machine = handle.launched_resources
+    info = handle.cached_cluster_info
+    return messages.Cluster(
+        name=record["name"],
+        cloud=str(machine.cloud).lower(),
+        region=machine.region or "",
+        zone=machine.zone or "",
+        instance_type=machine.instance_type or "",
+        spot=machine.use_spot,
+        status=record["status"].value,
+        ever_up=bool(record["cluster_ever_up"]),
+        launching=launching,
+        provider_id=(info and info.head_instance_id) or handle.cluster_name_on_cloud,
+        labels=dict(machine.labels or {}),
+    )
+
+
+def _down(name: str) -> messages.Reply:
+    log = io.StringIO()
+    try:
+        sky.stream_and_get(sky.down(name), output_stream=log)
+    except exceptions.ClusterDoesNotExist:
+        pass
+    except Exception as error:
+        return _failed(error, log.getvalue())
+    return messages.Ended()
+
+
+def _tail(name: str, lines: int) -> str:
+    log = io.StringIO()
+    with suppress(Exception):  # not up yet, or out of reach
+        sky.tail_logs(name, None, follow=False, tail=lines, output_stream=log)
+    if not log.getvalue().strip():
+        sky.tail_provision_logs(name, follow=False, tail=lines, output_stream=log)
+    return _COLOUR.sub("", log.getvalue())
+
+
+def _under_way() -> dict[str, Any]:
+    """Cluster → request that launches it. SkyPilot's server knows, whoever made the request and died since."""
+    active = sky.api_status(fields=["request_id", "name", "cluster_name"])
+    return {request.cluster_name: request.request_id for request in active if request.name.endswith("launch")}
+
+
+def _failed(error: Exception, log: str, known: tuple[str, ...] = ()) -> messages.Failed:
+    history = getattr(error, "failover_history", None) or ()
+    texts = [str(error), *(f"{type(one).__name__}: {one}" for one in history)]
+    text = _COLOUR.sub("", "\n".join(texts))
+    return messages.Failed(type(error).__name__, text, _COLOUR.sub("", log)[-_LOG_CHARS:], known)
+
+
+@contextmanager
+def _turn(name: str) -> Iterator[None]:
+    """Alone with the name, among all processes. Names share locks, of which there are `_LOCKS`."""
+    lock = Path(os.environ["SKY_RUNTIME_DIR"]) / "turns" / str(zlib.crc32(name.encode()) % _LOCKS)
+    lock.parent.mkdir(exist_ok=True, mode=0o700)
+    with lock.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

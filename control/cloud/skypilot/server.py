@@ -1,0 +1,145 @@
+"""SkyPilot's API server on this machine: found when it runs, started when it does not, stopped with all it started."""
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import psutil
+
+from control.cloud.errors import GiveUpError, RetryLaterError
+from control.cloud.skypilot.home import SkyPilotHome
+
+START_S = 180.0
+"""It takes 20 s where nothing else runs."""
+_LOOK_S = 0.25
+_GRACE_S = 5.0
+
+
+class ServerRecord(msgspec.Struct, frozen=True):
+    pid: Annotated[int, msgspec.Meta(ge=1)]
+    started_at: float
+    """Seconds since 1970, by this system's clock: with the pid, which process it is."""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """Any number of control planes with the same home share one; it outlives them until somebody stops it."""
+
+    home: SkyPilotHome
+
+    def ensure(self) -> int:
+        """The port on 127.0.0.1 of the server, which answers. Raises RetryLaterError, GiveUpError."""
+        with self._turn():
+            record = self._running()
+            if record is None:
+                record = self._start()
+            self._wait(record)
+            return record.port
+
+    def stop(self) -> None:
+        """End it and every process that it has started. Launches under way are broken off: `create` takes them up."""
+        with self._turn():
+            if (record := self._running()) is not None:
+                ours = [psutil.Process(record.pid)]
+                with suppress(psutil.Error):
+                    ours += ours[0].children(recursive=True)
+                _end(ours)
+            _end(list(self._strays()))
+            self.home.server_record.unlink(missing_ok=True)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        try:
+            self.home.create()
+            with self.home.lock.open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise GiveUpError(f"SkyPilot's home {self.home.path} cannot be used: {error}") from error
+
+    def _running(self) -> ServerRecord | None:
+        try:
+            record = msgspec.json.decode(self.home.server_record.read_bytes(), type=ServerRecord)
+            process = psutil.Process(record.pid)
+            alive = abs(process.create_time() - record.started_at) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        except (FileNotFoundError, msgspec.DecodeError, psutil.Error):
+            return None
+        return record if alive else None
+
+    def _start(self) -> ServerRecord:
+        _end(list(self._strays()))  # of a server that was killed: they hold its database
+        port = _free_port()
+        command = (sys.executable, "-u", "-m", "sky.server.server", "--host=127.0.0.1", f"--port={port}")
+        environment = {**self.home.environment(port), "IS_SKYPILOT_SERVER": "true"}
+        with os.fdopen(os.open(self.home.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.home.path,
+                env=environment,
+                start_new_session=True,
+            )
+        record = ServerRecord(child.pid, psutil.Process(child.pid).create_time(), port)
+        self.home.server_record.write_bytes(msgspec.json.encode(record))
+        return record
+
+    def _wait(self, record: ServerRecord) -> None:
+        deadline = time.monotonic() + START_S
+        while not _answers(record.port):
+            if self._running() is None:
+                raise GiveUpError(f"SkyPilot's API server has ended at once: see {self.home.server_log}")
+            if time.monotonic() > deadline:
+                text = f"SkyPilot's API server does not answer: see {self.home.server_log}"
+                raise RetryLaterError(text, START_S)
+            time.sleep(_LOOK_S)
+
+    def _strays(self) -> Iterator[psutil.Process]:
+        """Processes of a server in this home, whoever their parent is."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                environment = process.environ()
+                if environment.get("SKY_RUNTIME_DIR") == str(self.home.path) and "IS_SKYPILOT_SERVER" in environment:
+                    yield process
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5) as reply:
+            return bool(json.load(reply).get("status"))
+    except (OSError, ValueError):
+        return False
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """Raises RetryLaterError when one does not die."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, _GRACE_S)
+    for process in alive:
+        with suppress(psutil.Error):
+            process.kill()
+    _, alive = psutil.wait_procs(alive, _GRACE_S)
+    if alive:
+        raise RetryLaterError(
+            f"SkyPilot's API server does not end: pids {[process.pid for process in alive]}", _GRACE_S
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

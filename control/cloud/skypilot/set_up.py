@@ -1,0 +1,154 @@
+"""What a node is sent with its launch, and what it does with it: the agent's code, its requirements, its secrets.
+
+A node runs the code of the control plane that started it, whatever has been published. Secrets travel in a file of
+their own over the connection that SkyPilot copies files with: they are in no argument, no log, no task and no database
+of SkyPilot's. The node removes the file as it reads it, and so does the control plane once the node is up.
+"""
+
+import importlib.metadata
+import importlib.util
+import io
+import os
+import re
+import shlex
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from control.cloud.node import NodeRequest
+from control.cloud.skypilot.home import SkyPilotHome
+
+DISTRIBUTION = "medley-serving"
+_PACKAGES = ("agents", "templates_lib")
+_SET_UP = """\
+(
+set -eu
+mkdir -p "$HOME/.medley/code"
+tar -xzf "$HOME/.medley/code.tar.gz" -C "$HOME/.medley/code"
+cat > "$HOME/.medley/meets.py" <<'MEDLEY_END'
+import importlib.metadata, sys
+from pip._vendor.packaging.requirements import Requirement
+if sys.version_info < (3, 11):
+    sys.exit(f"Python {{sys.version.split()[0]}} is too old")
+for wanted in map(Requirement, sys.argv[1:]):
+    try:
+        found = importlib.metadata.version(wanted.name)
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit(f"no {{wanted.name}}")
+    if not wanted.specifier.contains(found, prereleases=True):
+        sys.exit(f"{{wanted.name}} {{found}} is not {{wanted.specifier}}")
+MEDLEY_END
+for python in "$HOME/.medley/venv/bin/python" python3 python3.13 python3.12 python3.11; do
+    if command -v "$python" > /dev/null && "$python" "$HOME/.medley/meets.py" {requirements}; then
+        command -v "$python" > "$HOME/.medley/python"
+        exit 0
+    fi
+done
+export PATH="$HOME/.local/bin:$PATH"
+command -v uv > /dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh
+uv venv --quiet --seed --python 3.12 "$HOME/.medley/venv"
+uv pip install --quiet --python "$HOME/.medley/venv/bin/python" {requirements}
+echo "$HOME/.medley/venv/bin/python" > "$HOME/.medley/python"
+)
+"""
+"""It takes the first Python that has what the agent needs, as one of an image made for it, and makes one otherwise."""
+_RUN = """\
+set -a
+. "$HOME/.medley/secrets"
+rm -f "$HOME/.medley/secrets"
+{environment}
+PYTHONPATH="$HOME/.medley/code"
+PATH="$(dirname "$(cat "$HOME/.medley/python")"):$PATH"
+MEDLEY_NODE_ADDRESS="$(printf '%s\\n' "$SKYPILOT_NODE_IPS" | head -n 1)"
+set +a
+cd "$HOME/.medley"
+exec {command}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    set_up: str
+    run: str
+    files: dict[str, str]
+    """Path on the node → path here."""
+    directory: Path
+    """Of this launch alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    home: SkyPilotHome
+
+    def stage(self, request: NodeRequest) -> Sent:
+        """Lay out what the node is sent."""
+        self.home.launches.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory = Path(tempfile.mkdtemp(prefix=f"{request.name}.", dir=self.home.launches))
+        secrets = "".join(f"{_assigned(name, value.reveal())}\n" for name, value in sorted(request.secrets.items()))
+        _write(directory / "secrets", secrets.encode())
+        code = self.home.path / "code.tar.gz"
+        content = agent_code()
+        if not code.exists() or code.read_bytes() != content:
+            _write(code, content)
+        return Sent(
+            set_up=_SET_UP.format(requirements=shlex.join(agent_requirements())),
+            run=_RUN.format(
+                environment="\n".join(_assigned(*item) for item in sorted(request.environment.items())),
+                command=shlex.join(request.command),
+            ),
+            files={"~/.medley/code.tar.gz": str(code), "~/.medley/secrets": str(directory / "secrets")},
+            directory=directory,
+        )
+
+    def forget(self, name: str) -> None:
+        """Whatever launches of it have left: one that nobody waited for may have needed it for longer."""
+        for directory in self.home.launches.glob(f"{name}.*"):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def agent_code() -> bytes:
+    """A gzipped tar of the packages that a node runs, always the same bytes for the same code."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=6) as archive:
+        for package in _PACKAGES:
+            spec = importlib.util.find_spec(package)
+            if spec is None or not spec.submodule_search_locations:
+                raise ModuleNotFoundError(f"the package {package} is not installed")
+            root = Path(next(iter(spec.submodule_search_locations)))
+            for path in sorted(root.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    archive.add(path, f"{package}/{path.relative_to(root)}", filter=_plain)
+    return _without_time(content.getvalue())
+
+
+def agent_requirements() -> tuple[str, ...]:
+    """What the agent needs, as this distribution states it."""
+    stated = importlib.metadata.requires(DISTRIBUTION) or []
+    of_agent = [text for text in stated if re.search(r"extra == .agent.", text)]
+    core = [text for text in stated if "extra ==" not in text and re.match(r"(msgspec|numpy|psutil)\b", text)]
+    return tuple(sorted(text.partition(";")[0].strip() for text in (*core, *of_agent)))
+
+
+def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.mtime = info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mode = 0o644
+    return info
+
+
+def _without_time(gzipped: bytes) -> bytes:
+    """Bytes 4 to 8 of a gzip file are the time at which it was made."""
+    return gzipped[:4] + bytes(4) + gzipped[8:]
+
+
+def _assigned(name: str, value: str) -> str:
+    return f"{name}={shlex.quote(value)}"
+
+
+def _write(path: Path, content: bytes) -> None:
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    new.replace(path)

@@ -1,0 +1,20 @@
+"""How nodes are rented through SkyPilot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SkyPilotSettings:
+    images: Mapping[str, str] = field(default_factory=dict)
+    """Cloud → image of its nodes: an AMI, a GCP image, `docker:IMAGE`. One that holds the agent's requirements starts
+    minutes sooner. Without an entry, SkyPilot's own image."""
+    launch_s: float = 1200.0
+    """How long a call waits for a node to be up: machine, SkyPilot's runtime, set-up. It goes on after that."""
+    query_s: float = 300.0
+    """How long a call waits for clouds to be asked, or for a node to be terminated."""
+    fresh_s: float = 10.0
+    """How old SkyPilot's answer may be. What we have changed ourselves is asked for anew."""
+    sweep_s: float | None = 300.0
+    """How long a machine may exist that SkyPilot has no record of, until the clouds' own lists tell of it. None, where
+    the credentials do not allow to list machines: such a machine is never found."""
