@@ -30,6 +30,14 @@ class StageReport(Struct, frozen=True, array_like=True):
     """Processors kept busy since the last report."""
 
 
+class Interruption(Struct, frozen=True, array_like=True):
+    """The node's cloud will take it."""
+
+    in_s: Annotated[float, Meta(ge=0, le=86400)]
+    """From when it was said."""
+    reason: Text
+
+
 class NodeReport(Struct, frozen=True, array_like=True, tag="node_report"):
     instance: MaybeName
     """Whose work it does; empty: none."""
@@ -39,6 +47,7 @@ class NodeReport(Struct, frozen=True, array_like=True, tag="node_report"):
     """Why the instance cannot go on here."""
     metrics: Annotated[str, Meta(max_length=512)] = ""
     """URL of the node's metrics, in Prometheus' format."""
+    interruption: Interruption | None = None
 
 
 ToHub = NodeReport

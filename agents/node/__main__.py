@@ -14,6 +14,7 @@ from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError, PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.node.agent import NodeAgent
+from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
 from agents.registration import register
 
@@ -25,7 +26,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
-        "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is.",
+        "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is; "
+        "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--hub", required=True, metavar="tcp://HOST:PORT")
@@ -79,6 +81,8 @@ def main() -> None:
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
+            cloud=os.environ.get("MEDLEY_CLOUD", ""),
+            metadata=os.environ.get("MEDLEY_METADATA_URL", ADDRESS),
             vllm_python=Path(vllm_python) if (vllm_python := os.environ.get("MEDLEY_VLLM_PYTHON")) else None,
         )
         uvloop.run(_serve(Address(given.registry, given.control_key), settings, token))

@@ -12,6 +12,8 @@ from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import ToNode, Work
 from agents.node.instance_work import InstanceWork
+from agents.node.interruption_watch import InterruptionWatch
+from agents.node.metadata import metadata_of
 from agents.node.metrics import NodeFigures, serve_metrics
 from agents.node.settings import NodeSettings
 
@@ -31,18 +33,23 @@ class NodeAgent:
         self._running: InstanceWork | None = None
         self._told = asyncio.Event()
         self._due = asyncio.Event()
+        metadata = metadata_of(settings.cloud, settings.metadata)
+        self._watch = None if metadata is None else InterruptionWatch(metadata, self._due.set)
         self._metrics = serve_metrics(settings.interface, self._figures)
         self._dialer: Dialer[ToNode] = Dialer(settings.hub, keys, "node", ToNode, self, settings.channel)
 
     async def run(self) -> None:
-        report = asyncio.create_task(self._report())
+        beside = [asyncio.create_task(self._report())]
+        if self._watch is not None:
+            beside.append(asyncio.create_task(self._watch.run()))
         try:
             while True:
                 await self._told.wait()
                 self._told.clear()
                 await self._follow(self._wanted)
         finally:
-            report.cancel()
+            for task in beside:
+                task.cancel()
             self._dialer.close()
             if self._running is not None:
                 await self._running.stop()
@@ -86,6 +93,7 @@ class NodeAgent:
             if self._dialer.is_up:
                 try:
                     report = self._running.report() if self._running is not None else NodeReport("")
-                    self._dialer.send(structs.replace(report, metrics=self._metrics))
+                    notice = None if self._watch is None else self._watch.report()
+                    self._dialer.send(structs.replace(report, metrics=self._metrics, interruption=notice))
                 except ChannelError as error:
                     _log.warning("cannot report: %s", error)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agents.channels.dialer import Address
 from agents.channels.settings import ChannelSettings
+from agents.node.metadata import ADDRESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class NodeSettings:
     """Share of the time that an engine may compute, where nobody else enforces it."""
     vllm_python: Path | None = None
     """Of the environment that vLLM is installed in; None: this node has none."""
+    cloud: str = ""
+    """Whose machine this is, as offers call it; empty: it gives no notice before it takes it."""
+    metadata: str = ADDRESS
+    """Where that cloud tells its machines about themselves."""
     report_s: float = 1.0
     grace_s: float = 3.0
     """For a process that is asked to end, before it is killed."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 NODE_VARIABLE = "MEDLEY_NODE"
 """In a node's environment: its name, by which it registers."""
+CLOUD_VARIABLE = "MEDLEY_CLOUD"
+"""In a node's environment: whose machine it is."""
 TOKEN_VARIABLE = "MEDLEY_BOOTSTRAP_TOKEN"  # noqa: S105
 """In a node's environment: the one-time token that it registers its key with."""
 

@@ -11,7 +11,7 @@ from control.cloud.port import Cloud
 from control.db.errors import NotWantedError
 from control.db.intents import PostgresIntents
 from control.executor.bill_tags import bill_tags
-from control.executor.node_start import NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
+from control.executor.node_start import CLOUD_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
 from control.lifecycle.intent import IntentKind
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Offer
@@ -92,6 +92,6 @@ class NodeExecutor:
             market=offer.market,
             tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(offer.usd_per_hour, now)},
             command=start.command,
-            environment={**start.environment, NODE_VARIABLE: name},
+            environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},
             secrets={TOKEN_VARIABLE: token},
         )

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agents.messages.to_gateway import SchedulerState
-from agents.messages.to_hub import NodeReport, SchedulerReport
+from agents.messages.to_hub import Interruption, NodeReport, SchedulerReport
 from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS
@@ -101,6 +101,12 @@ class Board:
         return seen.report
 
     @_in_turn
+    def announced(self) -> dict[str, str]:
+        """Nodes that their clouds will take → why."""
+        notices = {name: self._notice(name) for name in self._place}
+        return {name: _printable(notice.reason) for name, notice in notices.items() if notice is not None}
+
+    @_in_turn
     def scheduler(self, instance: str) -> SchedulerReport | None:
         """Where an instance's scheduler is and how it does, as far as its node says so."""
         deployed = self._deployed.get(instance)
@@ -139,7 +145,7 @@ class Board:
         broke = self._broke(deployed)
         if broke is not None or deployed.state is InstanceState.BOOTSTRAPPING:
             return broke or self._all_there(deployed)
-        return self._lost(deployed, now_s) or self._progress(deployed)
+        return self._lost(deployed, now_s) or self._announced(deployed) or self._progress(deployed)
 
     def _broke(self, deployed: Deployed) -> Event | None:
         for node in deployed.nodes:
@@ -160,6 +166,19 @@ class Board:
             if silent_s > self._lost_after_s:
                 return Event(EventKind.NODE_LOST, f"{node} is silent for {silent_s:.0f} s")
         return None
+
+    def _announced(self, deployed: Deployed) -> Event | None:
+        """A node will be taken: what serves is drained ahead, so that its requests end, or go on elsewhere, in time."""
+        kind = {InstanceState.READY: EventKind.DRAIN, InstanceState.LOADING: EventKind.RELEASE}.get(deployed.state)
+        for node in deployed.nodes:
+            notice = self._notice(node) if node is not None else None
+            if kind is not None and notice is not None:
+                return Event(kind, f"{node} will be taken in {notice.in_s:.0f} s: {_printable(notice.reason)}")
+        return None
+
+    def _notice(self, node: str) -> Interruption | None:
+        report = self.report(node)
+        return None if report is None else report.interruption
 
     def _progress(self, deployed: Deployed) -> Event | None:
         scheduler = self.scheduler(deployed.instance)

@@ -54,7 +54,11 @@ def test_a_node_registers_with_what_it_was_started_with(database: Database, clou
     instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
     node = medley.executor.rent(instance.id, 0, offer(), START)
     asked = cloud.request(node.name)
-    assert asked.environment == {"MEDLEY_SERVER": "tcp://127.0.0.1:1", "MEDLEY_NODE": node.name}
+    assert asked.environment == {
+        "MEDLEY_SERVER": "tcp://127.0.0.1:1",
+        "MEDLEY_NODE": node.name,
+        "MEDLEY_CLOUD": "fake",
+    }
     token = asked.secrets["MEDLEY_BOOTSTRAP_TOKEN"]
     assert PostgresAgentKeys(database).register(token, KEY, NOON) == node.name
     assert medley.executor.give_back(node.name, "fake")
