@@ -9,12 +9,11 @@ import typer
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
-from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode
+from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
 
 if TYPE_CHECKING:
     from control.db.database import Database
     from control.diff.fleet_diff import FleetDiff
-    from control.lifecycle.fleet import FleetRecord
     from control.spec.schema import FleetFile
     from templates_lib.plan import Plan
     from templates_lib.snapshot import Snapshot
@@ -56,21 +55,21 @@ def apply(
         before = next((record for record in fleets.all() if record.name == world.name), None)
         _ask_for_removed(database, before, world.fleet, yes)
         folder = str(file.absolute().parent)
-        if before is None:
-            record = fleets.create(world.name, text, now, folder, project, mode or FleetMode.OBSERVE)
-        else:
-            record = fleets.change(
-                world.name, before.version, now, spec=text, folder=folder, project=project, mode=mode, ending=False
-            )
+        wished = mode or (FleetMode.OBSERVE if before is None else before.mode)
+        record = FleetRecord(world.name, project, text, folder, wished, 0, False, now.isoformat())
         solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
         _show(_difference(database, record, solved.plan, solved.snapshot, solved.world.fleet), solved.plan)
-        if record.mode is FleetMode.OBSERVE:
-            typer.echo(
-                f"fleet {record.name} is in mode observe: nothing is touched (`medley fleets mode {record.name} auto`)"
-            )
-            return
-        if not yes:
+        if wished is not FleetMode.OBSERVE and not yes:
             typer.confirm("Do this?", abort=True)
+        if before is None:
+            fleets.create(record.name, text, now, folder, project, wished)
+        else:
+            fleets.change(
+                record.name, before.version, now, spec=text, folder=folder, project=project, mode=wished, ending=False
+            )
+        if wished is FleetMode.OBSERVE:
+            typer.echo(f"nothing is touched in mode observe (`medley fleets mode {record.name} auto` changes that)")
+            return
         fleets.accept(fleets.target(record.name), solved.plan.id, BY, datetime.now(UTC))
     typer.echo(f"fleet {record.name} is held to plan {solved.plan.id[:12]} from now on; `medley reconcile` does it")
 

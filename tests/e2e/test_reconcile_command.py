@@ -1,0 +1,143 @@
+"""`medley apply`, `approve`, `fleets` and `reconcile` as a platform team uses them, on the local cloud."""
+
+import json
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from control.cloud.local.cloud import LocalCloud
+from control.db.embedded import embedded_server
+from tests.control.lifecycle.worlds import START
+from tests.e2e.conftest import MEDLEY, environment
+from tests.e2e.test_up_command import SPEC
+
+FLEET = "small"
+PATIENCE_S = 240.0
+
+
+def free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+class Team:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        hub, registry = free_ports()
+        self.ports = (f"--hub-port={hub}", f"--registry-port={registry}")
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.log = home / "reconcile.log"
+        self.spec = home / "fleet.yaml"
+        self.spec.write_text(SPEC)
+
+    def run(self, *arguments: str | Path, answer: str = "") -> subprocess.CompletedProcess[str]:
+        command = [MEDLEY, *map(str, arguments), *(self.ports if "reconcile" in arguments else ())]
+        return subprocess.run(
+            command, input=answer, capture_output=True, text=True, env=environment(self.home), timeout=300, check=False
+        )
+
+    def ok(self, *arguments: str | Path) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("wb") as log:
+            command = [MEDLEY, "reconcile", *self.ports]
+            started = subprocess.Popen(command, stdout=log, stderr=log, env=environment(self.home))
+        self.started.append(started)
+        return started
+
+    def until(self, word: str) -> None:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while word not in self.log.read_text():
+            assert time.monotonic() < give_up_s, self.log.read_text()
+            time.sleep(0.05)
+
+    def agents(self) -> list[int]:
+        """Pids of node agents."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            line = process.info["cmdline"] or []
+            if "agents.node" in line and str(self.home) in " ".join(line):
+                found.append(process.pid)
+        return sorted(found)
+
+
+@pytest.fixture
+def team(short_tmp: Path) -> Iterator[Team]:
+    home = Path(tempfile.mkdtemp(prefix="team-", dir=short_tmp))
+    with embedded_server(home / "postgres"):
+        made = Team(home)
+        yield made
+        for process in made.started:
+            process.kill()
+            process.wait()
+        cloud = LocalCloud(home / "control" / "local-cloud", ())
+        for node in cloud.list({}, START):
+            cloud.terminate(node.name, START)
+
+
+def test_what_is_wrong_with_a_fleet_is_said_and_nothing_is_put_on_record(team: Team) -> None:
+    bad = team.home / "bad.yaml"
+    bad.write_text(SPEC.replace("demand:", "demnad:"))
+    done = team.run("apply", "-f", bad)
+    assert (done.returncode, "demnad" in done.stderr) == (1, True)
+    assert json.loads(team.ok("fleets", "list", "-o", "json")) == []
+    for command in (("approve", "nobody"), ("fleets", "mode", "nobody", "auto"), ("fleets", "end", "nobody")):
+        done = team.run(*command)
+        assert (done.returncode, "fleet 'nobody' is not stored" in done.stderr) == (1, True), done
+
+
+@pytest.mark.slow
+def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
+    # Observe: priced, and not touched.
+    shown = team.ok("apply", "-f", team.spec)
+    assert "0.00 -> 0.0" in shown
+    assert "nothing is touched" in shown
+    team.ok("reconcile", "--once")
+    assert team.agents() == []
+    (listed,) = json.loads(team.ok("fleets", "list", "-o", "json"))
+    assert (listed["mode"], listed["plan"]) == ("observe", "")
+
+    # Approve: what is shown is done once somebody has said yes.
+    team.ok("fleets", "mode", FLEET, "approve")
+    assert team.run("approve", FLEET, answer="n\n").returncode != 0
+    assert team.agents() == []
+    assert "held to plan" in team.run("approve", FLEET, answer="y\n").stdout
+
+    # A control plane that is killed while nodes come up, and the one after it: no node is lost or there twice.
+    killed = team.start()
+    team.until("joined")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert "every fleet is as its plan wants it" in team.ok("reconcile", "--once")
+    running = team.agents()
+    instances = json.loads(team.ok("instances", "-o", "json"))
+    assert {instance["state"] for instance in instances} == {"ready"}
+    assert len(running) == sum(len(instance["nodes"]) for instance in instances)
+
+    # Cron comes again, and there is nothing to do; a second control plane stands by.
+    assert "every fleet is as its plan wants it" in team.ok("reconcile", "--once")
+    assert team.agents() == running
+    leader = team.start()
+    team.until("is planned")
+    assert "another control plane leads" in team.ok("reconcile", "--once")
+    leader.send_signal(signal.SIGTERM)
+    assert leader.wait(60) == 0
+    assert team.agents() == running
+
+    # The end: everything is given back.
+    team.ok("fleets", "end", FLEET, "--yes")
+    team.ok("reconcile", "--once")
+    assert team.agents() == []
+    assert json.loads(team.ok("fleets", "list", "-o", "json")) == []
