@@ -39,9 +39,9 @@ class GuardedEngine:
         with self._lock:
             self._engine.reserve(request_id, tokens)
 
-    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+    def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
         with self._lock:
-            return self._engine.export_kv(request_id, part)
+            self._engine.export_kv(request_id, part, out)
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
         with self._lock:

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+import torch
+
+from agents.engines.stage_facts import StageFacts
+
 
 @dataclass(frozen=True, slots=True)
 class KvPart:
@@ -25,3 +29,8 @@ class KvPart:
             or min(self.layers, self.heads, self.tokens) < 1
         ):
             raise ValueError(f"a part of a KV cache has positive sizes and begins at 0 or later: {self}")
+
+
+def empty_part(part: KvPart, facts: StageFacts) -> torch.Tensor:
+    """(2, layers, tokens, heads, head_dim) on the CPU, for what an engine with these facts exports of the part."""
+    return torch.empty(2, part.layers, part.tokens, part.heads, facts.head_dim, dtype=facts.dtype)

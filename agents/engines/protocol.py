@@ -41,8 +41,8 @@ class StageEngine(Protocol):
     def reserve(self, request_id: str, tokens: int) -> None:
         """Makes room for an incoming request whose first `tokens` positions will be imported."""
 
-    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
-        """The part as a contiguous CPU tensor (2, layers, tokens, heads, head_dim)."""
+    def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
+        """Copies the part into `out`, which `empty_part` makes, or memory like that which is used again."""
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
         """Writes what another engine exported into a reserved request; parts may come in any order."""

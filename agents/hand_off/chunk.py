@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import torch
 
@@ -11,29 +12,36 @@ from agents.engines.protocol import StageEngine
 from agents.engines.stage_facts import StageFacts
 
 
+class BadChunkError(Exception):
+    """A chunk that does not belong here: the sending end is broken."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """Goes ahead of a chunk, as eight int64."""
-
     run: int
     """As the receiving end calls it."""
     index: int
     """Among the chunks of the run on this link."""
+    wants_answer: bool
+    """An acknowledgement of this chunk and all before it."""
     part: KvPart
 
-    def tensor(self) -> torch.Tensor:
+    FIELDS: ClassVar[int] = 9
+    """Of int64, that a header is."""
+
+    def fields(self) -> tuple[int, ...]:
         part = self.part
-        fields = (part.first_layer, part.layers, part.first_head, part.heads, part.first_token, part.tokens)
-        return torch.tensor((self.run, self.index, *fields), dtype=torch.int64)
+        extents = (part.first_layer, part.layers, part.first_head, part.heads, part.first_token, part.tokens)
+        return (self.run, self.index, int(self.wants_answer), *extents)
 
     @classmethod
-    def of(cls, received: torch.Tensor) -> "ChunkHeader":
-        """Raises ValueError for what is no part of a KV cache."""
-        run, index, *fields = received.tolist()
-        return cls(run, index, KvPart(*fields))
-
-
-HEADER_FIELDS = 8
+    def of(cls, fields: list[int]) -> "ChunkHeader":
+        """Raises BadChunkError for what is no part of a KV cache."""
+        run, index, wants_answer, *extents = fields
+        try:
+            return cls(run, index, bool(wants_answer), KvPart(*extents))
+        except ValueError as error:
+            raise BadChunkError(str(error)) from error
 
 
 def token_bytes(facts: StageFacts, dtype: torch.dtype) -> int:

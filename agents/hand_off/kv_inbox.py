@@ -8,11 +8,7 @@ import torch
 
 from agents.engines.errors import UnknownRequestError
 from agents.engines.protocol import StageEngine
-from agents.hand_off.chunk import ChunkHeader
-
-
-class BadChunkError(Exception):
-    """A chunk that does not belong here: the sending end is broken."""
+from agents.hand_off.chunk import BadChunkError, ChunkHeader
 
 
 @dataclass(slots=True)

@@ -10,35 +10,18 @@ from torch.distributed import Work
 
 from agents.edges.pair import RECEIVER
 from agents.engines.errors import EngineError
+from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
-from agents.hand_off.chunk import HEADER_FIELDS, ChunkHeader, token_bytes
-from agents.hand_off.kv_inbox import BadChunkError, KvInbox
-from agents.hand_off.link_end import ACKNOWLEDGEMENTS, CHUNKS, HEADERS, LinkEnd, LinkLostError
+from agents.hand_off.chunk import BadChunkError, ChunkHeader
+from agents.hand_off.frame import Frame
+from agents.hand_off.kv_inbox import KvInbox
+from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink
 
 _log = logging.getLogger(__name__)
 
 _DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16, torch.float16)}
-
-
-class _Room:
-    """For one chunk and its header: asked for ahead, used again and again."""
-
-    def __init__(self, end: LinkEnd, chunk_bytes: int) -> None:
-        self.header = torch.empty(HEADER_FIELDS, dtype=torch.int64)
-        self.chunk = torch.empty(chunk_bytes, dtype=torch.uint8)
-        self._end = end
-        self.ask()
-
-    def ask(self) -> None:
-        self._header_work = self._end.ask(self.header, HEADERS)
-        self._chunk_work = self._end.ask(self.chunk, CHUNKS)
-
-    def wait(self) -> ChunkHeader:
-        self._end.finish(self._header_work, is_due=False)
-        self._end.finish(self._chunk_work)
-        return ChunkHeader.of(self.header)
 
 
 class KvReceiver:
@@ -74,22 +57,26 @@ class KvReceiver:
         end: LinkEnd | None = None
         try:
             dtype = _DTYPES[order.sender_dtype]
-            end = LinkEnd(f"{order.link} {order.epoch}", RECEIVER, at, self._device, self._settings.stall_s)
+            end = LinkEnd(f"{order.link} {order.epoch}", RECEIVER, at, self._device, self._settings)
             with self._changing:
                 if self._epoch == order.epoch:
                     self._end = end
-            rooms = deque(_Room(end, self._settings.chunk_bytes) for _ in range(self._settings.window_chunks))
+            frames = [Frame(self._settings.chunk_bytes) for _ in range(self._settings.lanes)]
+            asked = deque((end.ask_chunk(frame.whole), frame) for frame in frames)
             answers: deque[tuple[Work, torch.Tensor]] = deque()
             while self._epoch == order.epoch:
-                header = rooms[0].wait()
-                is_wanted = self._take(order, header, self._kv(header, rooms[0].chunk, dtype))
-                rooms[0].ask()
-                rooms.rotate(-1)
-                answer = torch.tensor((header.run, header.index, int(is_wanted)), dtype=torch.int64)
-                answers.append((end.send(answer, ACKNOWLEDGEMENTS), answer))
-                if len(answers) > self._settings.window_chunks:
+                work, frame = asked.popleft()
+                end.finish(work, is_due=False)
+                header = frame.header()
+                is_wanted = self._take(order, header, self._kv(frame, header.part, dtype))
+                asked.append((end.ask_chunk(frame.whole), frame))
+                if not header.wants_answer:
+                    continue
+                answer = torch.tensor((header.run, header.index, int(is_wanted)))
+                answers.append((end.send_answer(answer), answer))
+                if len(answers) > UNHEARD_ANSWERS:
                     end.finish(answers.popleft()[0])
-        except (LinkLostError, BadChunkError, EngineError, ValueError, KeyError) as error:
+        except (LinkLostError, BadChunkError, EngineError, KeyError) as error:
             if self._epoch == order.epoch:
                 _log.warning("link %s broke: %s", order.link, error)
         finally:
@@ -103,10 +90,7 @@ class KvReceiver:
                 raise LinkLostError("connected anew meanwhile")
             return self._inbox.take(order.link, header, kv, self._settings.stall_s)
 
-    def _kv(self, header: ChunkHeader, chunk: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """(2, layers, tokens, heads, head_dim), of the bytes that came."""
-        part = header.part
-        size = part.layers * part.tokens * token_bytes(self._facts, dtype)
-        if size > len(chunk) or part.heads != self._facts.kv_heads:
-            raise BadChunkError(f"a chunk of {size} bytes and {part.heads} KV heads, with room for {len(chunk)}")
-        return chunk[:size].view(dtype).view(2, part.layers, part.tokens, part.heads, self._facts.head_dim)
+    def _kv(self, frame: Frame, part: KvPart, dtype: torch.dtype) -> torch.Tensor:
+        if part.heads != self._facts.kv_heads:
+            raise BadChunkError(f"a chunk of {part.heads} KV heads, of {self._facts.kv_heads}")
+        return frame.kv(part, self._facts, dtype)

@@ -1,5 +1,5 @@
-"""The sending end of a link: a thread that copies chunks out of the engine and sends them, within the other end's
-credit. When the link breaks it waits until it is opened anew, and goes on at the first chunk not acknowledged."""
+"""The sending end of a link: a thread that copies chunks out of the engine and sends them, as the other end asks for
+them. When the link breaks it waits until it is opened anew, and goes on at the first chunk not acknowledged."""
 
 import logging
 import threading
@@ -16,7 +16,8 @@ from agents.engines.errors import EngineError, UnknownRequestError
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
 from agents.hand_off.chunk import ChunkHeader, cut
-from agents.hand_off.link_end import ACKNOWLEDGEMENTS, CHUNKS, HEADERS, LinkEnd, LinkLostError
+from agents.hand_off.frame import Frame
+from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
@@ -34,14 +35,14 @@ class _Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A chunk that is not acknowledged yet. The tensors must live until they have left, or come."""
+class _Asked:
+    """An acknowledgement that is to come. The tensor must live until then."""
 
     transfer: _Transfer
-    acknowledgement: torch.Tensor
+    index: int
+    answer: torch.Tensor
     """(run, index, whether more is wanted)."""
-    tensors: tuple[torch.Tensor, torch.Tensor]
-    works: tuple[Work, Work, Work]
+    work: Work
 
 
 class KvSender:
@@ -57,7 +58,9 @@ class KvSender:
         self._order: OpenKvLink | None = None
         """To connect, as soon as the thread comes to it."""
         self._transfers: deque[_Transfer] = deque()
-        self._unacknowledged: deque[_Sent] = deque()
+        self._leaving: deque[tuple[Work, Frame]] = deque()
+        """Frames that are sent, or were; they are used again in turn."""
+        self._asked: deque[_Asked] = deque()
         self._end: LinkEnd | None = None
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -96,8 +99,7 @@ class KvSender:
                     order, has_progressed = anew, False
                     self._connect(anew)
                 elif self._end is not None:
-                    self._send_due(self._end)
-                    has_progressed |= self._take_acknowledgement(self._end)
+                    has_progressed |= self._go_on(self._end)
             except Exception as error:
                 self._hang_up()
                 if order is not None and not self._is_closed:
@@ -113,7 +115,7 @@ class KvSender:
                 lambda: (
                     self._is_closed
                     or self._order is not None
-                    or (self._end is not None and (self._transfers or self._unacknowledged))
+                    or (self._end is not None and (self._transfers or self._asked))
                 )
             )
             return not self._is_closed
@@ -121,47 +123,65 @@ class KvSender:
     def _connect(self, order: OpenKvLink) -> None:
         self._hang_up()
         at = (order.rendezvous_host, order.rendezvous_port)
-        self._end = LinkEnd(f"{order.link} {order.epoch}", SENDER, at, self._device, self._settings.stall_s)
+        self._end = LinkEnd(f"{order.link} {order.epoch}", SENDER, at, self._device, self._settings)
 
     def _hang_up(self) -> None:
         end, self._end = self._end, None
         if end is not None:
             end.close()
-        self._unacknowledged.clear()
+        self._leaving.clear()
+        self._asked.clear()
         with self._changed:
             for transfer in self._transfers:
                 transfer.sent = transfer.acknowledged
 
-    def _send_due(self, end: LinkEnd) -> None:
-        while len(self._unacknowledged) < self._settings.window_chunks:
+    def _go_on(self, end: LinkEnd) -> bool:
+        """Send a chunk, or hear of some; whether more is acknowledged than before."""
+        if len(self._asked) < UNHEARD_ANSWERS:
             with self._changed:
                 transfer = next((t for t in self._transfers if t.sent < len(t.parts)), None)
-            if transfer is None:
-                return
-            part = transfer.parts[transfer.sent]
-            try:
-                copied = self._engine.export_kv(str(transfer.run), part)
-            except UnknownRequestError:
-                self._drop(transfer)  # freed: nobody wants it any more
-                continue
-            header = ChunkHeader(transfer.target_run, transfer.sent, part).tensor()
-            answer = torch.empty(3, dtype=torch.int64)
-            works = (end.ask(answer, ACKNOWLEDGEMENTS), end.send(header, HEADERS), end.send(copied, CHUNKS))
-            self._unacknowledged.append(_Sent(transfer, answer, (header, copied), works))
-            transfer.sent += 1
+            if transfer is not None:
+                self._send_next(end, transfer)
+                return False
+        return self._hear(end)
 
-    def _take_acknowledgement(self, end: LinkEnd) -> bool:
-        """Acknowledgements come in the order of the chunks."""
-        if not self._unacknowledged:
+    def _send_next(self, end: LinkEnd, transfer: _Transfer) -> None:
+        index = transfer.sent
+        part = transfer.parts[index]
+        frame = self._frame(end)
+        kv = frame.kv(part, self._engine.facts, self._engine.facts.dtype)
+        try:
+            self._engine.export_kv(str(transfer.run), part, kv)
+        except UnknownRequestError:
+            self._drop(transfer)  # freed: nobody wants it any more
+            return
+        wants_answer = index + 1 == len(transfer.parts) or (index + 1) % self._settings.answered_chunks == 0
+        header = ChunkHeader(transfer.target_run, index, wants_answer, part)
+        if wants_answer:
+            answer = torch.empty(3, dtype=torch.int64)
+            self._asked.append(_Asked(transfer, index, answer, end.ask_answer(answer)))
+        self._leaving.append((end.send_chunk(frame.filled(header, kv)), frame))
+        transfer.sent += 1
+
+    def _frame(self, end: LinkEnd) -> Frame:
+        """One that nothing is to be sent of."""
+        if len(self._leaving) < self._settings.unsent_chunks:
+            return Frame(self._settings.chunk_bytes)
+        work, frame = self._leaving.popleft()
+        end.finish(work)
+        return frame
+
+    def _hear(self, end: LinkEnd) -> bool:
+        """Acknowledgements come in the order in which they were asked for."""
+        if not self._asked:
             return False
-        done = self._unacknowledged[0]
-        for work in done.works:
-            end.finish(work)
-        self._unacknowledged.popleft()
-        transfer, (run, index, is_wanted) = done.transfer, done.acknowledgement.tolist()
-        if (run, index) != (transfer.target_run, transfer.acknowledged):
-            raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {transfer.acknowledged}")
-        transfer.acknowledged += 1
+        asked = self._asked[0]
+        end.finish(asked.work)
+        self._asked.popleft()
+        transfer, (run, index, is_wanted) = asked.transfer, asked.answer.tolist()
+        if (run, index) != (transfer.target_run, asked.index):
+            raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {asked.index}")
+        transfer.acknowledged = index + 1
         if not is_wanted or transfer.acknowledged == len(transfer.parts):
             self._drop(transfer)
         return True

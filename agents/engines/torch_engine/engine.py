@@ -129,8 +129,8 @@ class TorchEngine:
         check_part(self._cache, self.facts, request_id, part)
 
     @torch.inference_mode()
-    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
-        return export_part(self._cache, self.facts, request_id, part)
+    def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
+        export_part(self._cache, self.facts, request_id, part, out)
 
     @torch.inference_mode()
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:

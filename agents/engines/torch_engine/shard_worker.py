@@ -10,6 +10,7 @@ import torch
 from torch.distributed import FileStore, ProcessGroupGloo  # type: ignore[attr-defined]
 
 from agents.engines.errors import EngineError
+from agents.engines.kv_part import empty_part
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.engines.torch_engine.shard import Ranks, shard_of
@@ -108,7 +109,9 @@ def _obey(engine: TorchEngine, command: Command) -> Rows | None:
         case Reserve(request_id, tokens):
             engine.reserve(request_id, tokens)
         case ExportKv(request_id, part):
-            return Rows.of(engine.export_kv(request_id, part))
+            exported = empty_part(part, engine.facts)
+            engine.export_kv(request_id, part, exported)
+            return Rows.of(exported)
         case ImportKv(request_id, part, rows):
             engine.import_kv(request_id, part, rows.tensor())
     return None

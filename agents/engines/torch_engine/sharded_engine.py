@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from agents.engines.batch import StepBatch
+from agents.engines.checks import check_part_shape
 from agents.engines.errors import BadBatchError, EngineError, RankLostError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
@@ -143,25 +144,22 @@ class ShardedEngine:
         self._tell(Reserve(request_id, tokens))
         self._local.reserve(request_id, tokens)
 
-    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+    def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
         self._check(request_id, part)
-        pieces = []
+        check_part_shape(part, out, self.facts.head_dim)
         for rank, piece in self._pieces(part):
+            heads = _heads(out, part, piece)
             if rank is None:
-                pieces.append(self._local.export_kv(request_id, piece))
+                self._local.export_kv(request_id, piece, heads)
             else:
                 rank.tell(encode(ExportKv(request_id, piece)))
-                pieces.append(rank.rows())
-        return torch.cat(pieces, dim=3)
+                heads.copy_(rank.rows())
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
         self._check(request_id, part)
-        expected = (2, part.layers, part.tokens, part.heads, self.facts.head_dim)
-        if tuple(tensor.shape) != expected:
-            raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")
+        check_part_shape(part, tensor, self.facts.head_dim)
         for rank, piece in self._pieces(part):
-            at = piece.first_head - part.first_head
-            heads = tensor[:, :, :, at : at + piece.heads]
+            heads = _heads(tensor, part, piece)
             if rank is None:
                 self._local.import_kv(request_id, piece, heads)
             else:
@@ -194,3 +192,9 @@ class ShardedEngine:
             heads = min(part.first_head + part.heads, (number + 1) * held) - first
             if heads > 0:
                 yield rank, replace(part, first_head=first, heads=heads)
+
+
+def _heads(tensor: torch.Tensor, part: KvPart, piece: KvPart) -> torch.Tensor:
+    """Of `part`'s tensor, those of `piece`."""
+    at = piece.first_head - part.first_head
+    return tensor[:, :, :, at : at + piece.heads]

@@ -117,11 +117,11 @@ class VllmStageEngine:
             raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
         self._blocks.reserve(request_id, tokens)
 
-    def export_kv(self, request_id: str, part: KvPart) -> torch.Tensor:
+    def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
         blocks = self._blocks_of(request_id, part)
-        return torch.stack(
-            [self._attention.read(layer, blocks, part) for layer in range(part.first_layer, _end(part))], dim=1
-        )
+        check_part_shape(part, out, self.facts.head_dim)
+        for i, layer in enumerate(range(part.first_layer, _end(part))):
+            out[:, i] = self._attention.read(layer, blocks, part)
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
         blocks = self._blocks_of(request_id, part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from agents.engines.batch import StepBatch, StepRequest
-from agents.engines.kv_part import KvPart
+from agents.engines.kv_part import KvPart, empty_part
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.engines.sampling import GREEDY, Sampling
@@ -94,7 +94,13 @@ def hand_over(request_id: str, tokens: int, source: Pipeline, target: Pipeline) 
             first = origin.first_kept_token(layer, tokens)
             for head in range(origin.facts.kv_heads):
                 part = KvPart(layer, 1, head, 1, first, tokens - first)
-                tensor = origin.export_kv(request_id, part)
+                tensor = exported(origin, request_id, part)
                 to.import_kv(request_id, part, tensor)
                 moved += tensor.nbytes
     return moved
+
+
+def exported(engine: StageEngine, request_id: str, part: KvPart) -> torch.Tensor:
+    out = empty_part(part, engine.facts)
+    engine.export_kv(request_id, part, out)
+    return out

@@ -16,7 +16,7 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_sharded_engine
 from agents.weights.errors import MissingWeightsError
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU, Pipeline, Running, hand_over
+from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported, hand_over
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
 Made = Callable[[str], TinyModel]
@@ -66,10 +66,10 @@ def test_heads_of_several_ranks_go_over_in_one_part(tiny_model: Made, sharded: S
     for pipeline in (Pipeline([sharded]), single):
         pipeline.step([Running("y", tuple(PROMPT))], chunk=64)
     part = KvPart(1, 1, 0, sharded.facts.kv_heads, 3, 20)
-    exported = sharded.export_kv("y", part)
-    assert torch.allclose(exported, single.stages[0].export_kv("y", part), atol=1e-5)
-    sharded.import_kv("y", part, -exported)
-    assert torch.equal(sharded.export_kv("y", part), -exported)
+    ours = exported(sharded, "y", part)
+    assert torch.allclose(ours, exported(single.stages[0], "y", part), atol=1e-5)
+    sharded.import_kv("y", part, -ours)
+    assert torch.equal(exported(sharded, "y", part), -ours)
     sharded.free("y")
 
 
@@ -78,9 +78,9 @@ def test_what_is_refused_leaves_all_ranks_as_they_were(tiny_model: Made, sharded
         sharded.reserve("z", 16 * 40)
     sharded.reserve("z", 20)
     with pytest.raises(BadBatchError, match="KV heads"):
-        sharded.export_kv("z", KvPart(1, 1, 1, 2, 0, 4))
+        exported(sharded, "z", KvPart(1, 1, 1, 2, 0, 4))
     with pytest.raises(BadBatchError, match="keeps tokens"):
-        sharded.export_kv("z", KvPart(1, 1, 0, 2, 0, 21))
+        exported(sharded, "z", KvPart(1, 1, 0, 2, 0, 21))
     with pytest.raises(BadBatchError, match="shape"):
         sharded.import_kv("z", KvPart(1, 1, 0, 2, 0, 4), torch.zeros(2, 1, 4, 1, 16))
     with pytest.raises(BadBatchError, match="token ids"):

@@ -13,7 +13,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from templates_lib.config_fields import UnsupportedModelError
 from tests.agents.engines.conftest import TinyModel
-from tests.agents.engines.pipelines import CPU
+from tests.agents.engines.pipelines import CPU, exported
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY
 
 Made = Callable[[str], TinyModel]
@@ -47,7 +47,7 @@ def test_a_step_that_makes_no_sense(whole: TorchEngine, batch: StepBatch, rows: 
 
 def test_parts_of_a_kv_cache_that_are_not_there(whole: TorchEngine) -> None:
     with pytest.raises(UnknownRequestError):
-        whole.export_kv("a", KvPart(0, 1, 0, 1, 0, 1))
+        exported(whole, "a", KvPart(0, 1, 0, 1, 0, 1))
     whole.reserve("a", 40)
     for part, message in (
         (KvPart(5, 2, 0, 1, 20, 1), "layers"),
@@ -56,7 +56,7 @@ def test_parts_of_a_kv_cache_that_are_not_there(whole: TorchEngine) -> None:
         (KvPart(0, 1, 0, 1, 30, 11), r"keeps tokens \[17, 40\)"),
     ):
         with pytest.raises(BadBatchError, match=message):
-            whole.export_kv("a", part)
+            exported(whole, "a", part)
     with pytest.raises(BadBatchError, match="shape"):
         whole.import_kv("a", KvPart(0, 1, 0, 1, 20, 4), torch.zeros(2, 1, 5, 1, 16))
     with pytest.raises(BadBatchError, match="is new"):

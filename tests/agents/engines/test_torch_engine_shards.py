@@ -13,7 +13,7 @@ from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.packed_experts import save_packed
-from tests.agents.engines.pipelines import CPU, Pipeline, Running
+from tests.agents.engines.pipelines import CPU, Pipeline, Running, exported
 from tests.agents.engines.shards import Ranks, ranks
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference
 
@@ -80,7 +80,7 @@ def test_each_rank_holds_its_kv_heads_and_hands_them_over_by_their_number(tiny_m
     target.stages[0].reserve("x", len(PROMPT))
     for engine in shards:
         part = KvPart(0, LAYERS, engine.facts.first_kv_head, 1, 0, len(PROMPT))
-        target.stages[0].import_kv("x", part, engine.export_kv("x", part))
+        target.stages[0].import_kv("x", part, exported(engine, "x", part))
     running = after
     while len(running.tokens) < TOKENS:
         (running,) = target.step([running], chunk=1)

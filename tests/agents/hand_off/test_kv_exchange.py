@@ -6,12 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from agents.edges.pair import SENDER, gloo_device
+from agents.engines.kv_part import KvPart
 from agents.engines.sampling import GREEDY, Sampling
+from agents.hand_off.chunk import ChunkHeader
+from agents.hand_off.frame import Frame
+from agents.hand_off.link_end import LinkEnd, LinkLostError
 from agents.hand_off.settings import HandOffSettings
+from agents.messages.to_stage import CloseKvLink, OpenKvLink
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
-from tests.agents.hand_off.exchanges import HandOver
+from tests.agents.hand_off.exchanges import SMALL, HandOver
 
 CUTS = ((6,), (4, 2), (1, 3, 2)), ((6,), (2, 4), (3, 2, 1))
 WARM = Sampling(0.9, 0.95, 40, 11)
@@ -55,7 +61,9 @@ def test_every_cut_goes_on_with_the_tokens_of_one_engine(
 
 
 def test_a_cache_in_another_data_type_is_turned_into_the_receivers_own(checkpoints: dict[str, Path]) -> None:
-    with HandOver(checkpoints["qwen3"], (4, 2), (6,), dtypes=(torch.bfloat16, torch.float32)) as at:
+    """In chunks of the size that is sent in earnest."""
+    dtypes = (torch.bfloat16, torch.float32)
+    with HandOver(checkpoints["qwen3"], (4, 2), (6,), HandOffSettings(), dtypes) as at:
         at.open()
         at.prefill(1, prompt_of(40))
         at.reserve(2, 40)
@@ -120,3 +128,39 @@ def test_requests_that_end_on_either_side_do_not_hold_up_others_on_the_link(chec
         whole = Pipeline.load(open_checkpoint(checkpoints["qwen3"]), [LAYERS])
         assert at.decode(13, prefilled, 8) == whole.generate(prompt_of(60, 3), 8)
         assert not at.broken
+
+
+@pytest.mark.parametrize(
+    ("index", "part"),
+    [
+        (0, KvPart(0, 6, 0, 2, 0, 1 << 40)),
+        (0, KvPart(0, 1, 0, 1, 0, 1)),
+        (0, KvPart(0, 7, 0, 2, 0, 1)),
+        (0, KvPart(0, 1, 0, 2, 55, 6)),
+        (1, KvPart(0, 1, 0, 2, 0, 1)),
+        (0, None),
+    ],
+    ids=["huge", "other heads", "layers not held", "tokens not reserved", "out of turn", "no part"],
+)
+def test_a_sender_that_lies_is_hung_up_on_and_writes_nothing(
+    checkpoints: dict[str, Path], index: int, part: KvPart | None
+) -> None:
+    with HandOver(checkpoints["qwen3"], (6,), (6,)) as at:
+        at.reserve(2, 60)
+        cache = at.target.stages[0]._cache
+        receiver, rendezvous = at.receivers[0], at._rendezvous
+        receiver.obey(OpenKvLink("L", 1, False, rendezvous.host, rendezvous.port, str(at.dtype)))
+        liar = LinkEnd("L 1", SENDER, (rendezvous.host, rendezvous.port), gloo_device("127.0.0.1"), SMALL)
+        frame = Frame(SMALL.chunk_bytes)
+        frame.whole.fill_(0xFF)
+        if part is not None:
+            frame.filled(ChunkHeader(2, index, True, part), frame.whole)
+        answer = liar.ask_answer(torch.empty(3, dtype=torch.int64))
+        sending = liar.send_chunk(frame.whole)
+        with pytest.raises(LinkLostError):
+            liar.finish(answer)
+        assert not cache.keys.any()
+        assert not at.arrived
+        del sending
+        liar.close()
+        receiver.obey(CloseKvLink("L"))
