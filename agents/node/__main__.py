@@ -33,7 +33,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--hub", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--control-key", required=True, help="public key of both, behind a =: it may begin with a dash")
     parser.add_argument("--home", type=Path, required=True, help="directory; the node's own lies in it, by its name")
-    parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
+    parser.add_argument(
+        "--interface",
+        default=os.environ.get("MEDLEY_NODE_ADDRESS", "127.0.0.1"),
+        help="address of this node on the private network; default: MEDLEY_NODE_ADDRESS, or this machine alone",
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what its engines run on")
     return parser.parse_args()
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.control.cloud import skypilot_harness
 from tests.control.cloud.harness import FakeHarness, Harness, LocalHarness
-from tests.control.cloud.skypilot_harness import SkyPilotHarness, SkyPilotSite
+from tests.control.cloud.skypilot_harness import SkyPilotHarness, WorldSite
 from tests.control.cloud.ssh_harness import KINDS, SshHarness, sshd
 from tests.control.lifecycle.worlds import START
 
@@ -24,17 +24,17 @@ def local(tmp_path: Path) -> Iterator[LocalHarness]:
 
 
 @pytest.fixture(scope="session")
-def skypilot_site() -> Iterator[SkyPilotSite]:
+def skypilot_site() -> Iterator[WorldSite]:
     """A server of SkyPilot's and its SDK: a minute to start, so that all tests share it."""
     with (
         tempfile.TemporaryDirectory(prefix="medley-skypilot-") as root,
-        skypilot_harness.skypilot_site(Path(root)) as site,
+        skypilot_harness.world_site(Path(root)) as site,
     ):
         yield site
 
 
 @pytest.fixture
-def skypilot(skypilot_site: SkyPilotSite) -> Iterator[SkyPilotHarness]:
+def skypilot(skypilot_site: WorldSite) -> Iterator[SkyPilotHarness]:
     harness = skypilot_site.harness("gcp")
     yield harness
     harness.end()

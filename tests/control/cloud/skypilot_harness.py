@@ -75,7 +75,7 @@ class WorldHome(SkyPilotHome):
 
 
 @dataclass(frozen=True, slots=True)
-class SkyPilotSite:
+class WorldSite:
     home: SkyPilotHome
     world: World
     process: SdkProcess
@@ -85,8 +85,8 @@ class SkyPilotSite:
 
 
 @contextmanager
-def skypilot_site(root: Path, refused: Mapping[str, str] | None = None) -> Iterator[SkyPilotSite]:
-    """`refused`: cloud → why its credentials do not do. Nothing that it started is left."""
+def world_home(root: Path, refused: Mapping[str, str] | None = None) -> Iterator[tuple[WorldHome, World]]:
+    """`refused`: cloud → why its credentials do not do. Nothing that is started in it is left."""
     aws = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     aws.start()
     host, port = aws.get_host_and_port()
@@ -97,19 +97,28 @@ def skypilot_site(root: Path, refused: Mapping[str, str] | None = None) -> Itera
         "parameters": {"world": str(world.root), "refused": dict(refused or {})},
     }
     (home.path / "plugins.yaml").write_text(json.dumps({"plugins": [plugin]}))
-    process = SdkProcess(home)
     try:
-        assert process.call(WriteCatalogue(machine_rows(OFFERS)), 120) == Ended()
-        checked = process.call(Check(("aws", "gcp", "runpod")), 120)
-        assert isinstance(checked, Checked), checked
-        yield SkyPilotSite(home, world, process)
+        yield home, world
     finally:
-        process.close()
         ApiServer(home).stop()
         for machine in world.machines():
             world.remove(machine)
         aws.stop()
         assert left_of(home) == []
+
+
+@contextmanager
+def world_site(root: Path) -> Iterator[WorldSite]:
+    """With the credentials of all its clouds."""
+    with world_home(root) as (home, world):
+        process = SdkProcess(home)
+        try:
+            assert process.call(WriteCatalogue(machine_rows(OFFERS)), 120) == Ended()
+            checked = process.call(Check(("aws", "gcp", "runpod")), 120)
+            assert isinstance(checked, Checked), checked
+            yield WorldSite(home, world, process)
+        finally:
+            process.close()
 
 
 def left_of(home: SkyPilotHome) -> list[psutil.Process]:
@@ -125,7 +134,7 @@ def left_of(home: SkyPilotHome) -> list[psutil.Process]:
 
 
 class SkyPilotHarness:
-    def __init__(self, site: SkyPilotSite, cloud: str) -> None:
+    def __init__(self, site: WorldSite, cloud: str) -> None:
         self.site = site
         self.name = cloud
         on_demand = [o for o in OFFERS if o.cloud == cloud and o.market is Market.ON_DEMAND]

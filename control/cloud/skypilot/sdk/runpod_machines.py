@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sky.adaptors import runpod
+import runpod
 
 from control.cloud.skypilot.labels import OWNER_LABEL
 from control.cloud.skypilot.messages import Machine, Sweep
@@ -11,12 +11,12 @@ _STOPPED = ("EXITED", "PAUSED")
 
 
 def machines(sweep: Sweep) -> list[Machine]:
-    return [machine for pod in runpod.runpod.get_pods() if (machine := _machine(pod, sweep)) is not None]
+    return [machine for pod in runpod.get_pods() if (machine := _machine(pod, sweep)) is not None]
 
 
 def end(machine: Machine) -> None:
     """The API answers alike for a pod that is gone."""
-    runpod.runpod.terminate_pod(machine.provider_id)
+    runpod.terminate_pod(machine.provider_id)
 
 
 def _machine(pod: dict[str, Any], sweep: Sweep) -> Machine | None:
