@@ -121,7 +121,7 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
         duals=new.duals,
         solve_s=0.0,
         statistics={},
-        reasons=reasons,
+        reasons=(*plan.reasons, *reasons),
     )
     content = msgspec.json.encode(known, order="sorted")
     return replace(known, id=hashlib.blake2b(content, digest_size=16).hexdigest(), solve_s=new.solve_s + plan.solve_s)

@@ -7,6 +7,9 @@ from control.explain.limits import limit_texts, limits
 from templates_lib.plan import Plan, Reason
 from templates_lib.snapshot import Snapshot
 
+_OF_ITS_MAKERS = frozenset({"replicas", "churn"})
+"""Kinds of reasons that planner and churn guard gave it."""
+
 
 def reasons(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
     """What binds, then what drives the cost. Figures are duals, so about."""
@@ -21,7 +24,7 @@ def _reasons(plan: Plan, snapshot: Snapshot) -> Iterator[Reason]:
         )
     for key, rate in plan.unmet.items():
         yield Reason("unmet", f"{key}: {rate:.4g} requests/s find no capacity", key)
-    yield from (reason for reason in plan.reasons if reason.kind == "replicas")
+    yield from (reason for reason in plan.reasons if reason.kind in _OF_ITS_MAKERS)
     binding = limits(plan, snapshot)
     for limit in binding:
         saving = "" if limit.usd_per_hour is None else f"; one more would save about {limit.usd_per_hour:,.2f} $/h"

@@ -13,6 +13,7 @@ from control.planning.report import Basis, PlanReport, unmet_share
 from control.planning.templates import Templates, obtain
 from control.planning.world import World
 from policies.cauchy import plan_cauchy
+from policies.churn import Payback, guard
 from policies.homo import plan_homo
 from policies.homo_joint import plan_homo_joint
 from templates_lib.instance import Instance
@@ -71,11 +72,17 @@ class Session:
         )
         return replace(recording, snapshot=versioned(filled)), templates
 
-    def plan(self, recording: Recording, templates: Templates, *, baselines: bool) -> PlanReport:
-        """The plan, which is kept, with those of the baselines on the same snapshot and library."""
+    def plan(
+        self, recording: Recording, templates: Templates, *, baselines: bool, payback: Payback | None = None
+    ) -> PlanReport:
+        """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
+        of the fleet that runs have to earn; None: the cheapest plan, whatever it moves."""
         snapshot, library = recording.snapshot, templates.library
         timed = partial(solve, clock=self.clock)
-        plan = templates.placed(timed(snapshot, library))
+        plan = timed(snapshot, library)
+        if payback is not None:
+            plan = guard(snapshot, library, plan, timed, payback)
+        plan = templates.placed(plan)
         plan = replace(plan, reasons=reasons(plan, snapshot))
         self.plans.save(recording.name, plan, snapshot)
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}

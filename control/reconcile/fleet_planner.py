@@ -13,13 +13,14 @@ from control.planning.world import World
 from control.reconcile.fleet_world import world_of_record
 from control.reconcile.market import DemandSource, Market
 from control.spec.own_model import OwnModel
+from policies.churn import Payback
 from templates_lib.instance import LEAVING, Instance
 from templates_lib.offer import Offer
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 from templates_lib.supply import SupplyPool
 
-STOCKED = frozenset({"local"})
+STOCKED = frozenset({"local", "owned"})
 """Clouds whose offers say how many nodes there are, not how many more could be had."""
 
 
@@ -86,7 +87,9 @@ class FleetPlanner:
         world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
         recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
         recording = supposed(recording)
-        report = self._session.plan(recording, templates, baselines=baselines)
+        minutes = world.fleet.reconcile.payback_minutes
+        payback = Payback(minutes) if minutes is not None else None
+        report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
         return Solved(record, world, recording.snapshot, report.plan, report)
 
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from control.spec.names import Names
 from control.spec.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
+from templates_lib.hardware import node_config_from_id
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market
 from templates_lib.settings import Mode, Settings, Survive
@@ -17,6 +18,8 @@ from templates_lib.work import Phase
 DEFAULT = Settings()
 LOCAL = "local"
 """The cloud whose nodes are processes on this machine."""
+OWNED = "owned"
+"""The cloud of machines that somebody has, reached over SSH."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
@@ -158,6 +161,35 @@ class KindSection(Section):
     usd_per_hour: Positive
 
 
+def _node_config(name: str) -> str:
+    try:
+        return node_config_from_id(name).id
+    except LookupError as error:
+        raise ValueError(str(error)) from None
+
+
+class HostSection(Section):
+    """A machine of one's own, which is one node."""
+
+    name: Name
+    """Unique among all hosts of all fleets."""
+    address: str
+    port: Annotated[Whole, Field(ge=1, le=65535)] = 22
+    user: str
+    host_key: str
+    """Its public key, type and key. No other is accepted."""
+    key_file: str | None = None
+    """The private key to log in with, relative to the spec file; default: what an SSH agent holds."""
+    node_config: Annotated[str, AfterValidator(_node_config)]
+    """What the machine is, such as `H100:8/n200`."""
+    zone: Name = OWNED
+    """Hosts of a zone reach each other. Those of one zone and node_config are a pool, for all fleets."""
+    usd_per_hour: NonNegative = 0.0
+    """Stated, or sunk: 0."""
+    python: Annotated[str, Field(max_length=256)] = ""
+    """Of the environment that Medley's agent is installed in on it; default: `python3`."""
+
+
 class CloudSection(Section):
     cloud: Annotated[str, AfterValidator(_cloud)]
     regions: Annotated[list[str], Field(min_length=1)] | None = None
@@ -171,6 +203,8 @@ class CloudSection(Section):
     """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
     kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
     """Of the local cloud; default: those of `control.cloud.local.kinds`."""
+    hosts: Annotated[list[HostSection], Field(min_length=1, max_length=1000)] | None = None
+    """Of cloud `owned`."""
 
     @model_validator(mode="after")
     def _local(self) -> Self:
@@ -183,6 +217,26 @@ class CloudSection(Section):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"kinds must have different names; {', '.join(twice)} occurs twice")
+        return self
+
+    @model_validator(mode="after")
+    def _owned(self) -> Self:
+        given = self.model_fields_set - {"cloud", "hosts"}
+        if self.cloud == OWNED and (given or self.hosts is None):
+            raise ValueError(f"cloud {OWNED!r} has hosts, and no {', '.join(sorted(given)) or 'other keys'}")
+        if self.cloud != OWNED and self.hosts is not None:
+            raise ValueError(f"hosts are of cloud {OWNED!r}; {self.cloud} rents")
+        names = [host.name for host in self.hosts or ()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"hosts must have different names; {', '.join(twice)} occurs twice")
+        prices: dict[tuple[str, str], float] = {}
+        for host in self.hosts or ():
+            price = prices.setdefault((host.zone, host.node_config), host.usd_per_hour)
+            if price != host.usd_per_hour:
+                raise ValueError(
+                    f"the {host.node_config} in {host.zone} cost {price:g} and {host.usd_per_hour:g} $/h: "
+                    "state one price, or put them into different zones"
+                )
         return self
 
     @model_validator(mode="after")
@@ -256,8 +310,8 @@ class ReconcileSection(Section):
     replan_minutes: Positive = 5.0
     max_new_nodes_per_hour: NonNegativeCount | None = None
     disruption: DisruptionSection = DisruptionSection()
-    payback_hours: Positive = 6.0
-    """A move that only saves money has to pay back its start-up cost within this time."""
+    payback_minutes: Positive | None = 15.0
+    """A move that only saves money has to pay back its start-up and its drain within this time; None: all are made."""
 
 
 class SolverSection(Section):
@@ -301,8 +355,9 @@ class FleetFile(Section):
         elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
         if elsewhere:
             raise ValueError(f"name one place for the weights of {', '.join(elsewhere)}")
-        if [c.cloud for c in self.clouds].count(LOCAL) > 1:
-            raise ValueError(f"name cloud {LOCAL!r} once, with all its kinds")
+        for cloud, what in ((LOCAL, "kinds"), (OWNED, "hosts")):
+            if [c.cloud for c in self.clouds].count(cloud) > 1:
+                raise ValueError(f"name cloud {cloud!r} once, with all its {what}")
         return self
 
     @property
