@@ -11,9 +11,6 @@ from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.kv_cache import KvCache
 
-_WIDE = torch.complex128
-"""Nothing has more bytes; they are only moved."""
-
 
 def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, out: torch.Tensor) -> None:
     """Into `out`, (2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not held or kept,
@@ -67,10 +64,11 @@ def _spans(first: int, tokens: int) -> list[tuple[int, int]]:
 
 
 def _put(memory: torch.Tensor, places: torch.Tensor, rows: torch.Tensor) -> None:
-    """memory[places] = rows: element by element, so of the widest kind that fits whole rows, which halves the time."""
-    if memory.is_contiguous() and rows.is_contiguous() and memory[0].nbytes % _WIDE.itemsize == 0:
-        memory, rows = memory.flatten(1).view(_WIDE), rows.flatten(1).view(_WIDE)
-    memory.index_copy_(0, places, rows)
+    """memory[places] = rows. torch goes element by element, numpy row by row, which takes half the time."""
+    if memory.is_cpu and memory.is_contiguous() and rows.is_contiguous():
+        memory.flatten(1).view(torch.uint8).numpy()[places.numpy()] = rows.flatten(1).view(torch.uint8).numpy()
+    else:
+        memory.index_copy_(0, places, rows)
 
 
 def check_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
