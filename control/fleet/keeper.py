@@ -59,6 +59,10 @@ class Observer(Protocol):
         """A cloud gave one."""
         ...
 
+    def taken(self, fleet: str, offer: Offer, reason: str) -> None:
+        """A cloud says that it will take one back."""
+        ...
+
 
 class Deaf:
     """Nobody."""
@@ -68,6 +72,8 @@ class Deaf:
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None: ...
 
     def rented(self, fleet: str, offer: Offer) -> None: ...
+
+    def taken(self, fleet: str, offer: Offer, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,8 @@ class Keeper:
         """Instance → version after the last step that was noted."""
         self._again_s: dict[str, float] = {}
         """Instance → when a cloud may be asked for its nodes again."""
+        self._warned: frozenset[str] = frozenset()
+        """Nodes that their clouds will take, as far as that was told on."""
         self._addresses: dict[str, Address] = {}
         self._published: Ready | None = None
         self._published_s = self._repaired_s = -self._settings.repair_s
@@ -243,6 +251,7 @@ class Keeper:
 
     def _learn(self) -> None:
         """Apply what the nodes report, and what takes too long."""
+        self._warn()
         for name, event in self._board.events(self._monotonic()):
             if name in self._known:
                 self._apply(self._known[name], event)
@@ -250,6 +259,18 @@ class Keeper:
         for instance in tuple(self._known.values()):
             if (late := overdue(instance, self._settings.patience, now)) is not None:
                 self._apply(instance, late)
+
+    def _warn(self) -> None:
+        """Tell of nodes that will be taken, once each: the next one is better had elsewhere."""
+        announced = self._board.announced()
+        for instance in self._known.values():
+            kept = self._fleets[instance.fleet]
+            offers = {offer.key: offer for offer in kept.order.supply.offers}
+            for held in self._held.get(instance.id, {}).values():
+                if held.name in announced.keys() - self._warned and held.offer in offers:
+                    kept.order = kept.order.without(held.offer)
+                    self.observer.taken(instance.fleet, offers[held.offer], announced[held.name])
+        self._warned = frozenset(announced)
 
     def _apply(self, instance: Instance, event: Event) -> None:
         step = self._stores.instances.apply(instance.id, event, self._stores.executor.clock())

@@ -26,6 +26,10 @@ class Market(Protocol):
         """A cloud gave one."""
         ...
 
+    def taken(self, offer: Offer, reason: str, now: datetime) -> None:
+        """A cloud takes one back."""
+        ...
+
 
 class DemandSource(Protocol):
     """Thread-safe."""
@@ -44,6 +48,8 @@ class StatedMarket:
     def refused(self, offer: Offer, error: CloudError, now: datetime) -> None: ...
 
     def rented(self, offer: Offer, now: datetime) -> None: ...
+
+    def taken(self, offer: Offer, reason: str, now: datetime) -> None: ...
 
 
 class StatedDemand:

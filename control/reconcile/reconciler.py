@@ -139,6 +139,12 @@ class Reconciler:
     def rented(self, fleet: str, offer: Offer) -> None:  # noqa: ARG002
         self._ports.planner.market.rented(offer, self._now())
 
+    def taken(self, fleet: str, offer: Offer, reason: str) -> None:
+        """A node will be taken back: what it serves is drained, and the next plan looks elsewhere."""
+        self._ports.planner.market.taken(offer, reason, self._now())
+        self._note("offer.taken", reason, fleet, offer.key)
+        self.wake(fleet, f"a node of {offer.key} will be taken")
+
     def wake(self, fleet: str, why: str) -> None:
         """Plan it as soon as may be."""
         now_s = self._ports.monotonic()

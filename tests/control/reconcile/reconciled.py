@@ -119,8 +119,9 @@ class Plane:
         stores = FleetStores(PostgresInstances(database), PostgresNodes(database), executor)
         self.table = place.folder / "table.json"
         publisher = Publisher(self.table, PostgresApiTokens(database), lambda: place.now)
+        self.board = Board({}, 1e9, 0.0)
         self.keeper = Keeper(
-            stores, Board({}, 1e9, 0.0), InlineEffects(), publisher.publish,
+            stores, self.board, InlineEffects(), publisher.publish,
             KeeperSettings(1.0, timedelta(0), **settings), lambda: place.seconds,
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
