@@ -1,0 +1,254 @@
+"""The adapter's own decisions, with SkyPilot's answers as given: what is cached, what is left over, what is sent."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from control.cloud.errors import GiveUpError, RetryLaterError, StockOutError, UnauthorisedError
+from control.cloud.node import CloudNodeState
+from control.cloud.skypilot.cloud import SkyPilotCloud
+from control.cloud.skypilot.fleet import SkyPilotFleet
+from control.cloud.skypilot.home import SkyPilotHome
+from control.cloud.skypilot.market import machine_rows
+from control.cloud.skypilot.messages import (
+    Call,
+    Cluster,
+    Clusters,
+    Down,
+    Ended,
+    EndMachine,
+    Failed,
+    Launch,
+    Machine,
+    Machines,
+    Refresh,
+    Reply,
+    Sweep,
+)
+from control.cloud.skypilot.process import SdkProcess
+from control.cloud.skypilot.set_up import SetUp, agent_requirements
+from control.cloud.skypilot.settings import SkyPilotSettings
+from control.offers.selection import Selection
+from control.offers.shipped import ShippedOffers
+from templates_lib.offer import Market
+from tests.control.cloud.harness import request
+from tests.control.lifecycle.worlds import START
+
+NODE = "medley-i1-0-0"
+
+
+def cluster(name: str = NODE, status: str = "UP", ever_up: bool = True, launching: bool = False) -> Cluster:
+    labels = {"medley-owner": "me", "medley-node": name}
+    return Cluster(name, "aws", "here", "here", "small", False, status, ever_up, launching, "i-1", labels)
+
+
+class Answers(SdkProcess):
+    """Instead of the process: an answer a kind of call, and what was asked."""
+
+    def __init__(self, home: SkyPilotHome, answers: Mapping[type, Reply]) -> None:
+        super().__init__(home)
+        self.answers = {Sweep: Machines(()), Refresh: Clusters((), {}), Down: Ended(), EndMachine: Ended(), **answers}
+        self.asked: list[Call] = []
+
+    def call(self, call: Call, timeout_s: float) -> Reply:  # noqa: ARG002
+        self.asked.append(call)
+        return self.answers[type(call)]
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(call, kind) for call in self.asked)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> SkyPilotHome:
+    return SkyPilotHome(tmp_path / "skypilot", "me")
+
+
+def adapter(
+    home: SkyPilotHome, answers: Mapping[type, Reply], settings: SkyPilotSettings | None = None
+) -> tuple[SkyPilotCloud, Answers]:
+    process = Answers(home, answers)
+    return SkyPilotCloud("aws", SkyPilotFleet(process, settings or SkyPilotSettings()), SetUp(home)), process
+
+
+@pytest.mark.parametrize(
+    ("known", "state"),
+    [
+        (cluster(), CloudNodeState.RUNNING),
+        (cluster(status="INIT", ever_up=False, launching=True), CloudNodeState.STARTING),
+        (cluster(status="INIT", ever_up=False), CloudNodeState.BROKEN),
+        (cluster(status="INIT"), CloudNodeState.RUNNING),
+        (cluster(status="STOPPED"), CloudNodeState.BROKEN),
+    ],
+    ids=["up", "launching", "broken off", "out of skypilot's reach", "stopped"],
+)
+def test_a_record_is_the_state_that_its_cloud_vouches_for(
+    home: SkyPilotHome, known: Cluster, state: CloudNodeState
+) -> None:
+    cloud, _ = adapter(home, {Refresh: Clusters((known,), {})})
+    (node,) = cloud.list({"medley-owner": "me"}, START)
+    assert (node.name, node.state, node.tags) == (NODE, state, {"medley-owner": "me"})
+
+
+def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {Refresh: Clusters((cluster(), cluster("other")), {})})
+    for _ in range(3):
+        assert len(cloud.list({}, START)) == 2
+    assert (process.count(Refresh), process.count(Sweep)) == (1, 1)
+    process.answers[Refresh] = Clusters((), {})
+    cloud.terminate(NODE, START)
+    assert [node.name for node in cloud.list({}, START)] == ["other"]
+    assert process.asked[-1] == Refresh((NODE,))
+    assert cloud.list({}, START + timedelta(seconds=11)) == ()
+    assert process.asked[-1] == Refresh(None)
+    assert cloud.list({}, START - timedelta(hours=1)) == ()
+    assert process.count(Sweep) == 2, "a clock that was set back is no reason to wait"
+
+
+def test_a_machine_without_a_record_is_listed_returned_and_ended_at_its_cloud(home: SkyPilotHome) -> None:
+    labels = {"medley-owner": "me", "medley-node": NODE}
+    lost = Machine(NODE, "i-lost", "us-east-1", "small", False, labels)
+    cloud, process = adapter(home, {Sweep: Machines((lost, Machine("kept", "i-2", "us-east-1", "small", False, {})))})
+    process.answers[Refresh] = Clusters((cluster("kept"),), {})
+    nodes = cloud.list({}, START)
+    assert [(node.name, node.provider_id) for node in nodes] == [("kept", "i-1"), (NODE, "i-lost")]
+    assert cloud.create(request(), START) == nodes[1]
+    with pytest.raises(GiveUpError, match="exists and is a small"):
+        cloud.create(request(instance_type="large"), START)
+    assert process.count(Launch) == 0
+    cloud.terminate(NODE, START)
+    assert process.asked[-1] == EndMachine("aws", lost)
+    assert [node.name for node in cloud.list({}, START)] == ["kept"]
+
+
+def test_nodes_that_cannot_be_asked_about_are_listed_as_last_known(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {Refresh: Clusters((cluster(),), {NODE: "Failed to query AWS cluster: time-out"})})
+    assert [node.name for node in cloud.list({}, START)] == [NODE]
+    process.answers[Refresh] = Clusters((cluster(),), {NODE: "botocore: ExpiredToken"})
+    with pytest.raises(UnauthorisedError, match="ExpiredToken"):
+        cloud.list({}, START + timedelta(seconds=11))
+
+
+def test_a_cloud_that_cannot_be_swept_tells_no_half_truth(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {Sweep: Failed("NoCredentialsError", "Unable to locate credentials")})
+    with pytest.raises(UnauthorisedError, match="Unable to locate credentials"):
+        cloud.list({}, START)
+    process.answers[Sweep] = Machines(())
+    assert cloud.list({}, START) == ()
+
+
+def test_what_a_failed_set_up_has_left_is_ended_before_the_failure_is_told(home: SkyPilotHome) -> None:
+    failed = Failed("CommandError", "Command setup failed with return code 1.", "uv: no such version\n")
+    cloud, process = adapter(home, {Launch: failed, Refresh: Clusters((cluster(),), {})})
+    with pytest.raises(GiveUpError, match="uv: no such version"):
+        cloud.create(request(), START)
+    assert process.asked[-1] == Down(NODE)
+    process.answers[Down] = Failed("RuntimeError", "Failed to terminate")
+    with pytest.raises(RetryLaterError, match="could not be ended yet"):
+        cloud.create(request(), START)
+
+
+def test_a_stock_out_that_has_left_nothing_is_told_as_it_is(home: SkyPilotHome) -> None:
+    log = "An error occurred (InsufficientInstanceCapacity) when calling the RunInstances operation: none"
+    cloud, process = adapter(home, {Launch: Failed("ResourcesUnavailableError", "Failed to acquire", log)})
+    with pytest.raises(StockOutError, match="InsufficientInstanceCapacity"):
+        cloud.create(request(), START)
+    assert process.count(Down) == 0
+    assert list(home.launches.iterdir()) == []
+
+
+def test_a_node_of_another_market_is_refused_at_once(home: SkyPilotHome) -> None:
+    from dataclasses import replace
+
+    cloud, process = adapter(home, {})
+    with pytest.raises(GiveUpError, match="owned"):
+        cloud.create(replace(request(), market=Market.OWNED), START)
+    assert process.asked == []
+
+
+def test_where_an_offer_names_no_zone_or_region_none_is_asked_for(home: SkyPilotHome) -> None:
+    from dataclasses import replace
+
+    cloud, process = adapter(home, {Launch: cluster()})
+    for region, zone in (("us-east-1", "us-east-1a"), ("us-east-1", "us-east-1"), ("any", "any")):
+        cloud.create(replace(request(), region=region, zone=zone), START)
+    launches = [call for call in process.asked if isinstance(call, Launch)]
+    assert [(call.region, call.zone) for call in launches] == [("us-east-1", "us-east-1a"), ("us-east-1", ""), ("", "")]
+
+
+def test_what_is_staged_runs_the_command_with_its_secrets_which_nothing_else_holds(
+    home: SkyPilotHome, tmp_path: Path
+) -> None:
+    code = "import os; print(os.environ['MEDLEY_BOOTSTRAP_TOKEN'], os.environ['MEDLEY_NODE_ADDRESS'], '$HOME')"
+    sent = SetUp(home).stage(request(command=("python3", "-c", code), secret='it\'s a "secret" $x'))  # noqa: S106
+    assert "it's a" not in sent.set_up + sent.run
+    assert all(Path(path).stat().st_mode & 0o077 == 0 for path in sent.files.values())
+    node = tmp_path / "node"
+    for target, source in sent.files.items():
+        path = node / target.removeprefix("~/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(Path(source).read_bytes())
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"HOME": str(node), "PATH": path, "SKYPILOT_NODE_IPS": "10.0.0.7\n10.0.0.8"}
+    script = f"{sent.set_up}\n{sent.run}"
+    done = subprocess.run(("bash", "-e", "-c", script), env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == 'it\'s a "secret" $x 10.0.0.7 $HOME\n'
+    assert not (node / ".medley" / "secrets").exists()
+    assert (node / ".medley" / "code" / "agents" / "node" / "__main__.py").is_file()
+    SetUp(home).forget("medley-i1-0-0")
+    assert list(home.launches.iterdir()) == []
+
+
+def test_the_agents_code_is_packed_alike_each_time_and_holds_no_control_plane(home: SkyPilotHome) -> None:
+    first, second = (SetUp(home).stage(request(name)).files["~/.medley/code.tar.gz"] for name in ("a", "b"))
+    assert first == second
+    with tarfile.open(first) as archive:
+        names = archive.getnames()
+    assert {name.partition("/")[0] for name in names} == {"agents", "templates_lib"}
+    assert not any("__pycache__" in name for name in names)
+    needed = {requirement.partition("<")[0].partition(">")[0] for requirement in agent_requirements()}
+    assert {"torch", "pyzmq", "msgspec", "safetensors"} <= needed
+
+
+def test_skypilot_gets_no_secret_of_ours_and_sends_no_credentials_to_nodes(
+    home: SkyPilotHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = tmp_path / "users.yaml"
+    users.write_text(yaml.safe_dump({"aws": {"vpc_name": "mine"}, "gcp": {"remote_identity": "SERVICE_ACCOUNT"}}))
+    monkeypatch.setenv("SKYPILOT_GLOBAL_CONFIG", str(users))
+    monkeypatch.setenv("MEDLEY_DATABASE_URL", "postgresql://u:password@h/d")
+    home.create()
+    assert home.path.stat().st_mode & 0o077 == 0
+    settings = yaml.safe_load(home.config.read_text())
+    assert settings["aws"] == {"vpc_name": "mine", "remote_identity": "NO_UPLOAD"}
+    assert settings["gcp"] == {"remote_identity": "SERVICE_ACCOUNT"}
+    environment = home.environment(1)
+    assert "password" not in str(environment)
+    assert environment["SKYPILOT_GLOBAL_CONFIG"] == str(home.config)
+    assert (
+        SkyPilotHome(tmp_path / "elsewhere", "me").user_hash
+        == home.user_hash
+        != SkyPilotHome(tmp_path, "you").user_hash
+    )
+
+
+def test_shipped_offers_become_one_row_a_machine_and_zone_with_both_prices() -> None:
+    clouds = ("aws", "gcp", "azure", "runpod")
+    offers = (
+        ShippedOffers([Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in clouds]).fetch().offers
+    )
+    rows = machine_rows(offers)
+    assert {row.cloud for row in rows} == {"aws", "gcp"}, "RunPod's name no region, and Azure is not rented from"
+    by_key = {(row.cloud, row.region, row.zone, row.instance_type): row for row in rows}
+    assert len(by_key) == len(rows)
+    for offer in offers:
+        if offer.cloud in ("aws", "gcp") and not offer.derived:
+            row = by_key[offer.cloud, offer.region, offer.zone, offer.instance_type]
+            assert offer.usd_per_hour == (row.spot_usd_per_hour if offer.market is Market.SPOT else row.usd_per_hour)
+            assert row.vcpus
