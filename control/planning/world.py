@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
+from control.cloud.ssh.own_host import OwnHost
 from control.offers.availability import read_availability, with_availability
 from control.offers.combined import combined
 from control.offers.file import FileOffers
@@ -16,6 +17,7 @@ from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from control.planning.local_market import CLOUD, ZONE, local_gpu, local_quotes
+from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
@@ -24,7 +26,7 @@ from control.spec.located import located
 from control.spec.names import Names
 from control.spec.own_model import OwnModel
 from control.spec.read import read
-from control.spec.schema import FleetFile
+from control.spec.schema import OWNED, FleetFile
 from templates_lib.hardware import load_gpus
 from templates_lib.instance import Instance
 from templates_lib.models import load_models, weights_places
@@ -44,6 +46,8 @@ class World:
     """Model id → where its weights are (`templates_lib.weights_place`), as far as it is known."""
     document: Document
     """That `fleet` was read from."""
+    hosts: tuple[OwnHost, ...]
+    """Machines of one's own that it names."""
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """What its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -82,6 +86,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     """The same of a text that was read already: relative paths in it begin where `document.file` is. `own`: models that
     it may name beside those of the catalogue."""
     fleet = read(document, _names(own))
+    hosts = own_hosts(fleet, document)
     served, demand = served_models(fleet, document, own)
     quotes = quotes_of(fleet, document, market)
     bags: dict[str, set[str]] = {}
@@ -99,7 +104,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(fleet, Path(document.file).parent)
-    return World(fleet.name, quotes, demand, recipe, fleet, places, document)
+    return World(fleet.name, quotes, demand, recipe, fleet, places, document, hosts)
 
 
 def _own_weights(fleet: FleetFile, folder: Path) -> dict[str, str]:
@@ -123,7 +128,7 @@ def _names(own: Iterable[OwnModel]) -> Names:
         gpus=frozenset(load_gpus()),
         shapes=frozenset(s.id for s in shipped.shapes),
         rates=frozenset(r.id for r in shipped.rates),
-        regions=regions_by_cloud() | {CLOUD: frozenset({ZONE})},
+        regions=regions_by_cloud() | {CLOUD: frozenset({ZONE}), OWNED: frozenset()},
     )
 
 
@@ -150,7 +155,7 @@ def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quote
             derived=c.derived,
         )
         for c in fleet.clouds
-        if c.cloud != CLOUD
+        if c.cloud not in (CLOUD, OWNED)
     ]
     # The paper's market is one of its own.
     papers = ShippedOffers(selections, by_region=True).fetch
@@ -159,7 +164,7 @@ def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quote
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)
     ]
-    quotes = combined([sold, local_quotes(local_machines(fleet)), *files])
+    quotes = combined([sold, local_quotes(local_machines(fleet)), own_quotes(fleet), *files])
     if fleet.offers.availability is not None:
         known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
         quotes = with_availability(quotes, known)

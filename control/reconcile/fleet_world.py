@@ -36,10 +36,13 @@ def refuse_paths(document: Document) -> None:
     for place, model in enumerate(_list(value.get("models"))):
         keys = (("model",), ("workload",), ("demand", "trace"), ("weights",))
         named += [(("models", place, *key), _at(model, *key)) for key in keys]
+    for place, cloud in enumerate(_list(value.get("clouds"))):
+        for number, host in enumerate(_list(_at(cloud, "hosts"))):
+            named.append((("clouds", place, "hosts", number, "key_file"), _at(host, "key_file")))
     problems = [
         document.problem(key, f"{'.'.join(map(str, key))}: {name!r} is a path; a spec that is sent may name none")
         for key, name in named
-        if isinstance(name, str) and (key[0] == "offers" or is_path(name) or name.startswith("path:"))
+        if isinstance(name, str) and (key[0] in ("offers", "clouds") or is_path(name) or name.startswith("path:"))
     ]
     if problems:
         raise SpecError(problems)

@@ -25,9 +25,24 @@ class OwnMachines:
     name = NAME
 
     def __init__(self, hosts: Iterable[OwnHost]) -> None:
-        self._hosts = {host.name: host for host in sorted(hosts, key=lambda host: host.name)}
+        self._hosts: dict[str, OwnHost] = {}
         self._silent_since: dict[str, datetime] = {}
         self._turn = Lock()
+        self.offer(hosts)
+
+    def offer(self, hosts: Iterable[OwnHost]) -> None:
+        """From now on these too. A host of a known name replaces it, such as one with a new key; ValueError where it is
+        another machine: what runs on the known one would be forgotten."""
+        with self._turn:
+            known = dict(self._hosts)
+            for host in hosts:
+                there = known.setdefault(host.name, host)
+                if (there.address, there.port, there.user) != (host.address, host.port, host.user):
+                    raise ValueError(
+                        f"host {host.name!r} is {there.address} already: {host.address} needs another name"
+                    )
+                known[host.name] = host
+            self._hosts = dict(sorted(known.items()))
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
         there = self._survey(now)
@@ -57,8 +72,9 @@ class OwnMachines:
             except CloudError as error:
                 return error
 
+        hosts = self._hosts  # whole: `offer` puts another one in its place
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = dict(zip(self._hosts, pool.map(look, self._hosts.values()), strict=True))
+            answers = dict(zip(hosts, pool.map(look, hosts.values()), strict=True))
         found: dict[str, HostNode | None] = {}
         first: CloudError | None = None
         with self._turn:

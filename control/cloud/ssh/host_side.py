@@ -1,7 +1,7 @@
 """What runs on a host, for as long as one request takes: its source is sent over SSH, and needs Linux and Python 3.8.
 
 A request is JSON on standard input, the answer JSON on standard output. At most one node lives on a host. Its record,
-below ~/.medley/node, is written before it starts and removed when nothing of it runs any more.
+below ~/.medley/own, is written before it starts and removed when nothing of it runs any more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ POLL_S = 0.02
 
 class Host:
     def __init__(self) -> None:
-        self.home = os.path.join(os.path.expanduser("~"), ".medley", "node")
+        self.user_home = os.path.expanduser("~")
+        self.home = os.path.join(self.user_home, ".medley", "own")
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         self.path = os.path.join(self.home, "record.json")
 
@@ -63,6 +64,8 @@ class Host:
         living = members(record)
         if not living:
             os.unlink(self.path)
+            # What its agent kept for itself, such as its private key.
+            shutil.rmtree(os.path.join(self.user_home, ".medley", "node", record["name"]), ignore_errors=True)
             return None
         if record.get("leader") is None:
             # Killed between start and record: its oldest process is the one that was started.
@@ -93,7 +96,7 @@ class Host:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    cwd=self.home,
+                    cwd=self.user_home,
                     env=environment,
                     start_new_session=True,
                 )

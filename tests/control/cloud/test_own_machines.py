@@ -92,7 +92,7 @@ def test_a_name_on_two_hosts_becomes_one_again(one: OwnHost, server: Sshd) -> No
 def test_the_whole_tree_is_ended_however_it_resists(one: OwnHost, server: Sshd) -> None:
     cloud = OwnMachines([one])
     node = cloud.create(request(command=(sys.executable, "-c", STUBBORN_FAMILY)), START)
-    log = server.home(one) / ".medley" / "node" / "log"
+    log = server.home(one) / ".medley" / "own" / "log"
     wait_until(lambda: len(log.read_text().split()) == 3)
     pids = [int(pid) for pid in log.read_text().split()]
     assert all(lives(pid) for pid in pids)
@@ -114,7 +114,7 @@ def test_a_node_has_its_secrets_and_no_file_or_argument_has_them(one: OwnHost, s
 
 def test_another_process_with_the_same_pid_is_not_mistaken_for_a_node(one: OwnHost, server: Sshd) -> None:
     OwnMachines([one]).create(request(), START)
-    path = server.home(one) / ".medley" / "node" / "record.json"
+    path = server.home(one) / ".medley" / "own" / "record.json"
     record = json.loads(path.read_text())
     psutil.Process(record["leader"]["pid"]).kill()
     wait_until(lambda: not lives(record["leader"]["pid"]))
@@ -154,17 +154,18 @@ def test_what_could_not_be_a_host_or_would_be_an_option_is_refused(one: OwnHost,
         replace(one, **{field: value})
 
 
-def test_a_real_node_agent_is_started_registers_and_reports(one: OwnHost, database: Database) -> None:
+def test_a_real_node_agent_is_started_registers_and_reports(one: OwnHost, server: Sshd, database: Database) -> None:
+    agent_home = server.home(one) / ".medley" / "node"
     cloud = OwnMachines([one])
     medley, instance, keys = fleet(database, cloud), requested(database), PostgresAgentKeys(database)
     offer = Offer("owned", "here", "here", "small", "CPU:1/n10", Market.OWNED, 0.0, 1)
 
-    async def scenario() -> str:
-        server = KeyPair.generate()
+    async def scenario() -> tuple[str, list[str]]:
+        own_keys = KeyPair.generate()
         board = Board({}, FAST.lost_after_s, 0.0)
-        hub = Hub("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", server, keys, {}, board, lambda: START)
-        where = ("--registry", hub.registry_endpoint, "--hub", hub.endpoint, f"--control-key={server.public}")
-        command = (sys.executable, "-m", "agents.node", *where, "--home", str(one.key_file.parent / "node"))  # type: ignore[union-attr]
+        hub = Hub("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", own_keys, keys, {}, board, lambda: START)
+        where = ("--registry", hub.registry_endpoint, "--hub", hub.endpoint, f"--control-key={own_keys.public}")
+        command = (sys.executable, "-m", "agents.node", *where, "--home", ".medley/node")
         start = NodeStart(command, {"PYTHONPATH": str(ROOT)})
         await asyncio.to_thread(
             provision, medley.instances, medley.nodes, medley.executor, instance.id, [Place((offer,), start)]
@@ -173,16 +174,18 @@ def test_a_real_node_agent_is_started_registers_and_reports(one: OwnHost, databa
             async with asyncio.timeout(60):
                 while not board.loads():
                     await asyncio.sleep(0.05)
-            return next(iter(board.loads()))
+            return next(iter(board.loads())), [path.name for path in agent_home.iterdir()]
         finally:
             hub.close()
 
     try:
-        name = asyncio.run(scenario())
+        name, kept = asyncio.run(scenario())
         (node,) = medley.instances.load(instance.id).nodes
+        assert kept == [node.id]
         assert (name, set(keys.living().values())) == (node.id, {node.id})
         assert medley.recover().lost == []
     finally:
         done = wind_down(medley.instances, medley.executor, instance.id, "seen enough")
     assert (done.instance.state, done.left) == ("terminated", {})
     assert cloud.list({}, START) == ()
+    assert list(agent_home.iterdir()) == []
