@@ -24,6 +24,7 @@ from control.fleet.keeper import KeeperSettings
 from control.fleet.run import TICK_S, run
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
+from control.market.watch import MarketWatch
 from control.planning.world import World, local_machines
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
@@ -150,6 +151,8 @@ class Daemon:
             agent_keys, known, made.board, _now,
         )  # fmt: skip
         running = asyncio.create_task(run(reconciler, hub))
+        market = MarketWatch(self._database, os.environ)
+        market.begin(_now)
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
         try:
             while not stop.is_set() and time.monotonic() < give_up_s:
@@ -163,6 +166,7 @@ class Daemon:
             return Outcome(reconciler.is_settled(), reconciler.trouble(), False)
         finally:
             running.cancel()
+            market.end()
             await asyncio.gather(running, return_exceptions=True)
             hub.close()
 
