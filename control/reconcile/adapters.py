@@ -3,9 +3,13 @@
 from collections.abc import Callable
 
 from control.cloud.port import Cloud
+from control.cloud.ssh.cloud import NAME, OwnMachines
 from control.db.database import Database
+from control.db.fleets import PostgresFleets
 from control.db.installation import owner_of
+from control.db.registered_models import PostgresModels
 from control.reconcile.daemon_home import DaemonHome
+from control.reconcile.own_hosts import hosts_on_record
 
 SKYPILOT = ("aws", "gcp", "runpod", "kubernetes")
 
@@ -27,4 +31,9 @@ def makers(database: Database, home: DaemonHome) -> dict[str, Callable[[], Cloud
             shared.append(SkyPilotFleet(SdkProcess(sky), SkyPilotSettings()))
         return SkyPilotCloud(cloud, shared[0], SetUp(sky))
 
-    return {cloud: (lambda cloud=cloud: made(cloud)) for cloud in SKYPILOT}  # type: ignore[misc]
+    rented = {cloud: (lambda cloud=cloud: made(cloud)) for cloud in SKYPILOT}
+
+    def own_machines() -> Cloud:
+        return OwnMachines(hosts_on_record(PostgresFleets(database).all(), PostgresModels(database).own()))
+
+    return {**rented, NAME: own_machines}

@@ -14,6 +14,7 @@ from agents.channels.keys import KeyPair
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.cloud.port import Cloud
+from control.cloud.ssh.cloud import OwnMachines
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.db.errors import DatabaseUnavailableError
@@ -122,6 +123,8 @@ class Daemon:
             adapter = self._clouds.need(cloud)
             if isinstance(adapter, LocalCloud):
                 adapter.offer(machine.kind for machine in local_machines(world.fleet))
+            elif isinstance(adapter, OwnMachines):
+                adapter.offer(world.hosts)
 
     async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
         """Until this process leads (True), or is to end, or has waited for as long as it may."""
