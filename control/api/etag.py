@@ -25,6 +25,11 @@ def expected_version(
     ] = None,
 ) -> int:
     """Of a dependency: the version that a conditional write was judged on."""
+    return read_version(if_match)
+
+
+def read_version(if_match: str | None) -> int:
+    """Raises ApiError 428 without If-Match, 412 for what is no ETag of ours."""
     if if_match is None:
         raise ApiError(
             428,

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
 from control.api.trace import current_trace
 from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError
+from control.offers.quotes import OfferError
 from control.spec.problem import SpecError
 from control.spec.validation import complaint
 
@@ -23,8 +24,8 @@ _NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: 
 
 def tell_failures(app: FastAPI) -> None:
     for kind in (
-        ApiError, HTTPException, RequestValidationError, SpecError, DatabaseError, DataError, NoConnectionError,
-        UnicodeEncodeError, Exception,
+        ApiError, OfferError, HTTPException, RequestValidationError, SpecError, DatabaseError, DataError,
+        NoConnectionError, UnicodeEncodeError, Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, _answer)
 
@@ -53,6 +54,8 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
         case SpecError():
             fields = [_field(p.key, p.message) for p in error.problems]
             return ApiError(422, "invalid", f"{len(fields)} fields are wrong", errors=fields)
+        case OfferError():
+            return ApiError(422, "invalid", str(error))
         case RequestValidationError():
             return _invalid(error, request)
         case HTTPException():

@@ -8,6 +8,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from control.api.problem import ApiError, FieldProblem, field_problem
+from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import refuse_paths
 from control.spec.document import MAX_DEPTH, MAX_NODES, Document, Key, parse
@@ -48,6 +49,12 @@ def document_of(text: str) -> dict[str, Any]:
     """A stored spec, which may have been written as YAML, as a JSON document."""
     value: dict[str, Any] = parse(text, "spec").value
     return value
+
+
+def served_names(record: FleetRecord) -> set[str]:
+    """Of its models, as the fleet calls them."""
+    models = document_of(record.spec).get("models", [])
+    return {str(model.get("name") or model.get("model")) for model in models}
 
 
 def _refuse_large(value: Any) -> None:

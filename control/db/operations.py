@@ -140,7 +140,7 @@ class PostgresOperations:
 
     def hand_back(self, operation_id: str, holder: str) -> bool:
         """It was begun and not done, through no fault of its own: anybody's again, at once."""
-        values = {"state": OperationState.QUEUED, "lease": None, "lease_until": None, "progress": ""}
+        values: dict[str, Any] = {"state": OperationState.QUEUED, "lease": None, "lease_until": None, "progress": ""}
         values |= {"attempts": operation.c.attempts - 1}
         return self._write(_held(operation_id, holder).values(values))
 

@@ -1,12 +1,15 @@
 """One module a resource: its documents and its routes."""
 
 from control.api.routes import (
+    budgets,
+    cost,
     decisions,
     events,
     fleets,
     health,
     instances,
     models,
+    offers,
     operations,
     plans,
     projects,
@@ -26,6 +29,9 @@ ROUTERS = (
     decisions.router,
     instances.router,
     templates.router,
+    offers.router,
+    cost.router,
+    budgets.router,
     events.router,
     tokens.router,
     operations.router,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from control.api.caller import CallerOf
 from control.api.documented import problems
 from control.api.etag import expected_version, tagged
-from control.api.fleet_document import SpecDocument, checked, document_of
+from control.api.fleet_document import SpecDocument, checked, document_of, served_names
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
@@ -126,7 +126,7 @@ def change_fleet(
             raise ApiError(422, "invalid", f"spec.name {message}", errors=[field_problem(("spec", "name"), message)])
         check_project(database, body.project)
         staying = {model.served_name for model in world.fleet.models}
-        refuse_loss(database, before.name, _models(before) - staying, confirm or ())
+        refuse_loss(database, before.name, served_names(before) - staying, confirm or ())
         changed = fleets.change(
             fleet, version, now, spec=_text(body), folder="", project=body.project, mode=body.mode, ending=False
         )
@@ -155,7 +155,7 @@ def delete_fleet(
     with services.database.as_one() as database:
         fleets = PostgresFleets(database)
         before = fleets.load(fleet)
-        refuse_loss(database, fleet, _models(before), confirm or ())
+        refuse_loss(database, fleet, served_names(before), confirm or ())
         ended = fleets.change(fleet, version, now, ending=True)
         runs = bool(PostgresInstances(database).of_fleet(fleet))
         if not runs:
@@ -170,12 +170,6 @@ def delete_fleet(
 
 def _text(body: NewFleet) -> str:
     return msgspec.json.encode(body.spec).decode()
-
-
-def _models(record: FleetRecord) -> set[str]:
-    """As the fleet calls them."""
-    models = document_of(record.spec).get("models", [])
-    return {str(model.get("name") or model.get("model")) for model in models}
 
 
 def held(target: FleetTarget) -> Held:

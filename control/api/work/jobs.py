@@ -1,5 +1,7 @@
 """What workers do, by the kind of the operation."""
 
+import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,14 +12,20 @@ from typing import Any
 import msgspec
 
 from control.api.problem import ApiError
-from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
+from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest, RefreshRequest
+from control.cost.budgets import budget_book
+from control.db.budgets import PostgresBudgets
 from control.db.database import Database
+from control.db.errors import NotStoredError
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
+from control.db.ledger import PostgresLedger
 from control.db.libraries import PostgresLibraries
 from control.db.operations import Operation
 from control.db.plans import PostgresPlans
 from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
+from control.market.refresh import refresh
+from control.market.sources import askable_clouds, sources_of
 from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import Session
@@ -25,6 +33,8 @@ from control.planning.what_if import supposed
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
 from control.spec.problem import SpecError
+from policies.budget import Allowance
+from templates_lib.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +60,14 @@ def plan(job: Job) -> dict[str, Any]:
     record = _record(job, request)
     is_draft = request.spec is not None or request.what_if is not None
     now, instances = job.clock(), PostgresInstances(job.database).living()
+    book = budget_book(PostgresBudgets(job.database), PostgresLedger(job.database), now)
+    allowed = book.allowance(record.name, record.project)
 
     def as_asked(recording: Recording) -> Recording:
         snapshot = recording.snapshot
         if request.what_if is not None:
-            snapshot = versioned(supposed(snapshot, request.what_if))
+            snapshot = supposed(snapshot, request.what_if)
+        snapshot = versioned(_within(snapshot, allowed))
         name = f"{recording.name}{DRAFT}" if is_draft else recording.name
         return replace(recording, name=name, snapshot=snapshot)
 
@@ -67,7 +80,7 @@ def plan(job: Job) -> dict[str, Any]:
         job.say("finding what it would take without the budget")
         needed = _without_budget(planner, record, instances, now, as_asked)
         if not request.over_budget and _unmet(needed) < _unmet(report) - SERVED:
-            raise _over_budget(report, needed, budget)
+            raise _over_budget(report, needed, budget, allowed)
     result: dict[str, Any] = {"plan_id": report.plan.id, "usd_per_hour": report.plan.usd_per_hour}
     result |= {"unmet": report.plan.unmet, "status": report.plan.status, "draft": is_draft}
     if needed is not None:
@@ -88,14 +101,31 @@ def explain(job: Job) -> dict[str, Any]:
     return {"plan_id": made.id, "duals": made.duals, **found}
 
 
-JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {"plan": plan, "explain": explain}
+def refresh_offers(job: Job) -> dict[str, Any]:
+    """Ask clouds for what they sell now, with the credentials of this machine."""
+    request = msgspec.convert(job.operation.request, RefreshRequest)
+    clouds = request.clouds or askable_clouds(os.environ)
+    job.say(f"asking {', '.join(clouds)}")
+    done = refresh(job.database, sources_of(clouds, os.environ), job.clock())
+    return {"clouds": msgspec.to_builtins(done)}
+
+
+JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
+    "plan": plan,
+    "explain": explain,
+    "refresh-offers": refresh_offers,
+}
 
 
 def _record(job: Job, request: PlanRequest) -> FleetRecord:
     if request.spec is None:
         return PostgresFleets(job.database).load(request.fleet)
     text, now = msgspec.json.encode(request.spec).decode(), job.clock().isoformat()
-    return FleetRecord(request.fleet, DEFAULT_PROJECT, text, "", FleetMode.OBSERVE, 0, False, now)
+    try:
+        there = PostgresFleets(job.database).load(request.fleet)
+    except NotStoredError:
+        return FleetRecord(request.fleet, DEFAULT_PROJECT, text, "", FleetMode.OBSERVE, 0, False, now)
+    return replace(there, spec=text, folder="")
 
 
 def _solved(
@@ -136,13 +166,25 @@ def _unmet(report: PlanReport) -> float:
     return sum(report.plan.unmet.values())
 
 
-def _over_budget(report: PlanReport, needed: PlanReport, budget: float) -> ApiError:
+def _within(snapshot: Snapshot, allowed: Allowance) -> Snapshot:
+    """The stricter of the spec's own limit and what budgets leave."""
+    settings = snapshot.settings
+    own = settings.guardrails.max_usd_per_hour
+    least = allowed.usd_per_hour if own is None else min(own, allowed.usd_per_hour)
+    if math.isinf(least):
+        return snapshot
+    guardrails = replace(settings.guardrails, max_usd_per_hour=least)
+    return replace(snapshot, settings=replace(settings, guardrails=guardrails))
+
+
+def _over_budget(report: PlanReport, needed: PlanReport, budget: float, allowed: Allowance) -> ApiError:
     plan, whole = report.plan, needed.plan
     unmet = {key: rate for key, rate in plan.unmet.items() if rate > SERVED}
     missing = ", ".join(f"{rate:.3g} requests/s of {key}" for key, rate in unmet.items())
+    limit = allowed.reason if budget == allowed.usd_per_hour else f"policy.max_usd_per_hour is {budget:.2f} $/h"
     detail = (
-        f"the fleet needs {whole.usd_per_hour:.2f} $/h, its budget is {budget:.2f} $/h: within it {missing} would not "
-        "be served. Raise policy.max_usd_per_hour, lower the demand, or ask for the plan with over_budget"
+        f"the fleet needs {whole.usd_per_hour:.2f} $/h, but {limit}: within it {missing} would not be served. Raise "
+        "that, lower the demand, or ask for the plan with over_budget"
     )
     facts = {"budget_usd_per_hour": budget, "needed_usd_per_hour": whole.usd_per_hour, "unmet": unmet}
     return ApiError(422, "over-budget", detail, facts=facts | {"plan_id": plan.id})

@@ -24,3 +24,9 @@ class PlanRequest:
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
     plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshRequest:
+    clouds: tuple[str, ...]
+    """Empty: all that can be asked."""

@@ -1,0 +1,38 @@
+"""Spans of time that a caller names."""
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import AwareDatetime
+
+from control.api.problem import ApiError, field_problem
+from control.ledger.period import Period
+
+MAX_POINTS = 200
+Since = Annotated[AwareDatetime | None, Query(description="Begin, with its zone (2026-11-01T00:00:00Z).")]
+Until = Annotated[AwareDatetime | None, Query(description="End; default, and at most: now.")]
+Points = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Equal parts of the span.")]
+_MOST = timedelta(days=3660)
+
+
+def period(since: datetime | None, until: datetime | None, now: datetime, otherwise: timedelta | datetime) -> Period:
+    """`otherwise`: where it begins when nothing is said, or how long ago. Raises ApiError 422."""
+    end = min(until or now, now)
+    default = otherwise if isinstance(otherwise, datetime) else end - otherwise
+    begin = since or default
+    if not begin <= end:
+        raise _wrong(f"it begins at {begin.isoformat()}, after its end at {end.isoformat()}")
+    if end - begin > _MOST:
+        raise _wrong("it is longer than ten years")
+    return Period(begin, end)
+
+
+def parts(whole: Period, count: int) -> list[Period]:
+    step = (whole.until - whole.since) / count
+    bounds = [whole.since + step * n for n in range(count)] + [whole.until]
+    return [Period(*bounds[n : n + 2]) for n in range(count)]
+
+
+def _wrong(message: str) -> ApiError:
+    return ApiError(422, "invalid", f"since: {message}", errors=[field_problem(("query", "since"), message)])

@@ -1,0 +1,67 @@
+"""What was spent, on what, and how fast: reckoned from what every node cost."""
+
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, Field
+
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.periods import Points, Since, Until, parts, period
+from control.api.text import QueryText
+from control.cost.report import CostReport, cost_report
+from control.db.ledger import PostgresLedger
+from control.ledger.cost_line import By
+from control.ledger.period import month_so_far
+
+router = api_router("cost")
+
+
+class CostPoint(BaseModel):
+    since: datetime
+    until: datetime
+    usd: float = Field(description="Spent in it, leaks included.")
+    usd_per_hour: float = Field(description="On average.")
+    leaked_usd: float
+
+
+class CostSeries(BaseModel):
+    items: list[CostPoint]
+
+
+@router.get("/cost", responses=problems())
+def get_cost(services: ServicesOf, by: By = By.MODEL, since: Since = None, until: Until = None) -> CostReport:
+    """To the cent; of this month unless the query says otherwise. The lines add up to the total."""
+    now = services.clock()
+    span = period(since, until, now, month_so_far(now).since)
+    return cost_report(PostgresLedger(services.database), span, by, now)
+
+
+@router.get("/cost/series", responses=problems())
+def get_cost_series(
+    services: ServicesOf,
+    points: Points = 24,
+    since: Since = None,
+    until: Until = None,
+    fleet: QueryText = None,
+    project: QueryText = None,
+) -> CostSeries:
+    """The burn rate over time; of the last day unless the query says otherwise."""
+    ledger = PostgresLedger(services.database)
+    items = []
+    for part in parts(period(since, until, services.clock(), timedelta(days=1)), points):
+        charges = [
+            charge
+            for charge in ledger.charges(part)
+            if fleet in (None, charge.fleet) and project in (None, charge.project)
+        ]
+        usd = float(sum(charge.usd for charge in charges))
+        items.append(
+            CostPoint(
+                since=part.since,
+                until=part.until,
+                usd=usd,
+                usd_per_hour=usd / part.hours if part.hours else 0.0,
+                leaked_usd=float(sum(charge.usd for charge in charges if charge.leaked)),
+            )
+        )
+    return CostSeries(items=items)

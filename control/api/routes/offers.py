@@ -1,0 +1,197 @@
+"""Offers: what can be rented where at what price, what that was, and what clouds answered lately."""
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+from fastapi import Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.periods import Since, period
+from control.api.problem import ApiError, field_problem
+from control.api.routes.operations import Operation, accepted
+from control.api.text import QueryText
+from control.api.trace import current_trace
+from control.api.work.requests import RefreshRequest
+from control.db.errors import NotStoredError
+from control.db.live_offers import PostgresOffers
+from control.db.operations import PostgresOperations
+from control.market.sources import known_clouds
+from control.market.view import StoredMarket
+from control.offers.prices import regions_by_cloud
+from control.offers.selection import Selection
+from policies.availability import Learned
+from templates_lib.nearest_name import nearest_name
+from templates_lib.offer import Market
+from templates_lib.offer import Offer as Sold
+from templates_lib.settings import Settings
+
+router = api_router("offers")
+OfferKey = Annotated[str, Query(min_length=1, max_length=300, description="`cloud/zone/type/market`.")]
+
+
+class Offer(BaseModel):
+    key: str
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    node_config: str
+    gpu: str
+    gpu_count: int
+    market: Market
+    usd_per_hour: float = Field(description="Of the whole machine.")
+    usd_per_gpu_hour: float
+    available_count: int | None = Field(description="Nodes that could be had; null: nobody knows.")
+    interruptions_per_hour: float
+    observed_at: str
+    source: str
+    learned: Learned | None = Field(description="From what its cloud answered; null: it was not asked for.")
+
+
+class PricePoint(BaseModel):
+    usd_per_hour: float | None = Field(description="null: not sold any more.")
+    source: str
+    observed_at: datetime = Field(description="When the source says that it began.")
+    recorded_at: datetime
+
+
+class PriceHistory(BaseModel):
+    offer: str
+    items: list[PricePoint]
+
+
+class Quarantined(BaseModel):
+    offer: str
+    usd_per_hour: float
+    reason: str
+
+
+class CloudMarket(BaseModel):
+    cloud: str
+    source: str
+    attempted_at: datetime
+    succeeded_at: datetime | None = Field(description="null: never.")
+    left_out: str = Field(description="Why its offers are not planned with; empty: they are.")
+    failure: str = Field(description="Of the last attempt; empty: there was none.")
+    offers: int
+    quarantined: list[Quarantined]
+    notes: list[str]
+
+
+class Markets(BaseModel):
+    items: list[CloudMarket]
+
+
+class Vouched(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    offer: str = Field(min_length=1, max_length=300, description="Key of a quarantined offer.")
+
+
+class Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    clouds: list[str] = Field(default=[], max_length=50, description="Empty: all that can be asked.")
+
+
+@router.get("/offers", responses=problems())
+def list_offers(
+    services: ServicesOf,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    cloud: QueryText = None,
+    region: QueryText = None,
+    gpu: QueryText = None,
+    market: Market | None = None,
+) -> Page[Offer]:
+    """By key: live ones of clouds that were asked, else the dated ones that ship with Medley."""
+    (last,) = after(cursor, str) or ("",)
+    stored = StoredMarket.read(services.database, services.clock())
+    markets = (Market.ON_DEMAND, Market.SPOT) if market is None else (market,)
+    known = sorted({*regions_by_cloud(), *stored.clouds})
+    selections = [Selection(each, None, None, None, markets) for each in known if cloud in (None, each)]
+    quotes = stored.judged(stored.offers(selections), Settings().guardrails.max_unproven_nodes)
+    asked = [
+        offer
+        for offer in quotes.offers
+        if offer.key > str(last)
+        and region in (None, offer.region)
+        and gpu in (None, quotes.configs[offer.node_config].gpu)
+    ]
+    rows = sorted(asked, key=lambda offer: offer.key)
+
+    def shown(offer: Sold) -> Offer:
+        config = quotes.configs[offer.node_config]
+        return Offer(
+            key=offer.key, cloud=offer.cloud, region=offer.region, zone=offer.zone, instance_type=offer.instance_type,
+            node_config=offer.node_config, gpu=config.gpu, gpu_count=config.gpu_count, market=offer.market,
+            usd_per_hour=offer.usd_per_hour, usd_per_gpu_hour=offer.usd_per_hour / config.gpu_count,
+            available_count=offer.available_count, interruptions_per_hour=offer.interruptions_per_hour,
+            observed_at=offer.observed_at, source=offer.source, learned=stored.memory.get(offer.key),
+        )  # fmt: skip
+
+    return page(rows[: limit + 1], limit, shown, lambda offer: (offer.key,))
+
+
+@router.get("/offers/history", responses=problems())
+def get_price_history(services: ServicesOf, offer: OfferKey, since: Since = None) -> PriceHistory:
+    """Prices of one offer, oldest first, with the one that held at `since` (default: a week ago)."""
+    span = period(since, None, services.clock(), timedelta(days=7))
+    found = PostgresOffers(services.database).history(offer, span.since)
+    items = [PricePoint(**{name: getattr(point, name) for name in PricePoint.model_fields}) for point in found]
+    return PriceHistory(offer=offer, items=items)
+
+
+@router.get("/markets", responses=problems())
+def list_markets(services: ServicesOf) -> Markets:
+    """Clouds that were asked, how that went, and which prices cannot be right."""
+    items = [
+        CloudMarket(
+            cloud=each.cloud,
+            source=each.source,
+            attempted_at=each.attempted_at,
+            succeeded_at=each.succeeded_at,
+            left_out=each.left_out,
+            failure=each.failure,
+            offers=len(each.offers),
+            quarantined=[
+                Quarantined(offer=q.offer.key, usd_per_hour=q.offer.usd_per_hour, reason=q.reason)
+                for q in each.quarantined
+            ],
+            notes=list(each.notes),
+        )
+        for each in PostgresOffers(services.database).markets().values()
+    ]
+    return Markets(items=items)
+
+
+@router.post("/offers:refresh", status_code=202, responses=problems(body=True))
+def refresh_offers(body: Asked, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+    """Ask clouds for what they sell now, with the credentials of the machine that does it."""
+    unknown = [cloud for cloud in body.clouds if cloud not in known_clouds()]
+    if unknown:
+        message = f"unknown cloud {unknown[0]!r}; {nearest_name(unknown[0], known_clouds())}"
+        raise ApiError(422, "invalid", message, errors=[field_problem(("clouds",), message)])
+    content = msgspec.to_builtins(RefreshRequest(tuple(body.clouds)))
+    operation = PostgresOperations(services.database).create(
+        "refresh-offers", content, "", caller.actor, current_trace.get(), services.clock()
+    )
+    services.work_waits()
+    return accepted(response, operation)
+
+
+@router.post("/offers:accept", status_code=204, responses=problems(404, body=True))
+def accept_offer(body: Vouched, caller: CallerOf, services: ServicesOf) -> None:
+    """Vouch for a price that is quarantined: it is planned with from now on."""
+    now = services.clock()
+    with services.database.as_one() as database:
+        found = PostgresOffers(database).accept(body.offer, now)
+        if found is None:
+            raise NotStoredError(f"offer {body.offer!r} is not quarantined")
+        what = f"vouched for {found.usd_per_hour:g} $/h of {found.key}"
+        caller.did(database, now, "offer.accepted", what, subject=found.key)
