@@ -73,13 +73,23 @@ async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: 
     print(json.dumps({"url": f"http://{f'[{host}]' if ':' in host else host}:{port}"}), flush=True)
     gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await _Server(config, reporter).serve(sockets=[listening])
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await reporter.close()
         dispatcher.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, reporter: Reporter) -> None:
+        super().__init__(config)
+        self._reporter = reporter
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """What was asked last is told here: once it has shut down, uvicorn ends the process by the signal it got."""
+        await super().shutdown(sockets)
+        await self._reporter.close()
 
 
 def _steady_clock() -> Callable[[], float]:

@@ -1,0 +1,129 @@
+"""The demand desk: takes what gateways report, stores it, and wakes whoever launches when somebody waits."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from agents.channels.dialer import Address
+from agents.channels.errors import ChannelError
+from agents.channels.keys import KeyPair
+from agents.channels.listener import Listener
+from agents.channels.peer import Peer
+from agents.channels.settings import ChannelSettings
+from agents.messages.to_demand_desk import Offered, ToDemandDesk, Waiting
+from agents.messages.to_reporter import OfferedStored
+from control.db.errors import DatabaseUnavailableError
+
+_log = logging.getLogger(__name__)
+
+_MOST_HELD = 2048
+"""Reports that are not stored yet; more are sent again by who has them."""
+_AT_ONCE = 64
+_ROLL_UP_S = 3600.0
+_AGAIN_S = 2.0
+"""After the database did not answer."""
+
+
+class DemandStore(Protocol):
+    """`control.db.demand.PostgresDemand`."""
+
+    def record(self, reports: Iterable[tuple[str, Offered]], now: datetime) -> None: ...
+
+    def hear_waiting(self, gateway: str, waiting: Waiting, now: datetime) -> None: ...
+
+    def roll_up(self, now: datetime) -> None: ...
+
+
+class DemandDesk:
+    """Make it on a running loop; it listens until closed."""
+
+    def __init__(
+        self,
+        bind: str,
+        keys: KeyPair,
+        gateways: Mapping[str, str],
+        store: DemandStore,
+        clock: Callable[[], datetime],
+        wake: Callable[[str, str], None],
+    ) -> None:
+        """`gateways`: public key → name. `wake` is told fleet and app when requests begin to wait for one that nothing
+        serves, once that is on record. Raises OSError: the address is taken."""
+        self._store = store
+        self._clock = clock
+        self._wake = wake
+        self._reports: deque[tuple[Peer, Offered]] = deque()
+        self._waiting: dict[str, Waiting] = {}
+        """By gateway, not on record yet."""
+        self._waited: dict[str, frozenset[tuple[str, str]]] = {}
+        self._news = asyncio.Event()
+        self._rolled_up_s = -_ROLL_UP_S
+        self._loop = asyncio.get_running_loop()
+        settings = ChannelSettings(max_message_bytes=4 << 20, queue_messages=256)
+        self._listener: Listener[ToDemandDesk] = Listener(bind, keys, gateways, ToDemandDesk, self, settings)
+        self.address = Address(self._listener.endpoint, keys.public)
+
+    async def run(self) -> None:
+        """Until cancelled. A database that does not answer loses nothing: gateways send again."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ROLL_UP_S):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._hear_who_waits()
+                await self._store_reports()
+                await self._roll_up()
+            except DatabaseUnavailableError as error:
+                _log.warning("%s", error)
+                await asyncio.sleep(_AGAIN_S)
+                self._news.set()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def joined(self, peer: Peer) -> None:
+        """It says what it has."""
+
+    def received(self, peer: Peer, message: ToDemandDesk) -> None:
+        if isinstance(message, Waiting):
+            self._waiting[peer.name] = message
+        elif len(self._reports) < _MOST_HELD:
+            self._reports.append((peer, message))
+        self._news.set()
+
+    def left(self, peer: Peer, _reason: str) -> None:
+        self._waiting[peer.name] = Waiting(())
+        self._news.set()
+
+    async def _hear_who_waits(self) -> None:
+        while self._waiting:
+            gateway = next(iter(self._waiting))
+            said = self._waiting[gateway]
+            await asyncio.to_thread(self._store.hear_waiting, gateway, said, self._clock())
+            if self._waiting.get(gateway) is said:
+                del self._waiting[gateway]
+            now = frozenset((line.fleet, line.app) for line in said.lines if line.requests)
+            for fleet, app in sorted(now - self._waited.get(gateway, frozenset())):
+                self._wake(fleet, app)
+            self._waited[gateway] = now
+
+    async def _store_reports(self) -> None:
+        while self._reports:
+            batch = [self._reports[n] for n in range(min(_AT_ONCE, len(self._reports)))]
+            await asyncio.to_thread(self._store.record, [(peer.name, r) for peer, r in batch], self._clock())
+            for _ in batch:
+                self._reports.popleft()
+            for peer, report in batch:
+                try:
+                    self._listener.send(peer, OfferedStored(report.started_s, report.revision))
+                except ChannelError as error:
+                    _log.info("%s sends its report again, as it was not told: %s", peer.name, error)
+
+    async def _roll_up(self) -> None:
+        if self._loop.time() - self._rolled_up_s >= _ROLL_UP_S:
+            await asyncio.to_thread(self._store.roll_up, self._clock())
+            self._rolled_up_s = self._loop.time()

@@ -1,0 +1,124 @@
+"""Offered load on record: counted once, added up over gateways, kept within bounds."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from agents.messages.to_demand_desk import Offered, OfferedLine, Waiting, WaitingLine
+from control.db.database import Database
+from control.db.demand import PostgresDemand, Usage
+from control.db.demand_overrides import Override, PostgresDemandOverrides
+from control.db.demand_tables import demand_hour, demand_line, demand_report
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+def report(start: datetime, requests: int, *, revision: int = 1, project: str = "p", life: str = "l") -> Offered:
+    line = OfferedLine(
+        "f", "m", "chat", project, requests, 0, requests * 10, requests * 5, requests, requests * 10, requests
+    )
+    return Offered(life, int(start.timestamp()), 60, revision, (line,))
+
+
+@pytest.fixture
+def demand(database: Database) -> PostgresDemand:
+    return PostgresDemand(database)
+
+
+def rates(demand: PostgresDemand, now: datetime, span: timedelta = HOUR, step_s: int = 60) -> list[float]:
+    history = demand.histories("f", now, span, step_s).get("m/chat")
+    return [] if history is None else [round(rate * 60, 6) for rate in history.requests_per_s]
+
+
+def test_gateways_add_up_and_a_report_that_comes_again_counts_once(demand: PostgresDemand):
+    for _ in range(2):
+        demand.record([("a", report(NOON, 6)), ("b", report(NOON, 4)), ("a", report(NOON + MINUTE, 1))], NOON + MINUTE)
+    now = NOON + 2 * MINUTE + timedelta(seconds=20)
+    assert rates(demand, now) == [10, 1]
+    history = demand.histories("f", now, HOUR, 60)["m/chat"]
+    assert history.end_s == (NOON + 2 * MINUTE).timestamp()
+    assert history.prompt_tokens_per_s[0] * 60 == pytest.approx(100)
+    assert history.output_tokens_per_s[0] * 60 == pytest.approx(50)
+    assert demand.histories("another", now, HOUR) == {}
+
+
+def test_only_a_newer_revision_replaces_a_report(demand: PostgresDemand):
+    now = NOON + 2 * MINUTE
+    demand.record([("a", report(NOON, 5, revision=2))], now)
+    demand.record([("a", report(NOON, 1, revision=1))], now)
+    demand.record([("a", report(NOON, 7, revision=3))], now)
+    assert rates(demand, now) == [7]
+
+
+def test_a_gateway_that_starts_over_within_an_interval_loses_nothing(demand: PostgresDemand):
+    demand.record([("a", report(NOON, 5, life="first")), ("a", report(NOON, 2, life="second"))], NOON + MINUTE)
+    assert rates(demand, NOON + 2 * MINUTE) == [7]
+
+
+def test_what_nobody_reported_is_as_it_was_before(demand: PostgresDemand):
+    demand.record([("a", report(NOON, 5)), ("a", report(NOON + 3 * MINUTE, 2))], NOON + 3 * MINUTE)
+    assert rates(demand, NOON + 5 * MINUTE + timedelta(seconds=20)) == [5, 5, 5, 2, 2]
+
+
+def test_reports_become_hours_once_and_say_the_same(demand: PostgresDemand, database: Database):
+    for n in range(180):
+        demand.record([("a", report(NOON + n * MINUTE, n // 60, project=f"p{n % 2}"))], NOON + n * MINUTE)
+    later = NOON + timedelta(hours=50, seconds=20)
+    before = rates(demand, later, timedelta(hours=51), 3600)
+    used = demand.usage("f", NOON, NOON + 3 * HOUR)
+    for _ in range(2):
+        demand.roll_up(later)
+    with database.transaction() as connection:
+        assert connection.execute(select(func.count()).select_from(demand_line)).scalar_one() == 60
+        hours = select(demand_hour.c.started_at, demand_hour.c.seconds, demand_hour.c.requests).order_by("started_at")
+        assert [tuple(row) for row in connection.execute(hours)] == [
+            (NOON, 3600, 0), (NOON, 3600, 0), (NOON + HOUR, 3600, 30), (NOON + HOUR, 3600, 30)
+        ]  # fmt: skip
+    assert rates(demand, later, timedelta(hours=51), 3600)[:3] == before[:3]
+    assert used == demand.usage("f", NOON, NOON + 3 * HOUR)
+    assert used == (Usage("p0", "m", 90, 900, 90), Usage("p1", "m", 90, 900, 90))
+
+
+def test_a_report_too_old_to_be_told_from_what_has_become_an_hour_is_not_taken(
+    demand: PostgresDemand, database: Database
+):
+    demand.record([("a", report(NOON, 5))], NOON + timedelta(hours=27))
+    with database.transaction() as connection:
+        assert connection.execute(select(func.count()).select_from(demand_report)).scalar_one() == 0
+
+
+def test_hours_do_not_stay_for_ever(demand: PostgresDemand, database: Database):
+    demand.record([("a", report(NOON, 5))], NOON)
+    demand.roll_up(NOON + timedelta(days=3))
+    demand.roll_up(NOON + timedelta(days=401))
+    with database.transaction() as connection:
+        assert connection.execute(select(func.count()).select_from(demand_hour)).scalar_one() == 0
+
+
+def test_who_waits_is_known_until_it_is_not_said_any_more(demand: PostgresDemand):
+    demand.hear_waiting("a", Waiting((WaitingLine("f", "m", 2), WaitingLine("f", "n", 1))), NOON)
+    demand.hear_waiting("b", Waiting((WaitingLine("f", "m", 3),)), NOON)
+    assert demand.waiting("f", NOON) == {"m": 5, "n": 1}
+    assert demand.waiting("another", NOON) == {}
+    demand.hear_waiting("a", Waiting(()), NOON)
+    assert demand.waiting("f", NOON) == {"m": 3}
+    assert demand.waiting("f", NOON + timedelta(seconds=21)) == {}
+
+
+def test_an_override_counts_until_it_expires_is_replaced_or_taken_back(database: Database):
+    overrides = PostgresDemandOverrides(database)
+    first = Override("m", 3.0, "ada", "a launch", NOON, NOON + HOUR)
+    second = Override("m", 0.0, "bob", "it is over", NOON + MINUTE, NOON + HOUR)
+    overrides.set("f", first)
+    assert overrides.working("f", NOON) == {"m": first}
+    overrides.set("f", second)
+    assert overrides.working("f", NOON + MINUTE) == {"m": second}
+    assert overrides.working("f", NOON + HOUR) == {}
+    assert overrides.end("f", "m", NOON + 2 * MINUTE)
+    assert not overrides.end("f", "m", NOON + 2 * MINUTE)
+    assert overrides.working("f", NOON + 3 * MINUTE) == {}
+    for wrong in (Override("m", -1.0, "", "", NOON, NOON + HOUR), Override("m", 1.0, "", "", NOON, NOON)):
+        with pytest.raises(ValueError, match=r"0 or more|still to come"):
+            overrides.set("f", wrong)

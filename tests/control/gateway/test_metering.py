@@ -1,0 +1,159 @@
+"""Real gateways that report to a real desk with a real database: everything once, whoever is away when."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import openai
+import pytest
+from sqlalchemy import func, select
+
+from agents.channels.keys import KeyPair
+from control.db.database import Database
+from control.db.demand import PostgresDemand
+from control.db.demand_tables import demand_line
+from control.demand.desk import DemandDesk
+from control.gateway.published import Hold
+from tests.control.gateway.world import MODEL, World
+
+SPAN = timedelta(minutes=10)
+
+
+@asynccontextmanager
+async def desk(
+    database: Database, worlds: list[World], woken: list[str], bind: str, keys: KeyPair
+) -> AsyncIterator[DemandDesk]:
+    known = {world.keys.public: f"gateway-{n}" for n, world in enumerate(worlds)}
+    made = DemandDesk(
+        bind, keys, known, PostgresDemand(database), lambda: datetime.now(UTC), lambda _, app: woken.append(app)
+    )
+    task = asyncio.create_task(made.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        made.close()
+
+
+def recorded(database: Database) -> tuple[int, ...]:
+    """Requests, prompt tokens and output tokens."""
+    names = ("requests", "prompt_tokens", "output_tokens")
+    with database.transaction() as connection:
+        row = connection.execute(select(*(func.coalesce(func.sum(demand_line.c[n]), 0) for n in names))).one()
+    return tuple(int(value) for value in row)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
+def send(world: World, count: int, prompt: str = "abcd", tokens: int = 8) -> None:
+    client = world.client()
+    for _ in range(count):
+        client.completions.create(model=MODEL, prompt=prompt, max_tokens=tokens, extra_body={"ignore_eos": True})
+
+
+def start(world: World, address: DemandDesk | None, *arguments: str) -> None:
+    world.model = {"fleet": "f", **world.model}
+    world.desk = None if address is None else address.address
+    world.publish()
+    world.start_gateway("--metering-interval-s", "1", *arguments)
+    world.wait_ready()
+
+
+def test_two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Path, database: Database):
+    asyncio.run(_two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path, database))
+
+
+async def _two_gateways_add_up_while_desk_and_database_come_and_go(tmp_path: Path, database: Database):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    worlds, keys, woken = [World(tmp_path / "a"), World(tmp_path / "b")], KeyPair.generate(), list[str]()
+    try:
+        async with desk(database, worlds, woken, "tcp://127.0.0.1:0", keys) as first:
+            endpoint = first.address.endpoint
+            for world in worlds:
+                await asyncio.to_thread(world.echo, "e1")
+                await asyncio.to_thread(start, world, first)
+            await asyncio.gather(*(asyncio.to_thread(send, world, 3) for world in worlds))
+            await until(lambda: recorded(database) == (6, 24, 48))
+        # Nobody listens: gateways serve on and keep what they count.
+        await asyncio.gather(*(asyncio.to_thread(send, world, 2) for world in worlds))
+        async with desk(database, worlds, woken, endpoint, keys):
+            await until(lambda: recorded(database) == (10, 40, 80))
+            world = worlds[0]
+            await asyncio.to_thread(send, world, 1)
+            assert world.gateway is not None
+            await asyncio.to_thread(world.gateway.stop)  # it says its last before it ends
+            await until(lambda: recorded(database) == (11, 44, 88))
+        assert woken == []
+        usage = PostgresDemand(database).usage("f", datetime.now(UTC) - SPAN, datetime.now(UTC))
+        assert [(u.app, u.requests, u.output_tokens) for u in usage] == [(MODEL, 11, 88)]
+    finally:
+        for world in worlds:
+            world.stop()
+
+
+def test_what_is_refused_is_offered_too_and_a_retry_of_it_is_not_more(tmp_path: Path, database: Database):
+    asyncio.run(_what_is_refused_is_offered_too_and_a_retry_of_it_is_not_more(tmp_path, database))
+
+
+async def _what_is_refused_is_offered_too_and_a_retry_of_it_is_not_more(tmp_path: Path, database: Database):
+    world, keys = World(tmp_path, model={"mean_output_tokens": 8.0}), KeyPair.generate()
+    world.rate = 4.0
+    try:
+        async with desk(database, [world], [], "tcp://127.0.0.1:0", keys) as listening:
+            await asyncio.to_thread(world.echo, "e1")
+            await asyncio.to_thread(start, world, listening, "--max-wait-s", "0")
+            await asyncio.to_thread(send, world, 1)
+            for count in range(3):
+                with pytest.raises(openai.RateLimitError):
+                    await asyncio.to_thread(
+                        world.client().completions.create,
+                        model=MODEL,
+                        prompt="abcd",
+                        max_tokens=8,
+                        extra_headers={"x-stainless-retry-count": str(count)},
+                    )
+            await until(lambda: recorded(database) == (2, 8, 16))
+    finally:
+        world.stop()
+
+
+def test_who_begins_to_wait_for_a_model_at_zero_wakes_the_control_plane(tmp_path: Path, database: Database):
+    asyncio.run(_who_begins_to_wait_for_a_model_at_zero_wakes_the_control_plane(tmp_path, database))
+
+
+async def _who_begins_to_wait_for_a_model_at_zero_wakes_the_control_plane(tmp_path: Path, database: Database):
+    world, keys, woken = World(tmp_path, model={"hold": Hold(8, 60.0)}), KeyPair.generate(), list[str]()
+    store = PostgresDemand(database)
+
+    def waiting() -> dict[str, int]:
+        return store.waiting("f", datetime.now(UTC))
+
+    try:
+        async with desk(database, [world], woken, "tcp://127.0.0.1:0", keys) as listening:
+            await asyncio.to_thread(start, world, listening)
+            with ThreadPoolExecutor(2) as pool:
+                futures = [pool.submit(send, world, 1) for _ in range(2)]
+                await until(lambda: waiting() != {})
+                assert set(waiting()) == {MODEL}
+                assert woken == [MODEL]
+                world.echo("e1")
+                world.publish()
+                for future in futures:
+                    await asyncio.to_thread(future.result)
+            await until(lambda: waiting() == {})
+            await until(lambda: recorded(database) == (2, 8, 16))
+    finally:
+        world.stop()
