@@ -1,12 +1,12 @@
 """Rate of a KV hand-off between two processes against a plain gloo send of the same bytes between the same two.
 
-    python -m bench.kv_hand_off [--tokens 2048] [--runs 5]
+    python -m bench.kv_hand_off [--tokens 2048] [--runs 15]
 
 The cache has the shape of an 8B model's in bf16 (32 layers, 8 KV heads of 128): 128 KiB a token. The hand-off copies it
 out of the paged cache of one engine, sends it in acknowledged chunks and copies it into that of another. The plain send
 knows none of that: a tensor that is there goes into a tensor that is there, in one piece or in pieces of a chunk,
-whichever is faster. Rounds of the three alternate. Four threads hand over to each other, so on a machine whose cores
-are busy it is the scheduler's time slices that are measured: `chrt -r 20` keeps two cores to it.
+whichever is faster. Rounds of the three alternate. The copies cost processor time beside the sending, and two processors
+are just enough for both: measure on a quiet machine.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def send(host: str, port: int, tokens: int, told: Connection) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=2048, help="of the prompt")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=15)
     arguments = parser.parse_args()
     tokens = arguments.tokens
     torch.set_num_threads(1)
