@@ -21,6 +21,10 @@ from control.lifecycle.held_node import HeldNode
 from control.lifecycle.intent import Intent, IntentKind
 
 
+LISTED_WITHIN = timedelta(minutes=2)
+"""No cloud takes longer to list what it has created."""
+
+
 @dataclass(slots=True)
 class Recovered:
     """Names of nodes."""
@@ -42,9 +46,9 @@ class Recovered:
 def recover(
     instances: PostgresInstances, held_nodes: PostgresNodes, executor: NodeExecutor, in_flight: timedelta
 ) -> Recovered:
-    """What was done. A call that began less than `in_flight` ago may be under way in another thread, or be too young
-    for the cloud's list: it is left alone. Zero is right for a process that has just started, alone, on a cloud whose
-    list is up to date.
+    """What was done. A call that began less than `in_flight` ago may be under way in another thread: it is left alone,
+    as are nodes that have existed for less than that, or `LISTED_WITHIN`, and are not listed. Zero is right for a process
+    that has just started, alone, on a cloud whose list is up to date.
     """
     recovered = Recovered()
     for name in executor.clouds:
@@ -79,10 +83,11 @@ def _recover_cloud(
             if _give_back(name, cloud, executor, recovered):
                 recovered.orphans.append(name)
     for node in before.values():
-        if node.created_at is None or node.created_at > settled_before:
+        if node.created_at is None:
             continue
         if node.name not in listed:
-            _lose(node, instances, held_nodes, executor, recovered)
+            if node.created_at <= now - min(in_flight, LISTED_WITHIN):
+                _lose(node, instances, held_nodes, executor, recovered)
         elif listed[node.name].state is CloudNodeState.BROKEN and node.name in wanted:
             _replace(node, instances, executor, recovered)
 
