@@ -1,0 +1,110 @@
+"""A week of spot prices and of preemptions from real logs, through the real reconcile loop.
+
+    python -m bench.spot_week [--days 7] [--seed 1] [--strategies guarded,obedient,on-demand]
+
+Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
+ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
+joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan an hour and one
+at every refusal. `guarded` is the loop as it is, `obedient` carries out every plan, `on-demand` is obedient and rents
+no spot node. Moves are instances that were drained, or given back before they were ready, though nothing ailed them.
+
+Exits 1 unless the guarded fleet costs no more than the obedient one, moves at most half as much, and leaves no more
+demand unmet; and costs no more than on demand only.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, date, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+from bench.log_plane import LogDemand, LogPlane, Tally, spec_with
+from control.db.database import open_database
+from control.planning.world import read_world
+from control.simulator.log_cloud import LogCloud
+from control.simulator.log_files import read_availability_traces, read_daily_prices
+from control.simulator.offer_log import OfferLog, joined_logs
+from templates_lib.offer import Market
+from templates_lib.rate_files import read_rate_series
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SPEC = Path(__file__).parent / "spot_week.yaml"
+FIRST = date(2024, 8, 2)
+DAY_S = 86400.0
+REGIONS = frozenset({"us-east-1", "us-east-2", "us-west-2", "eu-west-1"})
+APPS = {"gpt-oss-20b": ("m-small", 60.0), "phi-4-14b": ("m-mid", 40.0), "qwen3-32b": ("m-large", 2.0)}
+"""Model → its ServeGen series, and its mean requests per second."""
+NODES = 16
+"""Of an offer, that can be held when all of it is there."""
+STRATEGIES = ("guarded", "obedient", "on-demand")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--days", type=int, default=7)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--strategies", default=",".join(STRATEGIES))
+    given = arguments.parse_args()
+    if not DATA.is_dir():
+        print(f"{DATA} is not there: it holds the logs", file=sys.stderr)
+        return 1
+    names = given.strategies.split(",")
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        tallies = dict(zip(names, pool.map(_run, names, [given.days] * 3, [given.seed] * 3), strict=True))
+    print(f"{'':10} {'$':>10} {'unmet':>8} {'moves':>6} {'launched':>8} {'refused':>7} {'lost':>5} {'plans':>5}")
+    for name, tally in tallies.items():
+        counts = [tally.events[k] for k in ("launched", "refused", "lost", "plans")]
+        print(
+            f"{name:10} {tally.usd:>10,.2f} {100 * tally.unmet_share:>6.2f} % {tally.moves:>6} "
+            f"{counts[0]:>8} {counts[1]:>7} {counts[2]:>5} {counts[3]:>5}"
+        )
+    return int(set(names) == set(STRATEGIES) and not _holds(tallies))
+
+
+def _holds(tallies: dict[str, Tally]) -> bool:
+    guarded, obedient, steady = (tallies[name] for name in STRATEGIES)
+    return (
+        guarded.usd <= min(obedient.usd, steady.usd)
+        and 2 * guarded.moves <= obedient.moves
+        and guarded.unmet_share <= obedient.unmet_share
+    )
+
+
+def _run(strategy: str, days: int, seed: int) -> Tally:
+    """In a process, with a database, of its own."""
+    start, began = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC), time.monotonic()
+    rates = read_rate_series(DATA / "traces" / "servegen_model_rates.csv", 600.0)
+    demand = LogDemand({app: rates[name].scaled_to(mean) for app, (name, mean) in APPS.items()}, start)
+    markets = frozenset({Market.ON_DEMAND} if strategy == "on-demand" else {Market.ON_DEMAND, Market.SPOT})
+    settings = {} if strategy == "guarded" else {"payback_minutes": None}
+    cloud = LogCloud("aws", _logs(days, seed), start, seed)
+    with tempfile.TemporaryDirectory(prefix="medley-") as home, spec_with(SPEC, **settings) as (folder, spec):
+        os.environ["MEDLEY_HOME"] = home
+        with open_database(None) as database:
+            plane = LogPlane(database, folder, spec, cloud, demand, markets, seed)
+            for minute in range(days * 1440):
+                plane.minute()
+                if minute % 360 == 0:
+                    took_s = time.monotonic() - began
+                    tally, unmet = plane.tally, 100 * plane.tally.unmet_share
+                    so_far = f"${tally.usd:,.0f}, {unmet:.2f} % unmet, {tally.moves} moves, {took_s:.0f} s"
+                    print(f"{strategy}: day {minute / 1440:.2f}: {so_far}", file=sys.stderr, flush=True)
+    return plane.tally
+
+
+def _logs(days: int, seed: int) -> list[OfferLog]:
+    sold = read_world(SPEC).quotes
+    configs = {offer.instance_type: offer.node_config for offer in sold.offers}
+    nodes = dict.fromkeys(configs, NODES)
+    prices = DATA / "prices" / "aws_gpu_spot_daily_2023-02_2024-08.csv.gz"
+    rows = [row for row in read_daily_prices(prices, FIRST, days + 1) if row.region in REGIONS]
+    traces = read_availability_traces(DATA / "availability" / "spot_traces_rle.csv.gz", days * DAY_S)
+    return joined_logs(rows, traces, configs, nodes, days, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
