@@ -5,8 +5,8 @@
 The cache has the shape of an 8B model's in bf16 (32 layers, 8 KV heads of 128): 128 KiB a token. The hand-off copies it
 out of the paged cache of one engine, sends it in acknowledged chunks and copies it into that of another. The plain send
 knows none of that: a tensor that is there goes into a tensor that is there, in one piece or in pieces of a chunk,
-whichever is faster. Rounds of the three alternate. The copies cost processor time beside the sending, and two processors
-are just enough for both: measure on a quiet machine.
+whichever is faster. Rounds of the three alternate. The copies cost processor time beside the sending, and two
+processors are just enough for both: measure on a quiet machine.
 """
 
 import argparse
