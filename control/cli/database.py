@@ -1,5 +1,6 @@
-"""`medley db`: the tables and their revision."""
+"""`medley db`: the tables, their revision, and copies of them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +9,9 @@ from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, emit
 
-app = typer.Typer(name="db", help="Upgrade, downgrade and inspect the database.", no_args_is_help=True)
+app = typer.Typer(
+    name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True
+)
 
 
 @app.command("upgrade")
@@ -61,3 +64,43 @@ def status(database_url: DatabaseOption = None, output: OutputOption = Output.TA
         typer.echo(f"{found['database']}: revision {found['revision']}, ready")
     else:
         emit(found, output)
+
+
+@app.command("backup")
+@guarded
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to write it; readable by you only.")],
+    database_url: DatabaseOption = None,
+) -> None:
+    """Write all state into one file, while everything goes on.
+
+    Keep $MEDLEY_HOME/control/*.key with it: nodes know their control plane by them.
+    """
+    from control.db.backup import back_up
+    from control.db.database import open_database
+
+    with open_database(database_url) as database:
+        back_up(database, file)
+        typer.echo(f"{database.name} is in {file} ({file.stat().st_size / 1e6:.1f} MB)")
+
+
+@app.command("restore")
+@guarded
+def restore(
+    file: Annotated[Path, typer.Argument(help="Of `medley db backup`.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Replace all state by that of a backup.
+
+    The first round of `medley reconcile` then compares it with the clouds: nodes that were launched since are
+    terminated, those that are gone are replaced, all others are adopted as they run.
+    """
+    from control.db.backup import restore as put_back
+    from control.db.database import open_database
+
+    with open_database(database_url, upgrade=database_url is None) as database:
+        if not yes:
+            typer.confirm(f"Everything in {database.name} is replaced by {file}. Do this?", abort=True)
+        put_back(database, file)
+        typer.echo(f"{database.name} is as it was when {file} was written")

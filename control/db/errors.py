@@ -45,6 +45,10 @@ class PlaceTakenError(DatabaseError):
     """A place of an instance has a node, or one on its way from another offer: settle or release that one first."""
 
 
+class BackupError(DatabaseError):
+    """A backup cannot be made or restored; nothing has changed."""
+
+
 class DeposedError(DatabaseError):
     """Another reconciler leads by now: stop acting."""
 
