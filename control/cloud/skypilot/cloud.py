@@ -62,6 +62,7 @@ class SkyPilotCloud:
         shutil.rmtree(sent.directory, ignore_errors=True)
         match reply:
             case Cluster():
+                self._set_up.forget(request.name)  # also what a launch was sent that nobody waited for
                 return _node(reply)
             case Other():
                 raise GiveUpError(f"{self.name}: {reply.text}")

@@ -29,7 +29,8 @@ class SdkProcess:
         self._server = ApiServer(home)
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._waiting: dict[int, Future[Reply]] = {}
+        self._waiting: dict[int, tuple[subprocess.Popen[bytes], Future[Reply]]] = {}
+        """Number of a call → whom it was sent to, and its answer."""
         self._numbers = itertools.count(1)
 
     def call(self, call: Call, timeout_s: float) -> Reply:
@@ -38,7 +39,7 @@ class SdkProcess:
         number, answer = next(self._numbers), Future[Reply]()
         with self._turn:
             child = self._running(port)
-            self._waiting[number] = answer
+            self._waiting[number] = child, answer
             try:
                 _pipe(child.stdin).write(line(Numbered(number, call)))
                 _pipe(child.stdin).flush()
@@ -88,12 +89,13 @@ class SdkProcess:
         for text in _pipe(child.stdout):
             answer = msgspec.json.decode(text, type=Answer)
             if (waiting := self._waiting.pop(answer.number, None)) is not None:
-                waiting.set_result(answer.reply)
+                waiting[1].set_result(answer.reply)
         child.wait()
         with self._turn:
-            lost, self._waiting = self._waiting, {}
-        for waiting in lost.values():
-            waiting.set_exception(RetryLaterError(f"SkyPilot's SDK has ended: see {self.home.sdk_log}", _AGAIN_S))
+            lost = [number for number, (whom, _) in self._waiting.items() if whom is child]
+            answers = [self._waiting.pop(number)[1] for number in lost]
+        for waiting_for in answers:
+            waiting_for.set_exception(RetryLaterError(f"SkyPilot's SDK has ended: see {self.home.sdk_log}", _AGAIN_S))
 
 
 def _pipe(end: IO[bytes] | None) -> IO[bytes]:

@@ -48,7 +48,7 @@ def owned(tmp_path: Path) -> Iterator[SshHarness]:
         harness.end()
 
 
-SLOW = (pytest.mark.slow, pytest.mark.needs("rsync"))
+SLOW = (pytest.mark.slow, pytest.mark.needs("rsync", "sshd"))
 OVER_SSH = (pytest.mark.slow, pytest.mark.needs("sshd"))
 
 

@@ -29,7 +29,7 @@ from tests.control.cloud.skypilot_harness import (
 from tests.control.db.processes import wait_until
 from tests.control.lifecycle.worlds import START
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("rsync")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("rsync", "sshd")]
 
 CLOUDS = ("aws", "gcp", "runpod")
 TELLS = ("python3", "-c", "import os, signal; print(dict(os.environ), flush=True); signal.pause()")

@@ -27,7 +27,7 @@ from tests.control.cloud.skypilot_harness import OFFERS, SkyPilotHarness
 from tests.control.executor.fleets import fleet
 from tests.control.lifecycle.worlds import START, driven
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("rsync")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("rsync", "sshd")]
 
 LAYERS, VOCABULARY, CONTEXT = 30, 49152, 256
 

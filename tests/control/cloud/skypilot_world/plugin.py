@@ -1,11 +1,14 @@
 """A plugin for SkyPilot's API server: AWS, GCP and RunPod whose machines are processes of this machine.
 
 Replaced are the checks of credentials and the creation of machines, with what looks at and ends such machines;
-SkyPilot's optimiser, backend, status and teardown are its own. `PATCHED` is the whole list.
+SkyPilot's optimiser, backend, copying of files, status and teardown are its own; its runtime (Ray) is left out, and the
+machine itself runs what SkyPilot would have it run. `PATCHED` is the whole list.
 """
 
 import base64
 import json
+import socket
+import time
 from pathlib import Path
 
 import sky
@@ -54,17 +57,21 @@ class Machines:
                     instance_type=node["InstanceType"],
                     spot=node["UseSpot"],
                     labels=node["Labels"],
-                    pid=0,
                 )
-                cls.world.start(machine, f"{{ {task['setup']}\n}} && {{\n{task['run']}\n}}", task["files"])
+                key = Path(config.authentication_config["ssh_private_key"]).with_suffix(".pub")
+                arrived = " ] && [ -e ".join(path.replace("~", "$HOME") for path in task["files"])
+                wait = f"until [ -e {arrived} ]; do sleep 0.1; done"
+                script = f"{wait}; {{ {task['setup']}\n}} && {{\n{task['run']}\n}}"
+                machine = cls.world.start(machine, key, script)
+        _until_answers(machine.ssh_port)
         done = common.ProvisionRuntimeMetadata(
             has_ray=False,
             has_skylet=False,
             has_job_queue=False,
-            ssh_available=False,
+            ssh_available=True,
             runtime_setup_done=True,
             workdir_synced=True,
-            file_mounts_synced=True,
+            file_mounts_synced=False,
             setup_done=True,
             run_started=True,
         )
@@ -93,7 +100,8 @@ class Machines:
     @classmethod
     def get_cluster_info(cls, region, cluster_name_on_cloud, provider_config=None):
         found = {
-            m.id: [common.InstanceInfo(m.id, "127.0.0.1", "127.0.0.1", {})] for m in cls._of(cluster_name_on_cloud)
+            m.id: [common.InstanceInfo(m.id, "127.0.0.1", "127.0.0.1", {}, ssh_port=m.ssh_port)]
+            for m in cls._of(cluster_name_on_cloud)
         }
         return common.ClusterInfo(
             instances=found,
@@ -123,7 +131,7 @@ class Machines:
 
 
 def template(task, to_provision, **_):
-    body = {"setup": task.setup or "", "run": task.run or "", "files": dict(task.file_mounts or {})}
+    body = {"setup": task.setup or "", "run": task.run or "", "files": list(task.file_mounts or {})}
     return provision.TemplateSpec(
         str(TEMPLATE),
         {
@@ -184,6 +192,18 @@ def refuse(cloud: str, zone: str, code: str, words: str) -> None:
             ports_to_open_on_launch=None,
         )
         runpod_instance.run_instances("r", "c", "c", config)
+
+
+def _until_answers(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 class _Hurried:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+SSHD_CONFIG = """\
+ListenAddress 127.0.0.1:{port}
+HostKey {ssh}/host_key
+PidFile none
+AuthorizedKeysFile {ssh}/authorized_keys
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin yes
+MaxStartups 100
+SetEnv HOME={home}
+"""
 RUNNING, STOPPED = "running", "stopped"
 
 
@@ -27,7 +41,8 @@ class Machine:
     instance_type: str
     spot: bool
     labels: dict[str, str]
-    pid: int
+    pid: int = 0
+    ssh_port: int = 0
     state: str = RUNNING
 
 
@@ -71,13 +86,21 @@ class World:
             }[cloud]
         return None
 
-    def start(self, machine: Machine, script: str, files: dict[str, str]) -> Machine:
-        """Boot it: a home of its own with `files`, and `script` in it. In turn only."""
-        home = self.home(machine.id)
-        for target, source in files.items():
-            path = home / target.removeprefix("~/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, path)
+    def start(self, machine: Machine, public_key: Path, script: str) -> Machine:
+        """Boot it: a home of its own, that ssh leads to, and `script` in it. In turn only."""
+        home, ssh = self.home(machine.id), self.root / "ssh" / machine.id
+        ssh.mkdir(parents=True, exist_ok=True)
+        host_key = ssh / "host_key"
+        if not host_key.exists():
+            subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(host_key)), check=True)
+        (ssh / "authorized_keys").write_bytes(public_key.read_bytes())
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        (ssh / "config").write_text(SSHD_CONFIG.format(ssh=ssh, home=home, port=port))
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        script = f"{SSHD} -D -e -f {ssh / 'config'} & {script}"
         environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -94,7 +117,7 @@ class World:
                 env=environment,
                 start_new_session=True,
             )
-        started = replace(machine, pid=process.pid)
+        started = replace(machine, pid=process.pid, ssh_port=port)
         self._put(f"machines/{machine.id}.json", asdict(started))
         return started
 
