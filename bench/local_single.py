@@ -1,7 +1,7 @@
 """One process that decodes with the whole model, as a node of `bench.local_throughput`: tokens/s of the torch engine
-and of transformers' generate, as a line of JSON in a file.
+and of transformers' generate, and of the engine with more requests, as a line of JSON in a file.
 
-    python -m bench.local_single --batch 16 --out FILE
+    python -m bench.local_single --batch 16 --all-at-once 48 --out FILE
 """
 
 import argparse
@@ -22,18 +22,21 @@ RUNS = 2
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--all-at-once", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     prompt = torch.randint(100, 40_000, (PROMPT,), generator=torch.Generator().manual_seed(0))
-    stages = stages_of((LAYERS,), torch.float32, arguments.batch * -(-(PROMPT + TOKENS) // 16))
+    stages = stages_of((LAYERS,), torch.float32, arguments.all_at_once * -(-(PROMPT + TOKENS) // 16))
     folder = package_folder(PACKAGE)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE, dtype=torch.float32).eval()
+    batch, most = arguments.batch, arguments.all_at_once
     rates = {
-        name: arguments.batch * TOKENS / statistics.median(way()[0] for _ in range(RUNS))
-        for name, way in (
-            ("engine", lambda: engine_decode(stages, prompt, arguments.batch)),
-            ("transformers", lambda: transformers_decode(model, prompt, arguments.batch)),
+        name: requests * TOKENS / statistics.median(way()[0] for _ in range(RUNS))
+        for name, requests, way in (
+            ("engine", batch, lambda: engine_decode(stages, prompt, batch)),
+            ("transformers", batch, lambda: transformers_decode(model, prompt, batch)),
+            ("engine, all at once", most, lambda: engine_decode(stages, prompt, most)),
         )
     }
     arguments.out.write_text(json.dumps(rates))

@@ -1,14 +1,17 @@
 """Throughput that templates promise against what they reach: real pipelines on nodes of this machine, under quotas.
 
-    python -m bench.local_throughput [--again]
+    python -m bench.local_throughput [--again] [--only decode,stages]
 
-Templates are those of `examples/local.yaml` for one shape of request, on measured profiles (kept in MEDLEY_HOME;
---again measures anew): of each phase the best of up to three stages of single nodes, and the best with data-parallel
-peers. A pipeline of scheduler and stage workers in processes of their own is kept full; decode is counted while all
-requests decode. `reached` is the measured rate over T̂, `TPOT` the mean time per output token; `busiest` the processor
-time of the node that used most of its share: where that is far below 1 although the pipeline is full, others had the
-machine. A decoding pipeline of single nodes also stands against one process with all their processors and the same
-batch in a step: the torch engine with the whole model, and transformers' generate.
+Templates are those of `bench/local_stages.yaml` (a pipeline of single nodes) and `bench/local_peers.yaml`
+(data-parallel stages) for one shape of request, the best of each phase, on measured profiles (kept in MEDLEY_HOME;
+--again measures anew). A pipeline of scheduler and stage workers in processes of their own is given the requests that
+its promise comes to at the objective; decode is counted while all of them decode. `reached` is the measured rate over
+T̂, `TPOT` the mean time per output token; `busiest` the processor time of the node that used most of its share: where
+that is far below 1 although the pipeline is full, others had the machine.
+
+The decoding pipeline of single nodes also stands against one process with all their processors: the torch engine with
+the whole model, and transformers' generate, both with the batch that the pipeline has in a step (the bar: S groups of
+it are under way there), and the engine with as many requests in its one batch as the pipeline has in all its groups.
 """
 
 import argparse
@@ -41,18 +44,25 @@ from control.planning.world import local_machines, read_world
 from templates_lib.models import weights_places
 from templates_lib.offer import Market
 from templates_lib.placement import PipelinePlacement
+from templates_lib.served_model import ServedModel
 from templates_lib.template import ServingTemplate
 from templates_lib.work import Phase
 from templates_lib.workload import WorkloadShape
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE = ROOT / "examples" / "local.yaml"
 PROMPT, OUTPUT = 112, 64
 """Mean context 144 tokens, as `bench.torch_engine` has it for the single process."""
 BAR, SINGLE_BAR = 0.9, 0.85
 PREFILL_ROUNDS = 4
+CASES = {
+    "prefill,stages": (Phase.PREFILL, "local_stages"),
+    "prefill,peers": (Phase.PREFILL, "local_peers"),
+    "decode,stages": (Phase.DECODE, "local_stages"),
+    "decode,peers": (Phase.DECODE, "local_peers"),
+}
+"""Phase and spec; peers: with data-parallel stages, else without."""
 MOST_STAGES = 3
-"""What the solver gives the example."""
+"""Two processors make nodes enough for as many."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +83,10 @@ class Promise:
             for stage in self.placement.stages
         )
 
-    @property
-    def concurrency(self) -> int:
-        """Requests that keep every group of the pipeline full."""
+    def concurrency(self, tpot_ms: float) -> int:
+        """Requests that the promise comes to at the objective (Little's law), as far as the groups have room."""
         caps = [sum(n.count * n.batch_cap for n in stage.nodes) for stage in self.placement.stages]
-        return len(self.placement.stages) * min(caps)
+        return min(len(self.placement.stages) * min(caps), int(self.tokens_per_s * tpot_ms / 1000))
 
 
 def promises(recipe: PipelineRecipe, machines: tuple[LocalMachine, ...]) -> Iterator[Promise]:
@@ -102,8 +111,7 @@ class Reached:
     busiest: float
 
 
-async def decode(load: Load, served: Instance, promise: Promise, shares: dict[str, float]) -> Reached:
-    requests = promise.concurrency
+async def decode(load: Load, served: Instance, requests: int, shares: dict[str, float]) -> Reached:
     attempts = load.send(requests, PROMPT, OUTPUT)
     await load.until(attempts, 600, first=True)
     before, start = served.cpu_s(), time.perf_counter()
@@ -131,11 +139,12 @@ async def prefill(load: Load, served: Instance, promise: Promise, shares: dict[s
     return Reached(PROMPT * through / (end - start), 0.0, busy)
 
 
-def single_process(cores: float, batch: int, home: Path) -> dict[str, float]:
-    """Tokens/s of one process that has `cores` processors."""
+def single_process(cores: float, batch: int, all_at_once: int, home: Path) -> dict[str, float]:
+    """Tokens/s of one process that has `cores` processors, by way of decoding."""
     kind, out = LocalKind("whole", cores, 6000, 1), home / "single.json"
     cloud = LocalCloud(home / "whole", [kind])
-    command = (sys.executable, "-m", "bench.local_single", "--batch", str(batch), "--out", str(out))
+    command = (sys.executable, "-m", "bench.local_single", "--batch", str(batch))
+    command += ("--all-at-once", str(all_at_once), "--out", str(out))
     environment = {"PYTHONPATH": str(ROOT)}
     cloud.create(NodeRequest("whole", "here", "here", "whole", Market.ON_DEMAND, {}, command, environment), local_now())
     try:
@@ -148,22 +157,26 @@ def single_process(cores: float, batch: int, home: Path) -> dict[str, float]:
         cloud.terminate("whole", local_now())
 
 
-async def measured(served: Instance, promise: Promise, shares: dict[str, float]) -> Reached:
+async def measured(served: Instance, promise: Promise, tpot_ms: float, shares: dict[str, float]) -> Reached:
     load = Load(served, promise.template.model)
     await load.wait_up()
-    reached = await (decode if promise.phase is Phase.DECODE else prefill)(load, served, promise, shares)
+    if promise.phase is Phase.DECODE:
+        reached = await decode(load, served, promise.concurrency(tpot_ms), shares)
+    else:
+        reached = await prefill(load, served, promise, shares)
     load.close()
     return reached
 
 
-def against_single(promise: Promise, found: Reached, cores: float) -> bool:
+def against_single(promise: Promise, found: Reached, tpot_ms: float, cores: float) -> bool:
     """Whether the bar is missed."""
-    batch = promise.concurrency // len(promise.placement.stages)
+    requests = promise.concurrency(tpot_ms)
+    batch = requests // len(promise.placement.stages)
     with tempfile.TemporaryDirectory() as home:
-        rates = single_process(cores, batch, Path(home))
+        rates = single_process(cores, batch, requests, Path(home))
     ratios = {name: found.tokens_per_s / rate for name, rate in rates.items()}
     print(
-        f"one process of {cores:g} processors, batches of {batch}: "
+        f"one process of {cores:g} processors, batches of {batch}, and of {requests} all at once: "
         + ", ".join(f"{name} {rate:.0f} tokens/s (pipeline {ratios[name]:.2f} times)" for name, rate in rates.items())
         + f"; bar {SINGLE_BAR:g} of the engine",
         flush=True,
@@ -171,47 +184,59 @@ def against_single(promise: Promise, found: Reached, cores: float) -> bool:
     return ratios["engine"] < SINGLE_BAR
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--again", action="store_true")
-    again = parser.parse_args().again
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nodes are given back
-    world = read_world(EXAMPLE)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    world = ensure_profiles(world, home_directory(os.environ), lambda *_: None, now, again=again)
+def best_promise(case: str, home: Path, now: str, again: bool) -> tuple[Promise, ServedModel, tuple[LocalMachine, ...]]:
+    """Raises RuntimeError where the solver makes no such template of the machines."""
+    phase, spec = CASES[case]
+    world = read_world(ROOT / "bench" / f"{spec}.yaml")
+    world = ensure_profiles(world, home, lambda *_: None, now, again=again)
     shape = WorkloadShape("bench", np.array([PROMPT], np.int32), np.array([OUTPUT], np.int32))
     (served,) = (replace(one, shape=shape) for one in world.recipe.served)
     machines = local_machines(world.fleet)
-    every = list(promises(replace(world.recipe, served=(served,), unpruned=(served.name,)), machines))
-    cores = {machine.name: machine.cpu_cores for machine in machines}
-    missed = False
-    for phase in (Phase.PREFILL, Phase.DECODE):
-        for has_peers in (False, True):
-            able = [p for p in every if (p.phase, p.has_peers) == (phase, has_peers)]
-            able = [p for p in able if len(p.placement.stages) <= MOST_STAGES]
-            if not able:
-                print(f"{phase}: no template {'with' if has_peers else 'without'} data-parallel peers")
-                continue
-            best = max(able, key=lambda p: p.tokens_per_s)
-            with (
-                tempfile.TemporaryDirectory() as home,
-                instance(best.placement, machines, served.model, weights_places()[served.model.id], Path(home)) as one,
-            ):
-                shares = {name: cores[kind] for name, kind in one.nodes.items()}
-                found = asyncio.run(measured(one, best, shares))
-                memory = one.memory_mib()
-            reached = found.tokens_per_s / best.tokens_per_s
-            missed |= reached < BAR or found.tpot_s * 1000 > served.slo.tpot_ms
-            took = ", ".join(f"{kind} {most}" for kind, most in memory.items())
-            tpot = f", TPOT {found.tpot_s * 1000:.0f} of {served.slo.tpot_ms:g} ms" if found.tpot_s else ""
-            print(
-                f"{phase} {best.text}: T̂ {best.tokens_per_s:.0f} tokens/s, measured {found.tokens_per_s:.0f}, reached "
-                f"{reached:.2f} (bar {BAR:g}){tpot}, busiest {found.busiest:.2f}; most MiB: {took}",
-                flush=True,
-            )
-            if phase is Phase.DECODE and not has_peers:
-                missed |= against_single(best, found, sum(shares.values()))
-    return int(missed)
+    every = promises(replace(world.recipe, served=(served,), unpruned=(served.name,)), machines)
+    able = [p for p in every if p.phase is phase and p.has_peers is case.endswith("peers")]
+    able = [p for p in able if 1 < len(p.placement.stages) <= MOST_STAGES]
+    if not able:
+        raise RuntimeError(f"no template for {case} on {spec}.yaml")
+    return max(able, key=lambda p: p.tokens_per_s), served, machines
+
+
+def run_case(case: str, home: Path, now: str, again: bool) -> bool:
+    """Whether a bar is missed."""
+    best, served, machines = best_promise(case, home, now, again)
+    cores, tpot_ms = {machine.name: machine.cpu_cores for machine in machines}, served.slo.tpot_ms
+    weights = weights_places()[served.model.id]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        instance(best.placement, machines, served.model, weights, Path(folder)) as one,
+    ):
+        shares = {name: cores[kind] for name, kind in one.nodes.items()}
+        found = asyncio.run(measured(one, best, tpot_ms, shares))
+        memory = one.memory_mib()
+    reached = found.tokens_per_s / best.tokens_per_s
+    missed = reached < BAR or found.tpot_s * 1000 > tpot_ms
+    took = ", ".join(f"{kind} {most}" for kind, most in memory.items())
+    tpot = f", TPOT {found.tpot_s * 1000:.0f} of {tpot_ms:g} ms" if found.tpot_s else ""
+    print(
+        f"{best.phase} {best.text}: T̂ {best.tokens_per_s:.0f} tokens/s, measured {found.tokens_per_s:.0f}, reached "
+        f"{reached:.2f} (bar {BAR:g}){tpot}, busiest {found.busiest:.2f}; most MiB: {took}",
+        flush=True,
+    )
+    if case == "decode,stages":
+        missed |= against_single(best, found, tpot_ms, sum(shares.values()))
+    return missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only", choices=CASES, help="one of the four")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nodes are given back
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    cases = (arguments.only,) if arguments.only else tuple(CASES)
+    home = home_directory(os.environ)
+    missed = [case for n, case in enumerate(cases) if run_case(case, home, now, arguments.again and not n)]
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

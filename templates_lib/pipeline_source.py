@@ -102,6 +102,7 @@ class PipelineTemplateSource:
             "cost_model": self.cost_model_fingerprint,
             "zone_bags": [sorted(bag) for bag in self._zone_bags],
             "plateau": PLATEAU,
+            "decode_groups": "once a budget",
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")

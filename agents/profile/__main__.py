@@ -2,8 +2,11 @@
 `ProfileRow` for each step of the engine, or one `PipelineCost`."""
 
 import argparse
+import itertools
 import os
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, get_args
@@ -14,11 +17,12 @@ import torch
 from agents.engines.errors import EngineError
 from agents.engines.loading import EngineName, load_stage_engine
 from agents.engines.paced_engine import paced
+from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.profile.measure import kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
-from agents.profile.points import sweeps
+from agents.profile.points import Point, sweeps
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.profile_row import Header
@@ -39,6 +43,7 @@ def _arguments() -> argparse.Namespace:
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     engine.add_argument("--cores", type=float, help="processors that the node has a share of; default: by the clock")
+    engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
     pipeline = what.add_parser("pipeline", help="what scheduler, workers and edges cost beside computing")
     pipeline.add_argument("--hidden-size", type=int, required=True)
     return parser.parse_args()
@@ -55,7 +60,19 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
         engine = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
         for point in sweep.points:
             _write(out, measured(paced(engine, arguments.pace), point, arguments.cores))
+        if sweep is plan[-1]:
+            _keep_company(paced(engine, arguments.pace), sweep.points, arguments.company_s)
         engine.close()
+
+
+def _keep_company(engine: StageEngine, points: Sequence[Point], seconds: float) -> None:
+    """The nodes of a machine share its memory and caches, and in a fleet they all compute: whoever has measured itself
+    goes on, so that the last to be measured is no faster than it will be."""
+    end = time.monotonic() + seconds
+    for point in itertools.cycle(points):
+        if time.monotonic() > end:
+            return
+        measured(engine, point)
 
 
 def _pipeline(arguments: argparse.Namespace, out: BinaryIO) -> None:

@@ -46,15 +46,17 @@ def _prompt(tokens: int, before: int = 0, prompts: int = 1, held_out: bool = Fal
 
 _MANY_LAYERS = (
     _decode(1, 31), _decode(1, 767), _decode(2, 127), _decode(4, 127), _decode(8, 31), _decode(8, 511),
-    _decode(16, 127), _decode(32, 95), _decode(6, 255, held_out=True), _decode(12, 63, held_out=True),
+    _decode(16, 127), _decode(32, 95), _decode(48, 159), _decode(6, 255, held_out=True), _decode(12, 63, held_out=True),
+    _decode(24, 143, held_out=True),
     _prompt(16), _prompt(48), _prompt(128), _prompt(256), _prompt(64, before=704), _prompt(64, prompts=3),
-    _prompt(96, held_out=True), _prompt(192, before=128, held_out=True),
+    _prompt(112, prompts=5), _prompt(128, prompts=8),
+    _prompt(96, held_out=True), _prompt(192, before=128, held_out=True), _prompt(120, prompts=6, held_out=True),
     Point(1, 64, 0, 8, 127, held_out=True),
 )  # fmt: skip
 _FEW_LAYERS = (_decode(1, 127), _decode(8, 127), _decode(32, 95), _prompt(64), _prompt(192))
 _FIRST = (_decode(8, 127, held_out=True), _prompt(128, held_out=True))
 _LAST = (
-    _decode(1, 31), _decode(2, 31), _decode(4, 31), _decode(8, 31), _decode(16, 31), _decode(32, 31),
+    _decode(1, 31), _decode(2, 31), _decode(4, 31), _decode(8, 31), _decode(16, 31), _decode(32, 31), _decode(48, 31),
     _prompt(64), _decode(6, 31, held_out=True), _decode(24, 31, held_out=True),
 )  # fmt: skip
 LEAST_LAYERS = 4
@@ -64,7 +66,8 @@ LEAST_LAYERS = 4
 def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
     """For a model of `layers` layers; points longer than its context (0: unlimited) are left out.
 
-    Ranges are short, so that a node that could never hold the whole model is measured too. Raises ValueError for
+    Ranges are short, so that a node that could never hold the whole model is measured too; the longest comes last.
+    Raises ValueError for
     models of fewer than LEAST_LAYERS layers.
     """
     if layers < LEAST_LAYERS:
@@ -73,9 +76,9 @@ def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
     many = max(few + 1, layers // 5)
     limit = max_context_tokens or max(point.longest for point in _MANY_LAYERS)
     ranges = (
-        (LayerRange(1, many, first=False, last=False), _MANY_LAYERS),
         (LayerRange(1, few, first=False, last=False), _FEW_LAYERS),
         (LayerRange(layers - 1, 1, first=False, last=True), _LAST),
         (LayerRange(0, 1, first=True, last=False), _FIRST),
+        (LayerRange(1, many, first=False, last=False), _MANY_LAYERS),
     )
     return tuple(Sweep(held, tuple(p for p in points if p.longest <= limit)) for held, points in ranges)

@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-BLOCKS = 3
+BLOCKS = 5
 BLOCK_S = 0.1
 """A quota is given in periods of some milliseconds: a block is many of them."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from control.cloud.local.kind import LocalKind
-from control.profiles.errands import Errand, run_errands
+from control.profiles.errands import PATIENCE_S, Errand, run_errands
 from templates_lib.model_spec import ModelSpec
 from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileRow
@@ -30,8 +30,10 @@ def sweep(kinds: Sequence[LocalKind], model: ModelSpec, weights: str, work: Path
 
     Raises SweepError.
     """
+    company = ("--company-s", str(PATIENCE_S))
     engines = [
-        Errand(kind, model.dtype, ("engine", "--weights", weights, "--cores", str(kind.cpu_cores))) for kind in kinds
+        Errand(kind, model.dtype, ("engine", "--weights", weights, "--cores", str(kind.cpu_cores), *company))
+        for kind in kinds
     ]
     pipeline = Errand(_PIPELINE, model.dtype, ("pipeline", "--hidden-size", str(model.hidden_size)))
     *swept, (cost,) = run_errands([*engines, pipeline], work, progress)

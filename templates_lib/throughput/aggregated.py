@@ -7,7 +7,7 @@ import numpy as np
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.decode import batches
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
 
 CHUNKS = np.array([64.0, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096])
 """Prompt tokens of one replica in one iteration that are tried."""
@@ -52,6 +52,7 @@ class AggregatedWork:
             full.latency_s,
             np.maximum(np.maximum(share(in_flight, free), first_token_s / request.ttft_s), fed),
             np.minimum(rate, network_cap(split, request.prompt + request.output, none)),
+            unpaced(),
         )
 
     def kv_free_bytes(self, work: Work) -> Floats:

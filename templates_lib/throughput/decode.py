@@ -7,6 +7,7 @@ import numpy as np
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.roles import IS_ALONE
 
 MAX_REPLICA_REQUESTS = 1024
 """Requests that one replica decodes in a step at most, as vLLM's largest default `max_num_seqs`."""
@@ -48,6 +49,7 @@ class DecodeWork:
             latency,
             np.maximum(share(in_flight, free), first_gap_s / request.ttft_s),
             np.minimum(rate, network_cap(split, 1.0, handed / request.output)),
+            np.where(IS_ALONE, np.inf, requests),
         )
 
     def kv_free_bytes(self, work: Work) -> Floats:

@@ -12,16 +12,18 @@ Cells = dict[str, NDArray[np.float64]]
 Index = tuple[Any, ...]
 
 
-def make_monotone(cells: Cells) -> Cells:
+def make_monotone(cells: Cells, *, in_groups: bool) -> Cells:
     """Non-increasing in layers, non-decreasing in the budget, MIDDLE ≥ FIRST and LAST.
 
     What a node sustains in a shorter budget, with more layers or with an end of the model beside them, it sustains
-    with less to do: the better choice is taken over. Only where that is impossible (more pipeline parts than layers)
-    the larger cell is lowered to the smaller: a node may always do less.
+    with less to do: the better choice is taken over. Only where that is impossible (more pipeline parts than layers,
+    or `in_groups`: a step that is a pipeline's group is too small for a longer budget) the larger cell is lowered to
+    the smaller: a node may always do less.
     """
     cells = {name: values.copy() for name, values in cells.items()}
+    first = Role.ONLY if in_groups else Role.FIRST
     for b in range(1, cells["units_per_s"].shape[1]):
-        _take_over(cells, np.s_[:, b], np.s_[:, b - 1])
+        _take_over(cells, np.s_[first:, b], np.s_[first:, b - 1])
     for role in (Role.FIRST, Role.LAST):
         _take_over(cells, (Role.MIDDLE,), (role,))
     for j in range(cells["units_per_s"].shape[3] - 2, -1, -1):

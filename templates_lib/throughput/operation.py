@@ -29,6 +29,10 @@ class Operation:
     """Largest share used of what the work needs beside its time: memory, time to first token, hand-off."""
     units_per_s: Floats
     """Throughput in steady state: bounded by step time, by KV residency (Little's law) and by the network."""
+    units_per_step: Floats
+    """What one step adds, where the step is a group that all stages of a pipeline share. It comes round once a budget:
+    a node whose memory bounds its rate takes the groups of that rate, though smaller ones would do for itself. Infinite
+    where steps of any size go together."""
 
 
 class PhaseWork(Protocol):
@@ -56,6 +60,11 @@ def share(need: Floats, room: Floats) -> Floats:
 def stay_seconds(latency_s: Floats, slo_s: float) -> Floats:
     """One pass through all stages: a stage without peers takes its own time, others wait for slow peers."""
     return np.where(IS_ALONE, latency_s, slo_s)
+
+
+def unpaced() -> Floats:
+    """(1, 1, 1, 1): the `units_per_step` of work whose steps need not be of one size."""
+    return np.full((1, 1, 1, 1), np.inf)
 
 
 def network_cap(split: NodeSplit, activation_tokens_per_unit: float, cache_bytes_per_unit: Floats) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
 
 MAX_REPLICA_TOKENS = 16_384
 """Prompt tokens that one replica takes in a step at most (unless one prompt is longer): more gains no rate."""
@@ -46,7 +46,8 @@ class PrefillWork:
         resident = stay_seconds(latency, request.ttft_s) * computed + handing_s * kept
         in_step = np.maximum(tokens, dp * request.percentile_prompt) * computed
         rate = np.minimum(tokens / time.busy_s, np.maximum(free, 0.0) / resident)
-        return Operation(latency, share(in_step, free), np.minimum(rate, network_cap(split, 1.0, handed)))
+        rate = np.minimum(rate, network_cap(split, 1.0, handed))
+        return Operation(latency, share(in_step, free), rate, unpaced())
 
     def kv_free_bytes(self, work: Work) -> Floats:
         request = self.split.request

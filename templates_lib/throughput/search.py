@@ -39,10 +39,19 @@ class _Point:
     latency_s: Floats
     shares: Floats
     units_per_s: Floats
+    in_groups_per_s: Floats
+    """Units/s with such groups, each once a budget: what steps are chosen by. No more than `units_per_s`."""
 
     @property
     def values(self) -> tuple[Floats, ...]:
-        return self.requests, self.prompt_tokens, self.latency_s, self.shares, self.units_per_s
+        return (
+            self.requests,
+            self.prompt_tokens,
+            self.latency_s,
+            self.shares,
+            self.units_per_s,
+            self.in_groups_per_s,
+        )
 
     def where(self, use: NDArray[np.bool_], other: "_Point") -> "_Point":
         return _Point(*(np.where(use, a, b) for a, b in zip(self.values, other.values, strict=True)))
@@ -63,19 +72,21 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     shares = np.maximum.accumulate(operation.shares, axis=-1)
     within = np.where(shares <= 1, latency, np.inf)
     last = np.stack([(within <= budget).sum(axis=-1) for budget in budgets_s], axis=1) - 1
-    best_units = np.maximum.accumulate(operation.units_per_s, axis=-1)
+    each, of_groups = operation.units_per_s[:, None], operation.units_per_step[:, None]
+    in_groups = np.minimum(each, of_groups / budgets_s[:, None, None, None])
     roles, _, variants, layers = last.shape
     kept = min(variants, PROMISING)
 
-    def at(level: NDArray[np.int64], units: Floats) -> _Point:
-        every = (grid.requests, grid.prompt_tokens, latency, shares, units)
-        return _Point(*(_of_level(v, level, latency.shape).reshape(roles, -1, layers, 1) for v in every))
+    def at(level: NDArray[np.int64]) -> _Point:
+        alike = (np.broadcast_to(v, latency.shape) for v in (grid.requests, grid.prompt_tokens, latency, shares))
+        every = (*(v[:, None] for v in alike), each, in_groups)
+        return _Point(*(_of_level(v, level).reshape(roles, -1, layers, 1) for v in every))
 
     lower = last.clip(0)
-    low, high = at(lower, best_units), at((last + 1).clip(max=latency.shape[-1] - 1), operation.units_per_s)
-    best = at(_largest_of_the_best(operation.units_per_s, best_units, lower, latency.shape), best_units)
+    low, high = at(lower), at((last + 1).clip(max=latency.shape[-1] - 1))
+    best = at(_largest_of_the_best(in_groups, lower))
     reach = _reach(low, high, np.repeat(budgets_s, variants)[:, None, None])
-    hoped = (low.units_per_s + reach * (high.units_per_s - low.units_per_s)).reshape(last.shape)
+    hoped = (low.in_groups_per_s + reach * (high.in_groups_per_s - low.in_groups_per_s)).reshape(last.shape)
     promising = np.argsort(np.where(last >= 0, -hoped, 0.0), axis=2, kind="stable")[:, :, :kept]
     low, high, best = (point.of_variants(promising) for point in (low, high, best))
     feasible = np.take_along_axis(last, promising, axis=2).reshape(roles, -1, layers, 1) >= 0
@@ -83,11 +94,10 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     for _ in range(REFINEMENTS):
         tried = _between(phase, low, high, budgets)
         holds = feasible & (tried.latency_s <= budgets) & (tried.shares <= 1)
-        best = tried.where(holds & (tried.units_per_s > best.units_per_s), best)
+        best = tried.where(holds & (tried.in_groups_per_s > best.in_groups_per_s), best)
         low, high = tried.where(holds, low), high.where(holds, tried)
-    units = np.where(feasible, best.units_per_s, 0.0)
-    chosen = units.reshape(promising.shape).argmax(axis=2)[:, :, None]
-    best = replace(best, units_per_s=units).of_variants(chosen)
+    best = replace(best, units_per_s=np.where(feasible, best.units_per_s, 0.0))
+    best = best.of_variants(best.units_per_s.reshape(promising.shape).argmax(axis=2)[:, :, None])
     blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
     return Best(best.units_per_s[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
@@ -99,20 +109,18 @@ def least_latency_s(phase: PhaseWork) -> Floats:
     return np.asarray(np.where(works, operation.latency_s, np.inf).min(axis=(1, 3)))
 
 
-def _largest_of_the_best(
-    units: Floats, best_units: Floats, last: NDArray[np.int64], shape: tuple[int, ...]
-) -> NDArray[np.int64]:
+def _largest_of_the_best(units: Floats, last: NDArray[np.int64]) -> NDArray[np.int64]:
     """(4, B, V, L): up to level `last` (4, B, V, L), the largest whose rate is about the best one's."""
-    enough = (1 - PLATEAU) * _of_level(best_units, last, shape)
-    rates, level = np.broadcast_to(units, shape), np.zeros_like(last)
-    for n in range(shape[-1]):
-        level = np.where((n <= last) & (rates[:, None, ..., n] >= enough), n, level)
+    enough = (1 - PLATEAU) * _of_level(np.maximum.accumulate(units, axis=-1), last)
+    level = np.zeros_like(last)
+    for n in range(units.shape[-1]):
+        level = np.where((n <= last) & (units[..., n] >= enough), n, level)
     return level
 
 
-def _of_level(values: NDArray[Number], level: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[Number]:
-    """`values`, which broadcast to `shape` (4, V, L, N), at `level` (4, B, V, L)."""
-    full = np.broadcast_to(np.broadcast_to(values, shape)[:, None], (*level.shape, shape[-1]))
+def _of_level(values: NDArray[Number], level: NDArray[np.int64]) -> NDArray[Number]:
+    """`values`, which broadcast to (4, B, V, L, N), at `level` (4, B, V, L)."""
+    full = np.broadcast_to(values, (*level.shape, values.shape[-1]))
     return np.take_along_axis(full, level[..., None], axis=-1)[..., 0]
 
 
@@ -125,7 +133,8 @@ def _between(phase: PhaseWork, low: _Point, high: _Point, budgets_s: Floats) -> 
 
     work = Work(step(low.requests, high.requests), step(low.prompt_tokens, high.prompt_tokens))
     tried = phase.operate(work)
-    return _Point(work.requests, work.prompt_tokens, tried.latency_s, tried.shares, tried.units_per_s)
+    in_groups = np.minimum(tried.units_per_s, tried.units_per_step / budgets_s)
+    return _Point(work.requests, work.prompt_tokens, tried.latency_s, tried.shares, tried.units_per_s, in_groups)
 
 
 def _reach(low: _Point, high: _Point, budgets_s: Floats) -> Floats:

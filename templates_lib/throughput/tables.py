@@ -44,7 +44,7 @@ def throughput_table(
         for work in phases.works(node):
             _keep_best(cells, c, work, budgets_s)
     as_given = np.argsort(order)
-    values = {name: v[:, as_given] for name, v in make_monotone(cells).items()}
+    values = {name: v[:, as_given] for name, v in make_monotone(cells, in_groups=phase is Phase.DECODE).items()}
     return ThroughputTable(
         work_class=served.class_id(phase),
         configs=tuple(node.id for node in configs),

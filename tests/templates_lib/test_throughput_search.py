@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from templates_lib.cost_model import Floats, Parallel
-from templates_lib.throughput.operation import Operation, Work
+from templates_lib.throughput.operation import Operation, Work, unpaced
 from templates_lib.throughput.search import PLATEAU, best_steps
 
 ONE = np.ones((4, 1, 1, 1))
@@ -20,6 +20,7 @@ class Toy:
 
     most: float
     slope: float = 0.0
+    is_paced: bool = False
     split: Any = None
 
     def __post_init__(self) -> None:
@@ -31,7 +32,10 @@ class Toy:
 
     def operate(self, work: Work) -> Operation:
         rate = np.minimum(work.requests, self.most * (1 - self.slope * work.requests))
-        return Operation(ONE * work.requests / 1000, ONE * 0.0 * work.requests, ONE * rate)
+        return Operation(ONE * work.requests / 1000, ONE * 0.0 * work.requests, ONE * rate, self.per_step(work))
+
+    def per_step(self, work: Work) -> Floats:
+        return ONE * work.requests if self.is_paced else unpaced()
 
     def kv_free_bytes(self, work: Work) -> Floats:
         return ONE * (100 - work.requests)
@@ -56,3 +60,10 @@ def test_of_equally_good_steps_the_largest_is_taken(
     if rate:
         assert best.requests[0, 0, 0] == requests
         assert best.kv_blocks[0, 0, 0] == 100 - requests
+
+
+def test_a_group_that_peers_would_find_too_small_is_not_taken() -> None:
+    """Two requests in steps of 2 ms would do for memory's bound, and in a pipeline they come round once in 2.2 s."""
+    best = best_steps(Toy(3.0, 10 * PLATEAU, is_paced=True), np.array([2.2]))
+    assert best.requests[0, 0, 0] == 4.0
+    assert best.units_per_s[0, 0, 0] == pytest.approx(3.0 * (1 - 10 * PLATEAU * 4))

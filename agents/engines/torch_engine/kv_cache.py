@@ -33,8 +33,9 @@ class KvCache:
         self._pool = BlockPool(blocks * self.layers)
         self._tables: dict[str, BlockTable] = {}
         shape = (self._pool.units, BLOCK_TOKENS, kv_heads, head_dim)
-        self.keys = torch.zeros(shape, dtype=like.dtype, device=like.device)
-        self.values = torch.zeros(shape, dtype=like.dtype, device=like.device)
+        # Written to, not `torch.zeros`: a CPU's memory is there from now on, and not found missing under load.
+        self.keys = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
+        self.values = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
 
     @property
     def free_units(self) -> int:
