@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 import anyio.to_thread
 from fastapi import FastAPI
@@ -27,8 +28,11 @@ from control.db.idempotent_answers import PostgresAnswers
 _SWEEP_S = 600.0
 
 
-def create_app(database: Database, settings: ApiSettings, clock: Callable[[], datetime], pool: WorkPool) -> FastAPI:
-    """`clock`: timezone-aware. `pool`: whose workers do what takes long."""
+def create_app(
+    database: Database, settings: ApiSettings, clock: Callable[[], datetime], pool: WorkPool, home: Path
+) -> FastAPI:
+    """`clock`: timezone-aware. `pool`: whose workers do what takes long. `home`: of what Medley
+    keeps on this machine."""
     metrics = ApiMetrics()
 
     @asynccontextmanager
@@ -55,7 +59,7 @@ def create_app(database: Database, settings: ApiSettings, clock: Callable[[], da
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
-    app.state.services = Services(database, settings, clock, metrics, streams(database, settings), pool.wake)
+    app.state.services = Services(database, settings, clock, metrics, streams(database, settings), home, pool.wake)
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(Bounds, settings=settings)

@@ -13,7 +13,7 @@ from control.api.json_log import log_json
 from control.api.settings import ApiSettings
 from control.api.work.pool import WorkPool
 from control.db.database import open_database
-from control.db.location import URL_VARIABLE
+from control.db.location import URL_VARIABLE, home_directory
 
 _GRACE_S = 10
 _HEADER_BYTES = 32 << 10
@@ -32,7 +32,7 @@ def serve(settings: ApiSettings, database_url: str | None, proxies: str, environ
     ):
         workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})
         pool = WorkPool(database, settings, workers_environment)
-        app = create_app(database, settings, lambda: datetime.now(UTC), pool)
+        app = create_app(database, settings, lambda: datetime.now(UTC), pool, home_directory(environment))
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from control.api.metrics import ApiMetrics
 from control.api.settings import ApiSettings
@@ -18,5 +19,7 @@ class Services:
     """Timezone-aware."""
     metrics: ApiMetrics
     streams: Streams
+    home: Path
+    """Of what Medley keeps on this machine."""
     work_waits: Callable[[], None]
     """Told after an operation was put down: a worker shall look."""

@@ -1,18 +1,21 @@
-"""Instances in pages, each with what a view of it needs: a few queries a page, however many there are."""
+"""Instances in pages, each with what a view of it needs: two queries a page, however many there are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from control.db.database import Database
 from control.db.fleet_tables import instance as instance_table
-from control.db.instance_rows import instances
+from control.db.instance_rows import iso
 from control.db.nodes import PostgresNodes
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.instance import Instance, Node
+from templates_lib.offer import Market
 from templates_lib.template import ServingTemplate
 
 
@@ -21,7 +24,7 @@ class InstanceRecord:
     instance: Instance
     plan_id: str
     template: ServingTemplate
-    held: dict[int, HeldNode]
+    held: Mapping[int, HeldNode]
     """By place."""
 
 
@@ -45,17 +48,33 @@ def instance_page(
     if fleet is not None:
         query = query.where(t.fleet == fleet)
     with database.transaction() as connection:
-        found = instances(connection, query)
-        names = [each.id for each in found]
-        about = select(t.id, t.plan_id, t.template).where(t.id.in_(names))
-        rows = {row.id: row for row in connection.execute(about)}
-    held = PostgresNodes(database).of_instances(names)
-    return tuple(
-        InstanceRecord(
-            each,
-            rows[each.id].plan_id,
-            msgspec.json.decode(rows[each.id].template, type=ServingTemplate),
-            held.get(each.id, {}),
-        )
-        for each in found
+        rows = connection.execute(query).all()
+    held = PostgresNodes(database).of_instances([row.id for row in rows])
+    return tuple(_record(row, held.get(row.id, {})) for row in rows)
+
+
+def _record(row: Row[Any], held: Mapping[int, HeldNode]) -> InstanceRecord:
+    rented = (held[place] for place in sorted(held))
+    instance = Instance(
+        id=row.id,
+        template_id=row.template_id,
+        zone=row.zone,
+        market=Market(row.market),
+        state=InstanceState(row.state),
+        nodes=tuple(_node(each) for each in rented),
+        version=row.version,
+        state_since=iso(row.state_since),
+        fleet=row.fleet,
     )
+    return InstanceRecord(instance, row.plan_id, _template(row.template), held)
+
+
+def _node(held: HeldNode) -> Node:
+    heard = iso(held.last_heartbeat) if held.last_heartbeat else ""
+    return Node(held.name, held.offer, held.provider_id, heard)
+
+
+@lru_cache(maxsize=256)
+def _template(body: bytes) -> ServingTemplate:
+    """Many instances run the same."""
+    return msgspec.json.decode(body, type=ServingTemplate)

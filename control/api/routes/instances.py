@@ -10,6 +10,7 @@ from control.api.caller import CallerOf
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.instance_views import views
+from control.api.node_logs import NodeLog, node_log
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError
 from control.api.routes.events import STREAM, LastEventId, followed
@@ -17,6 +18,7 @@ from control.api.text import Line, PathId, QueryText
 from control.db.database import Database
 from control.db.instance_pages import instance_page
 from control.db.instances import PostgresInstances
+from control.db.nodes import PostgresNodes
 from control.fleet.view import InstanceView
 from control.lifecycle.advance import Refusal
 from control.lifecycle.event import Event, EventKind
@@ -24,6 +26,7 @@ from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 
 router = api_router("instances")
+TailBytes = Annotated[int, Query(ge=1, le=1 << 18, description="Of each node.")]
 _NOT_YET = frozenset(
     {InstanceState.REQUESTED, InstanceState.PROVISIONING, InstanceState.BOOTSTRAPPING, InstanceState.LOADING}
 )
@@ -35,6 +38,10 @@ class DrainReason(BaseModel):
     reason: Line = Field(
         default="an operator asked for it", min_length=1, description="For people, and for the history."
     )
+
+
+class Logs(BaseModel):
+    items: list[NodeLog]
 
 
 class History(BaseModel):
@@ -80,6 +87,14 @@ def get_history(instance: PathId, services: ServicesOf) -> History:
     stored = PostgresInstances(services.database)
     stored.load(instance)
     return History(items=list(stored.history(instance)))
+
+
+@router.get("/instances/{instance}/logs", responses=problems(404))
+def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Logs:
+    """The end of what each of its nodes has said, where the node is of this machine; else where to look."""
+    PostgresInstances(services.database).load(instance)
+    held = PostgresNodes(services.database).of_instance(instance)
+    return Logs(items=[node_log(services.home, held[place], tail_bytes) for place in sorted(held)])
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))

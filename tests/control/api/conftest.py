@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,14 +26,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def app_of(database: Database, settings: ApiSettings = SETTINGS) -> FastAPI:
+def app_of(database: Database, home: Path, settings: ApiSettings = SETTINGS) -> FastAPI:
     pool = WorkPool(database, settings, os.environ)
-    return create_app(database, settings, now, pool)
+    return create_app(database, settings, now, pool, home)
 
 
 @pytest.fixture
-def app(database: Database) -> FastAPI:
-    return app_of(database)
+def app(database: Database, tmp_path: Path) -> FastAPI:
+    return app_of(database, tmp_path)
 
 
 def token_of(database: Database, role: Role) -> str:

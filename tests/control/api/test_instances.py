@@ -1,7 +1,12 @@
 """Instances: told to drain, once and for a reason."""
 
+from datetime import timedelta
+from pathlib import Path
+
+from control.access.secret import new_secret
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.db.intents import PostgresIntents
 from control.lifecycle.event import Event, EventKind
 from templates_lib.instance import Instance
 from tests.control.api.conftest import Api, now
@@ -34,3 +39,24 @@ def test_one_that_has_failed_has_nothing_to_drain(operator: Api, database: Datab
     assert operator.post(f"/instances/{instance.id}:drain").status_code == 409
     unknown = operator.post("/instances/i000000000002:drain")
     assert (unknown.status_code, instance.id in unknown.json()["detail"]) == (404, True)
+
+
+def test_what_its_nodes_have_said_is_shown(viewer: Api, database: Database, tmp_path: Path) -> None:
+    made = template()
+    wanted = Instance("i0000000000aa", made.id, "local/here", OFFER.market, "requested", (), fleet="chat")
+    instances, intents = PostgresInstances(database), PostgresIntents(database)
+    instances.request(wanted, made, "plan-chat-1", now())
+    instances.apply(wanted.id, Event(EventKind.PROVISION, "a test"), now())
+    soon = now() + timedelta(minutes=5)
+    places = ("local", "local", "aws")
+    names = [
+        intents.open_create(wanted.id, n, f"{cloud}/here/x/on-demand", cloud, 1.0, new_secret(), soon, now())
+        for n, cloud in enumerate(places)
+    ]
+    logs = tmp_path / "control" / "local-cloud" / "logs"
+    logs.mkdir(parents=True)
+    (logs / f"{names[0]}.log").write_bytes(b"x" * 100 + b"ready\xff\n")
+    first, second, third = viewer.get("/instances/i0000000000aa/logs?tail_bytes=7").json()["items"]
+    assert (first["node"], first["text"], first["size_bytes"], first["missing"]) == (names[0], "ready\ufffd\n", 107, "")
+    assert (second["text"], "medley reconcile" in second["missing"]) == ("", True)
+    assert "aws" in third["missing"]

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 import schemathesis
 from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -18,7 +20,8 @@ from schemathesis.specs.openapi.checks import (
 
 from control.access.role import Role
 from control.db.database import Database
-from tests.control.api.conftest import token_of
+from tests.control.api.conftest import Api, now, token_of
+from tests.control.api.worlds import kept_plan, serving, spec
 
 CHECKS = [
     not_a_server_error,
@@ -32,7 +35,28 @@ CHECKS = [
 ]
 
 
-def broken(app: FastAPI, token: str, examples: int) -> dict[str, str]:
+@pytest.fixture
+def there(admin: Api, database: Database) -> dict[str, str]:
+    """One of everything: path parameter → its name."""
+    assert admin.post("/fleets", {"spec": spec(), "mode": "approve"}).status_code == 201
+    plan = kept_plan(database, "chat")
+    instance = serving(database, "chat", now())
+    admin("PUT", "/budgets/fleet/chat", {"usd_per_hour": 5.0}, If_None_Match="*")
+    return {
+        "project": "default",
+        "fleet": "chat",
+        "name": "chat",
+        "scope": "fleet",
+        "plan": plan.id,
+        "instance": instance.id,
+        "template": plan.instances[0].template_id,
+        "model": "smollm2-135m-instruct",
+        "operation_id": admin.post("/plans", {"fleet": "chat"}).json()["id"],
+        "token_id": admin.post("/tokens", {"name": "x", "role": "viewer"}).json()["id"],
+    }
+
+
+def broken(app: FastAPI, token: str, there: dict[str, str], examples: int) -> dict[str, str]:
     """Operation → what is wrong with it."""
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
     found: dict[str, str] = {}
@@ -42,11 +66,20 @@ def broken(app: FastAPI, token: str, examples: int) -> dict[str, str]:
             continue  # without an end; `test_streams` follows them
 
         @settings(
-            max_examples=examples, deadline=None, database=None, derandomize=True,
-            phases=[Phase.generate], suppress_health_check=list(HealthCheck),
-        )  # fmt: skip
-        @given(case=operation.as_strategy())
-        def agrees(case: Any) -> None:
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(), known=st.booleans())
+        def agrees(case: Any, known: bool) -> None:
+            if known:  # what is there, as if it had just been read
+                for name in case.path_parameters or {}:
+                    case.path_parameters[name] = there[name]
+                if "If-Match" in (case.headers or {}):
+                    case.headers["If-Match"] = '"1"'
             case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, checks=CHECKS)
 
         try:
@@ -56,5 +89,19 @@ def broken(app: FastAPI, token: str, examples: int) -> dict[str, str]:
     return found
 
 
-def test_nothing_breaks(app: FastAPI, database: Database) -> None:
-    assert broken(app, token_of(database, Role.ADMIN), examples=5) == {}
+def test_nothing_breaks(app: FastAPI, database: Database, there: dict[str, str]) -> None:
+    assert broken(app, token_of(database, Role.ADMIN), there, examples=4) == {}
+
+
+@pytest.mark.slow
+def test_nothing_breaks_however_long_one_tries(app: FastAPI, database: Database, there: dict[str, str]) -> None:
+    assert broken(app, token_of(database, Role.ADMIN), there, examples=150) == {}
+
+
+def test_every_operation_says_who_may_call_it(app: FastAPI) -> None:
+    paths = app.openapi()["paths"]
+    operations = [o for path, methods in paths.items() if path.startswith("/api/v1") for o in methods.values()]
+    unguarded = [o["operationId"] for o in operations if "x-medley-role" not in o]
+    assert unguarded == ["sign_in"]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)

@@ -1,6 +1,7 @@
 """Writes that meet: conditional, repeated, too large, and in a form that nobody can read."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,9 +130,9 @@ def test_a_body_that_cannot_be_read_is_refused(admin: Api, content: bytes, kind:
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_a_body_in_parts_is_bounded_too(database: Database, admin: Api) -> None:
+def test_a_body_in_parts_is_bounded_too(database: Database, admin: Api, tmp_path: Path) -> None:
     parts = (b" " * 1000 for _ in range(100))
-    with TestClient(app_of(database, ApiSettings(max_body_bytes=50_000, workers=0))) as client:
+    with TestClient(app_of(database, tmp_path, ApiSettings(max_body_bytes=50_000, workers=0))) as client:
         headers = {"Authorization": f"Bearer {admin.token}", "Content-Type": "application/json"}
         assert client.post("/api/v1/projects", content=parts, headers=headers).status_code == 413
 
