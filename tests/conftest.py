@@ -27,6 +27,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "vllm": VLLM_PYTHON.exists,
     "tcp_abort": can_abort,
     "sshd": can_serve_ssh,
+    "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,
     "rsync": lambda: shutil.which("rsync") is not None,
 }
 """What a test may ask for with `@pytest.mark.needs(name)`; without it the test is skipped and the last line says so."""

@@ -67,6 +67,10 @@ class Place:
     kinds: tuple[LocalKind, ...] = (LocalKind("small", 2.0, 1024, STOCK),)
     memory_mib: dict[str, int] = field(default_factory=lambda: {"small:1/n10": MEMORY_MIB})
     """Of configurations; others are told no budget."""
+    prefix: tuple[str, ...] = ()
+    """Of the command of a node, such as what runs it in a network of its own."""
+    node_environment: dict[str, str] = field(default_factory=dict)
+    lost_after_s: float = LOST_AFTER_S
 
     @property
     def table(self) -> Path:
@@ -105,7 +109,7 @@ class ControlPlane(Deaf):
             PostgresNodes(database),
             NodeExecutor(PostgresIntents(database), {"local": place.cloud()}, "live", now),
         )
-        self.board = Board({place.gateway_key: "gateway"}, LOST_AFTER_S, time.monotonic())
+        self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
         model = replace(MODEL, model=replace(MODEL.model, max_context_tokens=CONTEXT))
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
         publisher.serve("live", Routing(plan, {"chat": model}, {"chat": Front(str(place.tokenizer), 1)}))
@@ -132,8 +136,9 @@ class ControlPlane(Deaf):
         self.hub = Hub(*place.bound, place.keys, agent_keys, agent_keys.living(), self.board, lambda: datetime.now(UTC))
         place.bound = self.hub.endpoint, self.hub.registry_endpoint
         where = ("--hub", self.hub.endpoint, "--registry", self.hub.registry_endpoint)
-        command = (sys.executable, "-m", "agents.node", *where, f"--control-key={place.keys.public}")
-        start = NodeStart((*command, "--home", str(place.folder / "nodes")))
+        agent = (sys.executable, "-m", "agents.node", *where, f"--control-key={place.keys.public}")
+        command = (*place.prefix, *agent, "--home", str(place.folder / "nodes"))
+        start = NodeStart(command, place.node_environment)
         self.keeper.keep(replace(self._order, starts={"local": start}))
         self.running = asyncio.create_task(run(self.keeper, self.hub, 0.05))
 
