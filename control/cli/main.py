@@ -5,6 +5,7 @@ import sys
 import typer
 
 from control.cli import (
+    alerts,
     api,
     budgets,
     check,
@@ -46,6 +47,7 @@ app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
 app.add_typer(budgets.app, name="budgets")
+app.add_typer(alerts.app, name="alerts")
 app.add_typer(fleets.app, name="fleets")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")

@@ -1,0 +1,147 @@
+"""`medley alerts`: what somebody should know, and the webhooks that it is sent to."""
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from control.cli.guard import guarded
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+
+app = typer.Typer(
+    name="alerts", help="Watch for what people should know, and send it to webhooks.", no_args_is_help=True
+)
+webhooks = typer.Typer(name="webhook", help="Add, list and remove webhooks.", no_args_is_help=True)
+app.add_typer(webhooks)
+
+
+@app.command("list")
+@guarded
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """List alerts that are open."""
+    from control.db.alerts import PostgresAlerts
+    from control.db.database import open_database
+
+    with open_database(database_url) as database:
+        found = PostgresAlerts(database).recent(limit, open_only=not every)
+    if output is not Output.TABLE:
+        emit(found, output)
+        return
+    if not found:
+        typer.echo("no alert is open")
+    for alert in found:
+        over = f", over since {alert.resolved_at[:16]}" if alert.resolved_at else ""
+        typer.echo(f"{alert.opened_at[:16]}{over}  {alert.severity}  {alert.kind}  {alert.subject}: {alert.text}")
+
+
+@app.command("watch")
+@guarded
+def watch(
+    once: Annotated[bool, typer.Option("--once", help="Look and send once, then end: for cron.")] = False,
+    every_s: Annotated[float, typer.Option(min=1, help="Seconds between two looks.")] = 30.0,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Look at budgets, leaks and fleets, record alerts and send them, until interrupted.
+
+    Run it where the reconcile loop's machine can be seen to fail from: a stopped loop is among what it tells.
+    """
+    from control.alerts.watch import AlertWatch
+    from control.db.database import open_database
+    from control.db.errors import DatabaseUnavailableError
+
+    with open_database(database_url) as database:
+        watching = AlertWatch(database, lambda: datetime.now(UTC))
+        while True:
+            try:
+                sent = watching.step()
+            except DatabaseUnavailableError as error:
+                if once:
+                    raise
+                say(f"medley: {error}; trying on")
+            else:
+                if once or sent.delivered or sent.failed:
+                    typer.echo(f"{sent.delivered} sent, {sent.failed} to be tried again")
+            if once:
+                return
+            time.sleep(every_s)
+
+
+@webhooks.command("add")
+@guarded
+def add(
+    name: Annotated[str, typer.Argument(help="For people; one of the same name is replaced.")],
+    url: Annotated[str, typer.Argument(help="https://…")],
+    secret: Annotated[str, typer.Option(help="Where the secret that signs what is sent is: env:NAME or file:/PATH.")],
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only alerts of this kind; may be repeated.", show_default=False)
+    ] = None,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Allow http and addresses of one's own network.")
+    ] = False,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Have alerts sent to a URL, signed. The secret itself is never stored (docs/cost.md shows how to verify)."""
+    from control.alerts.endpoint import Endpoint
+    from control.alerts.secret_source import NoSecretError, check_source, read_secret
+    from control.db.database import open_database
+    from control.db.webhooks import PostgresWebhooks, Webhook
+    from policies.alert_rules import AlertKind
+    from templates_lib.nearest_name import nearest_name
+
+    if not 0 < len(name) <= 63 or not name.isprintable():
+        raise ValueError("a webhook's name has 1 to 63 characters")
+    known = {each.value for each in AlertKind}
+    for each in kind or ():
+        if each not in known:
+            raise ValueError(f"unknown kind of alert {each!r}; {nearest_name(each, known)}")
+    Endpoint(url, internal)
+    try:
+        read_secret(check_source(secret), os.environ)
+    except NoSecretError as error:
+        say(f"medley: {error} here: see to it that whoever runs `medley alerts watch` has it")
+    with open_database(database_url) as database:
+        made = Webhook(name, url, secret, tuple(dict.fromkeys(kind or ())), internal)
+        PostgresWebhooks(database).put(made, datetime.now(UTC))
+    typer.echo(f"alerts are sent to {name}")
+
+
+@webhooks.command("list")
+@guarded
+def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
+    """List webhooks, with what waits to be sent to each, and why."""
+    from control.db.alerts import PostgresAlerts
+    from control.db.database import open_database
+    from control.db.webhooks import PostgresWebhooks
+
+    with open_database(database_url) as database:
+        found, pending = PostgresWebhooks(database).all(), PostgresAlerts(database).pending()
+    if output is not Output.TABLE:
+        emit(found, output)
+        return
+    from rich.table import Table
+
+    table = Table("webhook", "url", "secret", "kinds", "waiting", "because", box=None, pad_edge=False)
+    for each in found:
+        waiting, why = pending.get(each.name, (0, ""))
+        table.add_row(each.name, each.url, each.secret, ", ".join(each.kinds) or "all", str(waiting), why)
+    console().print(table)
+
+
+@webhooks.command("remove")
+@guarded
+def remove(name: Annotated[str, typer.Argument(help="Its name.")], database_url: DatabaseOption = None) -> None:
+    """Send nothing there any more."""
+    from control.db.database import open_database
+    from control.db.webhooks import PostgresWebhooks
+
+    with open_database(database_url) as database:
+        PostgresWebhooks(database).remove(name)
+    typer.echo(f"nothing is sent to {name} any more")

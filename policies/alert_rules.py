@@ -1,0 +1,125 @@
+"""When somebody has to be told: pure rules over what is known."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+
+NEAR = 0.8
+"""Share of a budget from which on it is worth a warning."""
+FAILURES, FAILURES_WITHIN = 5, timedelta(hours=1)
+"""So many failed instances of a fleet in so long are no accident: something fails over and over."""
+STALE_AFTER = timedelta(minutes=20)
+"""Without a plan for so long, nobody looks after a fleet: plans are made every few minutes."""
+
+
+class AlertKind(StrEnum):
+    BUDGET_HOUR = "budget.hour"
+    BUDGET_MONTH = "budget.month"
+    LEAK = "leak"
+    UNMET = "demand.unmet"
+    NO_OFFERS = "offers.none"
+    FAILING = "instances.failing"
+    STALE = "reconcile.stale"
+
+
+class Severity(IntEnum):
+    WARNING = 1
+    CRITICAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    kind: AlertKind
+    subject: str
+    """What it is about, such as `fleet chat`; with the kind it is what makes an alert the same as before."""
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFacts:
+    name: str
+    """`fleet chat`, `project search`."""
+    usd_per_hour_limit: float | None
+    usd_per_month_limit: float | None
+    usd_per_hour: float
+    month_usd: float
+    month_forecast_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFacts:
+    name: str
+    unmet: Mapping[str, float]
+    """Demand key → requests per second that its plan does not serve."""
+    offers: int | None
+    """That its plan was made from and of which a node could be had; None: there was no plan yet."""
+    planned_at: datetime | None
+    failures: Sequence[str]
+    """Reasons of instances that failed within FAILURES_WITHIN, the last one last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeakFacts:
+    cloud: str
+    nodes: int
+    """That exist."""
+    usd: float
+    """Of this month."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    now: datetime
+    budgets: Sequence[BudgetFacts] = ()
+    leaks: Sequence[LeakFacts] = ()
+    fleets: Sequence[FleetFacts] = field(default_factory=tuple)
+
+
+def alerts(facts: Facts) -> tuple[Alert, ...]:
+    """All that hold now, each once."""
+    found = [alert for budget in facts.budgets for alert in _of_budget(budget)]
+    found += [_of_leak(leak) for leak in facts.leaks if leak.nodes]
+    found += [alert for fleet in facts.fleets for alert in _of_fleet(fleet, facts.now)]
+    return tuple(found)
+
+
+def _of_budget(budget: BudgetFacts) -> Iterable[Alert]:
+    rate, limit = budget.usd_per_hour, budget.usd_per_hour_limit
+    if limit is not None and rate >= NEAR * limit:
+        over = Severity.CRITICAL if rate > limit else Severity.WARNING
+        yield Alert(AlertKind.BUDGET_HOUR, budget.name, over, f"{rate:,.2f} of {limit:,.2f} $/h are spent")
+    month = budget.usd_per_month_limit
+    if month is None:
+        return
+    spent, ahead = budget.month_usd, budget.month_forecast_usd
+    if spent >= NEAR * month or ahead > month:
+        over = Severity.CRITICAL if spent > month else Severity.WARNING
+        text = f"{spent:,.2f} of {month:,.2f} $ of this month are spent; at this rate it will be {ahead:,.2f} $"
+        yield Alert(AlertKind.BUDGET_MONTH, budget.name, over, text)
+
+
+def _of_leak(leak: LeakFacts) -> Alert:
+    text = (
+        f"{leak.nodes} nodes exist that no row explains, {leak.usd:,.2f} $ this month; they are terminated as orphans: "
+        "if this stays, the cloud refuses"
+    )
+    return Alert(AlertKind.LEAK, f"cloud {leak.cloud}", Severity.CRITICAL, text)
+
+
+def _of_fleet(fleet: FleetFacts, now: datetime) -> Iterable[Alert]:
+    name = f"fleet {fleet.name}"
+    if fleet.unmet:
+        most = ", ".join(f"{rate:.3g} requests/s of {key}" for key, rate in sorted(fleet.unmet.items())[:5])
+        yield Alert(AlertKind.UNMET, name, Severity.WARNING, f"its plan does not serve {most}")
+    if fleet.offers == 0:
+        text = "no offer that it may use has a node to give: see `medley offers list`"
+        yield Alert(AlertKind.NO_OFFERS, name, Severity.CRITICAL, text)
+    if len(fleet.failures) >= FAILURES:
+        text = f"{len(fleet.failures)} instances failed within an hour, the last one because {fleet.failures[-1]}"
+        yield Alert(AlertKind.FAILING, name, Severity.CRITICAL, text)
+    if fleet.planned_at is not None and now - fleet.planned_at > STALE_AFTER:
+        minutes = (now - fleet.planned_at).total_seconds() / 60
+        text = f"not planned for {minutes:.0f} minutes: is `medley reconcile` running, and what does its log say?"
+        yield Alert(AlertKind.STALE, name, Severity.CRITICAL, text)

@@ -1,0 +1,63 @@
+"""Which facts are worth an alert, and which are not."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from policies.alert_rules import (
+    FAILURES,
+    STALE_AFTER,
+    AlertKind,
+    BudgetFacts,
+    Facts,
+    FleetFacts,
+    LeakFacts,
+    Severity,
+    alerts,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+FINE = FleetFacts("chat", {}, 3, NOW, ())
+
+
+def found(**facts: object) -> list[tuple[str, str, Severity]]:
+    return [(a.kind.value, a.subject, a.severity) for a in alerts(replace(Facts(NOW), **facts))]  # type: ignore[arg-type]
+
+
+def test_a_fleet_that_fares_well_is_no_news() -> None:
+    assert (
+        found(fleets=[FINE], budgets=[BudgetFacts("fleet chat", 10, 100, 1, 10, 50)], leaks=[LeakFacts("aws", 0, 3)])
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("fleet", "kind"),
+    [
+        (replace(FINE, unmet={"chat/chat": 0.5}), AlertKind.UNMET),
+        (replace(FINE, offers=0), AlertKind.NO_OFFERS),
+        (replace(FINE, failures=["it broke"] * FAILURES), AlertKind.FAILING),
+        (replace(FINE, planned_at=NOW - STALE_AFTER - timedelta(seconds=1)), AlertKind.STALE),
+    ],
+)
+def test_what_goes_wrong_with_a_fleet_is_told(fleet: FleetFacts, kind: AlertKind) -> None:
+    assert [(k, s) for k, s, _ in found(fleets=[FINE, fleet])] == [(kind, "fleet chat")]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (BudgetFacts("p", 10, None, 8, 0, 0), [("budget.hour", Severity.WARNING)]),
+        (BudgetFacts("p", 10, None, 10.5, 0, 0), [("budget.hour", Severity.CRITICAL)]),
+        (BudgetFacts("p", None, 100, 1, 10, 101), [("budget.month", Severity.WARNING)]),
+        (BudgetFacts("p", None, 100, 1, 80, 90), [("budget.month", Severity.WARNING)]),
+        (BudgetFacts("p", None, 100, 1, 101, 110), [("budget.month", Severity.CRITICAL)]),
+    ],
+)
+def test_budgets_warn_before_they_are_gone(budget: BudgetFacts, expected: list[tuple[str, Severity]]) -> None:
+    assert [(kind, severity) for kind, _, severity in found(budgets=[budget])] == expected
+
+
+def test_a_leak_is_critical_while_it_lasts() -> None:
+    assert found(leaks=[LeakFacts("aws", 1, 0.5)]) == [("leak", "cloud aws", Severity.CRITICAL)]
