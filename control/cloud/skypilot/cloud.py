@@ -38,7 +38,7 @@ class SkyPilotCloud:
         self._set_up = set_up
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
-        """Returns when the node is up and its command has been started: minutes."""
+        """Returns when the node is up and has its set-up and command as a job of SkyPilot's: minutes."""
         del now
         if (machine := self._fleet.unknown(self.name).get(request.name)) is not None:
             return self._as_asked(machine, request)
@@ -105,7 +105,7 @@ class SkyPilotCloud:
         return _unknown(machine)
 
     def _nothing_left(self, name: str, error: CloudError) -> CloudError:
-        """What to raise once nothing of a launch that failed is there any more: a set-up fails on a machine."""
+        """What to raise once nothing of a failed launch is left: files, say, are copied to a machine that is up."""
         if isinstance(error, RetryLaterError):
             return error
         left = self._fleet.change(name, Refresh((name,)), self._fleet.settings.query_s)

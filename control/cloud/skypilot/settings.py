@@ -10,7 +10,7 @@ class SkyPilotSettings:
     """Cloud → image of its nodes: an AMI, a GCP image, `docker:IMAGE`. One that holds the agent's requirements starts
     minutes sooner. Without an entry, SkyPilot's own image."""
     launch_s: float = 1200.0
-    """How long a call waits for a node to be up: machine, SkyPilot's runtime, set-up. It goes on after that."""
+    """How long a call waits for a node to be up: machine, SkyPilot's runtime, our files. It goes on after that."""
     query_s: float = 300.0
     """How long a call waits for clouds to be asked, or for a node to be terminated."""
     fresh_s: float = 10.0

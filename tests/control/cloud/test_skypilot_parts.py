@@ -143,10 +143,10 @@ def test_a_cloud_that_cannot_be_swept_tells_no_half_truth(home: SkyPilotHome) ->
     assert cloud.list({}, START) == ()
 
 
-def test_what_a_failed_set_up_has_left_is_ended_before_the_failure_is_told(home: SkyPilotHome) -> None:
-    failed = Failed("CommandError", "Command setup failed with return code 1.", "uv: no such version\n")
+def test_what_a_failed_launch_has_left_is_ended_before_the_failure_is_told(home: SkyPilotHome) -> None:
+    failed = Failed("CommandError", "Failed to sync code.tar.gz with return code 255.", "rsync: no space left\n")
     cloud, process = adapter(home, {Launch: failed, Refresh: Clusters((cluster(),), {})})
-    with pytest.raises(GiveUpError, match="uv: no such version"):
+    with pytest.raises(GiveUpError, match="rsync: no space left"):
         cloud.create(request(), START)
     assert process.asked[-1] == Down(NODE)
     process.answers[Down] = Failed("RuntimeError", "Failed to terminate")
