@@ -81,12 +81,6 @@ class PostgresApiTokens:
             rows = connection.execute(select(api_token).order_by(api_token.c.id)).all()
         return tuple((token, row.digest) for row in rows if (token := _token(row)).works(now))
 
-    def working(self, now: datetime) -> dict[str, bytes]:
-        """Id → SHA-256 of the secret, of all tokens that work now: what a gateway knows its clients by."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(api_token)).all()
-        return {row.id: row.digest for row in rows if _token(row).works(now)}
-
     def list(self) -> tuple[ApiToken, ...]:
         """All that were ever made, newest first."""
         with self.database.transaction() as connection:

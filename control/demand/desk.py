@@ -50,8 +50,8 @@ class DemandDesk:
         clock: Callable[[], datetime],
         wake: Callable[[str, str], None],
     ) -> None:
-        """`gateways`: public key → name. `wake` is told fleet and app when requests begin to wait for one that nothing
-        serves, once that is on record. Raises OSError: the address is taken."""
+        """`gateways`: public key → name. `wake` is told the fleet, and why, when requests begin to wait for a
+        model that nothing serves, once that is on record. Raises OSError: the address is taken."""
         self._store = store
         self._clock = clock
         self._wake = wake
@@ -108,7 +108,7 @@ class DemandDesk:
                 del self._waiting[gateway]
             now = frozenset((line.fleet, line.app) for line in said.lines if line.requests)
             for fleet, app in sorted(now - self._waited.get(gateway, frozenset())):
-                self._wake(fleet, app)
+                self._wake(fleet, f"requests wait for {app}, which nothing serves")
             self._waited[gateway] = now
 
     async def _store_reports(self) -> None:

@@ -22,6 +22,7 @@ class Publisher:
         self._tokens = tokens
         self._clock = clock
         self._access: tuple[AccessKey, ...] = ()
+        self._demand_desk: Address | None = None
         self._last: Published | None = None
         if path.exists():
             try:
@@ -36,6 +37,10 @@ class Publisher:
         """Where schedulers are, by the last table."""
         return {} if self._last is None else dict(self._last.addresses)
 
+    def tell_demand_to(self, desk: Address) -> None:
+        """From the next table on gateways report there what load they are offered."""
+        self._demand_desk = desk
+
     def serve(self, fleet: str, routing: Routing) -> None:
         """From the next table on; models of other fleets stay."""
         self._routings[fleet] = routing
@@ -47,8 +52,11 @@ class Publisher:
     def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
         """While the database does not answer, clients are known by the last table's keys."""
         try:
-            working = self._tokens.working(self._clock())
-            self._access = tuple(AccessKey(name, digest.hex()) for name, digest in sorted(working.items()))
+            clients = self._tokens.clients(self._clock())
+            self._access = tuple(
+                AccessKey(token.id, digest.hex(), token.project, token.requests_per_minute, token.tokens_per_minute)
+                for token, digest in clients
+            )
         except DatabaseUnavailableError:
             pass
         version = 0 if self._last is None else self._last.version
@@ -56,7 +64,7 @@ class Publisher:
         models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
         names = {model.routing.id for model in models}
         addresses = {instance: address for instance, wanted, address in there if wanted.model in names}
-        table = Published(version, addresses, models, self._access)
+        table = Published(version, addresses, models, self._access, self._demand_desk)
         if table != self._last:
             self._last = replace(table, version=version + 1)
             write_published(self._path, self._last)

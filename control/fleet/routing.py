@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from agents.channels.dialer import Address
 from control.fleet.wanted import Wanted
-from control.gateway.published import ServedModel
+from control.gateway.published import Hold, ServedModel
 from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
+from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel as PlannedModel
 
@@ -19,6 +20,10 @@ class Front:
     """Path of a GGUF file, or of a directory with tokenizer.json."""
     created: int
     """Unix seconds."""
+    fleet: str = ""
+    """Whose demand its requests are."""
+    hold: Hold | None = None
+    """What becomes of requests while nothing serves it; None: they are refused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +56,10 @@ class Routing:
                     model.model.max_context_tokens,
                     front.created,
                     mean_output_tokens=model.shape.mean_output_tokens,
+                    fleet=front.fleet,
+                    hold=front.hold,
+                    max_prompt_tokens=model.slo.max_prompt_tokens,
+                    longer=name + LONG_SUFFIX if name + LONG_SUFFIX in self.models else "",
                 )
             )
         return tuple(served)

@@ -87,6 +87,8 @@ def _shape(name: str, folder: Path) -> WorkloadShape:
 
 
 def _requests_per_s(demand: DemandSection, folder: Path) -> float:
+    if demand.metered:
+        return demand.floor_requests_per_s  # what else there is only a history tells
     if demand.requests_per_s is not None:
         return demand.requests_per_s
     assert demand.trace is not None  # noqa: S101 - the schema wants one of the two

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from agents.channels.keys import KeyPair
@@ -17,9 +17,11 @@ from control.cloud.port import Cloud
 from control.cloud.ssh.cloud import OwnMachines
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
+from control.db.demand import PostgresDemand
 from control.db.errors import DatabaseUnavailableError
 from control.db.installation import owner_of
 from control.db.leader import PostgresLeader
+from control.demand.desk import DemandDesk
 from control.fleet.assembly import Assembly, assemble
 from control.fleet.keeper import KeeperSettings
 from control.fleet.run import TICK_S, run
@@ -153,7 +155,12 @@ class Daemon:
             f"tcp://{settings.bind}:{settings.hub_port}", f"tcp://{settings.bind}:{settings.registry_port}", keys,
             agent_keys, known, made.board, _now,
         )  # fmt: skip
-        running = asyncio.create_task(run(reconciler, hub))
+        desk = DemandDesk(
+            f"tcp://{settings.bind}:0", keys, {settings.home.keys("gateway").public: "gateway"},
+            PostgresDemand(self._database), _now, reconciler.wake,
+        )  # fmt: skip
+        made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
+        running, listening = asyncio.create_task(run(reconciler, hub)), asyncio.create_task(desk.run())
         market = MarketWatch(self._database, os.environ)
         market.begin(_now)
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
@@ -170,7 +177,9 @@ class Daemon:
         finally:
             running.cancel()
             market.end()
-            await asyncio.gather(running, return_exceptions=True)
+            listening.cancel()
+            await asyncio.gather(running, listening, return_exceptions=True)
+            desk.close()
             hub.close()
 
 
@@ -188,3 +197,9 @@ def _said(fleet: str, step: PastTransition) -> None:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _reached(address: str, endpoint: str) -> str:
+    """Where gateways, which read this control plane's table, dial what listens at `endpoint`."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    return f"tcp://{address or ('127.0.0.1' if host == '0.0.0.0' else host)}:{port}"  # noqa: S104 - it is replaced

@@ -10,11 +10,13 @@ from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
+from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import gang_of
 from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.spec.schema import FleetFile
+from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
 from templates_lib.snapshot import Snapshot
@@ -74,7 +76,15 @@ def routing(world: World, plan: Plan, created: datetime) -> Routing:
     Raises NoWeightsError for a model whose tokenizer is not on this machine, UnrunnableError for one whose weights are
     not known."""
     weights, made = weights_of(world), int(created.timestamp())
-    fronts = {served.name: Front(str(_tokenizer(weights[served.name])), made) for served in world.recipe.served}
+    holds = {
+        section.served_name: Hold(section.demand.hold.max_requests, section.demand.hold.timeout_s)
+        for section in world.fleet.models
+        if section.demand.metered
+    }
+    fronts = {}
+    for served in world.recipe.served:
+        hold = holds.get(served.name) or holds.get(served.name.removesuffix(LONG_SUFFIX))
+        fronts[served.name] = Front(str(_tokenizer(weights[served.name])), made, world.name, hold)
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 
 

@@ -31,7 +31,8 @@ from control.planning.report import SERVED, PlanReport
 from control.planning.session import Session
 from control.planning.world import local_machines, read_world
 from control.reconcile.fleet_planner import FleetPlanner, Solved
-from control.reconcile.market import StatedDemand, StatedMarket
+from control.reconcile.market import StatedMarket
+from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
@@ -82,7 +83,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
         session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
         planner = FleetPlanner(
-            session, lambda read: with_known_profiles(read, options.home), StatedMarket(), StatedDemand()
+            session, lambda read: with_known_profiles(read, options.home), StatedMarket(), MeteredDemand(database)
         )
         stores = ReconcileStores.of(database)
         record = _on_record(stores.fleets, world.name, document, options.spec.absolute().parent)
@@ -134,6 +135,9 @@ class _Leading:
 
     def tick(self) -> None:
         self._reconciler.tick()
+
+    def wake(self, fleet: str, why: str) -> None:
+        self._reconciler.wake(fleet, why)
 
 
 class _Serving:
@@ -192,7 +196,7 @@ def _check_local(solved: Solved) -> None:
     away = sorted({i.zone.partition("/")[0] for i in solved.plan.instances} - {CLOUD})
     if away:
         raise UnrunnableError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
-    if not solved.plan.instances:
+    if not solved.plan.instances and any(demand.requests_per_s > 0 for demand in solved.snapshot.demand):
         raise UnrunnableError("the plan runs nothing: no demand can be served (`medley explain` says why)")
     for planned in wanted(solved.plan):
         gang_of(planned.template)

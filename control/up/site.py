@@ -13,6 +13,8 @@ from typing import Protocol
 from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
+from control.db.demand import PostgresDemand
+from control.demand.desk import DemandDesk
 from control.executor.node_start import NodeStart
 from control.fleet.assembly import assemble
 from control.fleet.effects import ThreadEffects
@@ -40,6 +42,10 @@ class Loop(Protocol):
 
     def tick(self) -> None:
         """One round, in a thread."""
+        ...
+
+    def wake(self, fleet: str, why: str) -> None:
+        """Plan it as soon as may be."""
         ...
 
 
@@ -89,7 +95,9 @@ async def keep_up(
     agent_keys = PostgresAgentKeys(site.database)
     known = await asyncio.to_thread(agent_keys.living)
     hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, _now)
-    tasks = [asyncio.create_task(run(loop, hub)), asyncio.create_task(_keep_gateway(site, gateway))]
+    desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), _now, loop.wake)
+    made.publisher.tell_demand_to(desk.address)
+    tasks = [asyncio.create_task(work) for work in (run(loop, hub), desk.run(), _keep_gateway(site, gateway))]
     stopped = asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -105,6 +113,7 @@ async def keep_up(
         loop_of_hub = asyncio.get_running_loop()
         left = await asyncio.to_thread(keeper.end, lambda: _soon(loop_of_hub, hub.tell))
         effects.close()
+        desk.close()
         hub.close()
         _clean(site.home, keeper.nodes)
     return left

@@ -148,7 +148,7 @@ async def _who_begins_to_wait_for_a_model_at_zero_wakes_the_control_plane(tmp_pa
                 futures = [pool.submit(send, world, 1) for _ in range(2)]
                 await until(lambda: waiting() != {})
                 assert set(waiting()) == {MODEL}
-                assert woken == [MODEL]
+                assert woken == [f"requests wait for {MODEL}, which nothing serves"]
                 world.echo("e1")
                 world.publish()
                 for future in futures:

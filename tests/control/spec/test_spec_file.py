@@ -139,7 +139,7 @@ def test_a_missing_section_is_named() -> None:
 
 def test_demand_is_a_rate_or_a_trace() -> None:
     both = GOOD.replace("requests_per_s: 10", "requests_per_s: 10, trace: azure-code")
-    assert "give either requests_per_s or trace" in problems(both)[0]
+    assert "give one of requests_per_s, trace and metered" in problems(both)[0]
     scaled = GOOD.replace("requests_per_s: 10", "requests_per_s: 10, scale: 2")
     assert "belong to trace" in problems(scaled)[0]
 

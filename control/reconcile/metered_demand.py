@@ -1,0 +1,49 @@
+"""Demand as gateways meter it, where a fleet's spec says so."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from control.db.database import Database
+from control.db.demand import PostgresDemand
+from control.db.demand_overrides import PostgresDemandOverrides
+from control.lifecycle.fleet import FleetRecord
+from control.planning.metered import demand_rules
+from control.planning.world import World
+from policies.metered_demand import DemandOverride, demand_at
+from templates_lib.long_prompts import LONG_SUFFIX
+from templates_lib.work import Demand
+
+HISTORY = timedelta(days=36)
+"""Five weeks: a seasonal forecast averages four."""
+
+
+class MeteredDemand:
+    """What operators say counts for models whose demand is stated in the spec, too."""
+
+    def __init__(self, database: Database) -> None:
+        self._offered = PostgresDemand(database)
+        self._overrides = PostgresDemandOverrides(database)
+
+    def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:
+        """Raises DatabaseUnavailableError."""
+        rules = demand_rules(world)
+        overrides = self._overrides.working(record.name, now)
+        said = {model: DemandOverride(o.requests_per_s, o.expires_at.timestamp()) for model, o in overrides.items()}
+        metered: dict[str, Demand] = {}
+        if rules:
+            histories = self._offered.histories(record.name, now, HISTORY)
+            waiting = self._offered.waiting(record.name, now)
+            metered = {d.key: d for d in demand_at(histories, rules, said, waiting, now.timestamp())}
+        return tuple(metered[d.key] if d.key in metered else _overridden(d, said, world.demand) for d in world.demand)
+
+
+def _overridden(demand: Demand, said: dict[str, DemandOverride], stated: tuple[Demand, ...]) -> Demand:
+    """Parts of a model keep their shares."""
+    model = demand.app.removesuffix(LONG_SUFFIX)
+    override = said.get(demand.app) or said.get(model)
+    if override is None:
+        return demand
+    parts = (demand.app,) if demand.app in said else (model, model + LONG_SUFFIX)
+    total = sum(d.requests_per_s for d in stated if d.app in parts)
+    share = demand.requests_per_s / total if total else 0.0
+    return replace(demand, requests_per_s=override.requests_per_s * share)
