@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, select, text, true, update
 
 from control.db.database import Database
 from control.db.fleet_tables import instance, node
+from control.db.node_prices import current_price
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 
@@ -61,6 +62,14 @@ class PostgresNodes:
         query = query.where(node.c.gone_at.is_(None) | node.c.created_at.is_not(None))
         with self.database.transaction() as connection:
             return tuple(connection.execute(query.order_by(node.c.requested_at)).scalars())
+
+    def rents(self, fleet: str) -> dict[tuple[str, int], float]:
+        """(instance, place) → $/h of the fleet's nodes, those on their way included; 0 where nobody knows."""
+        query = select(node.c.instance_id, node.c.place, current_price().label("price"))
+        query = query.join(instance, instance.c.id == node.c.instance_id)
+        query = query.where(instance.c.fleet == fleet, node.c.gone_at.is_(None))
+        with self.database.transaction() as connection:
+            return {(row.instance_id, row.place): float(row.price or 0) for row in connection.execute(query)}
 
     def lost(self, name: str, why: str, now: datetime) -> bool:
         """Record that a node is gone without our doing, its key with it; whether it was held until now."""

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from control.cloud.errors import CloudError, RetryLaterError
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
+from control.executor.allowance import Allowance
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.lifecycle.event import Event, EventKind
@@ -65,8 +67,10 @@ def provision(
     executor: NodeExecutor,
     instance_id: str,
     places: Sequence[Place],
+    allowance: Allowance | None = None,
 ) -> Provisioned:
-    """Rent what the instance lacks, the scarcest place first and then the others side by side.
+    """Rent what the instance lacks, the scarcest place first and then the others side by side, within what its fleet
+    may spend (None: anything).
 
     A refused place goes on with its next offer; when none is left the instance fails, and with it what was rented.
     Call it again while places are waiting; an instance that is not (or no longer) to be provisioned is left alone.
@@ -78,7 +82,7 @@ def provision(
 
     def fill(place: int) -> None:
         try:
-            rented.append(_fill(executor, instance_id, place, places[place], held.get(place), refused))
+            rented.append(_fill(executor, instance_id, place, places[place], held.get(place), refused, allowance))
         except RetryLaterError as error:
             waiting[place] = error
         except PlaceTakenError as error:
@@ -113,6 +117,7 @@ def _fill(
     place: Place,
     on_its_way: HeldNode | None,
     refused: list[Refused],
+    allowance: Allowance | None,
 ) -> str:
     """Key of the offer that gave it. Raises RetryLaterError, _NoOfferLeftError, NotWantedError."""
     # What may be under way from one offer has to be settled before another is asked.
@@ -120,7 +125,8 @@ def _fill(
     last: CloudError | None = None
     for offer in offers:
         try:
-            executor.rent(instance_id, number, offer, place.start)
+            with allowance.of_node(instance_id, number, offer.usd_per_hour) if allowance else nullcontext():
+                executor.rent(instance_id, number, offer, place.start)
         except RetryLaterError:
             raise
         except CloudError as error:

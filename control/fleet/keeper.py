@@ -14,6 +14,7 @@ from control.cloud.errors import CloudError
 from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves
+from control.executor.allowance import Allowance
 from control.executor.provision import Provisioned, provision
 from control.executor.recover import recover
 from control.executor.wind_down import wind_down
@@ -130,8 +131,10 @@ class Keeper:
         self._last_step = -1  # what is on the board depends on it
         if order.name in self._fleets:
             self._fleets[order.name].order = order
+            self._fleets[order.name].allowance.limits = order.limits
         else:
-            self._fleets[order.name] = KeptFleet(order)
+            nodes, clock = self._stores.nodes, self._stores.executor.clock
+            self._fleets[order.name] = KeptFleet(order, Allowance(nodes, order.name, clock, order.limits))
 
     def forget(self, fleet: str) -> None:
         """There is no such fleet (any more): what still runs of it is ended."""
@@ -348,7 +351,7 @@ class Keeper:
             return
         where = places(wanted, fleet.gang(instance.id), fleet.order.supply.offers, start)
         stores = self._stores
-        done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where)
+        done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)
         self._answers.put((instance.fleet, done))
 
     def _heard(self, fleet: str, done: Provisioned) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from agents.messages.to_hub import OUT_OF_MEMORY
 from control.diff.running import Running
 from control.diff.target import Column
+from control.executor.allowance import Allowance
 from control.fleet.back_off import BackOff
 from control.fleet.order import FleetOrder, column
 from control.hub.deployed import Deployed
@@ -22,8 +23,8 @@ _LEAST_KV_SHARE = 1 / 8
 class KeptFleet:
     """Times are monotonic seconds of the caller's."""
 
-    def __init__(self, order: FleetOrder) -> None:
-        self.order = order
+    def __init__(self, order: FleetOrder, allowance: Allowance) -> None:
+        self.order, self.allowance = order, allowance
         self._templates: dict[str, ServingTemplate] = {}
         self._gangs: dict[str, Gang] = {}
         self._kv_share: dict[Column, float] = {}
