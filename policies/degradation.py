@@ -22,7 +22,7 @@ class Rung(IntEnum):
     MORE_SPOT = 1
     """No limit on the share of spot capacity."""
     LOOSER_CLASS = 2
-    """Longer latencies, less head-room and no spare capacity for a failure."""
+    """Less head-room, hence longer queues, and no spare capacity for a failure."""
     SHED = 3
     """Of the demand only what the allowance pays for; the planner serves by priority."""
 

@@ -10,13 +10,11 @@ from policies.budget import Allowance
 from policies.degradation import Rung, Solve, Take, Tried, next_step
 from templates_lib.offer import Market
 from templates_lib.plan import Plan
-from templates_lib.served_model import ServedModel
 from templates_lib.settings import Survive
 
-LOOSER_SLO = 1.5
-"""What a looser class of service makes of every latency objective."""
 LOOSER_CAP = 0.95
-"""And of the share of capacity that a plan may use, at least: requests queue longer."""
+"""Share of capacity that a plan of a looser class may use, at least: requests queue longer. Templates stay as they are
+certified, so that what runs is still good when the budget allows more again."""
 
 Solved = TypeVar("Solved")
 
@@ -51,7 +49,7 @@ def within_budget(
 
 def given_up(world: World, rung: Rung, allowed: Allowance) -> World:
     """`world` without what is given up on `rung` and on those before it."""
-    policy, recipe = world.fleet.policy, world.recipe
+    policy = world.fleet.policy
     changes: dict[str, object] = {}
     if rung >= Rung.MORE_SPOT:
         changes["max_spot_share"] = 1.0
@@ -61,12 +59,11 @@ def given_up(world: World, rung: Rung, allowed: Allowance) -> World:
             "survive": Survive.NOTHING,
             "max_zone_share": 1.0,
         }
-        recipe = replace(recipe, served=tuple(_looser(served) for served in recipe.served))
     if rung >= Rung.SHED:
         own = math.inf if policy.max_usd_per_hour is None else policy.max_usd_per_hour
         changes["max_usd_per_hour"] = min(own, allowed.usd_per_hour)
     fleet = world.fleet.model_copy(update={"policy": policy.model_copy(update=changes)})
-    return replace(world, fleet=fleet, recipe=recipe)
+    return replace(world, fleet=fleet)
 
 
 def _rungs(world: World, allowed: Allowance) -> tuple[Rung, ...]:
@@ -75,16 +72,3 @@ def _rungs(world: World, allowed: Allowance) -> tuple[Rung, ...]:
     spot = any(offer.market is Market.SPOT for offer in world.quotes.offers)
     limited = world.fleet.policy.max_spot_share < 1
     return tuple(rung for rung in Rung if rung is not Rung.MORE_SPOT or (spot and limited))
-
-
-def _looser(served: ServedModel) -> ServedModel:
-    slo = served.slo
-    return replace(
-        served,
-        slo=replace(
-            slo,
-            ttft_ms=slo.ttft_ms * LOOSER_SLO,
-            tpot_ms=slo.tpot_ms * LOOSER_SLO,
-            ttft_ms_per_1k_prompt_tokens=slo.ttft_ms_per_1k_prompt_tokens * LOOSER_SLO,
-        ),
-    )

@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from control.cost.treasury import Purse
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
 from control.planning.report import PlanReport
 from control.planning.session import Session
+from control.planning.within_budget import within_budget
 from control.planning.world import World
 from control.reconcile.fleet_world import world_of_record
 from control.reconcile.market import DemandSource, Market
 from control.spec.own_model import OwnModel
 from policies.churn import Payback
+from policies.degradation import Take
 from templates_lib.instance import LEAVING, Instance
 from templates_lib.offer import Offer
 from templates_lib.plan import Plan
@@ -32,6 +35,8 @@ class Solved:
     snapshot: Snapshot
     plan: Plan
     report: PlanReport
+    taken: Take
+    """What its budgets made it give up, and why."""
 
 
 class FleetPlanner:
@@ -44,14 +49,16 @@ class FleetPlanner:
         market: Market,
         demand: DemandSource,
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
+        purse: Callable[[FleetRecord, datetime], Purse] = lambda _, __: Purse(),
     ) -> None:
         """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `own`: registered
-        models."""
+        models. `purse`: what budgets leave to a fleet."""
         self._session = session
         self._prepare = prepare
         self.market = market
         self._demand = demand
         self._own = own
+        self._purse = purse
         self._worlds: dict[str, tuple[int, tuple[OwnModel, ...], World]] = {}
 
     def world(self, record: FleetRecord) -> World:
@@ -85,12 +92,19 @@ class FleetPlanner:
             pools=tuple(_without(pool, held) for pool in quotes.pools),
         )
         world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
-        recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
-        recording = supposed(recording)
         minutes = world.fleet.reconcile.payback_minutes
         payback = Payback(minutes) if minutes is not None else None
-        report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
-        return Solved(record, world, recording.snapshot, report.plan, report)
+
+        def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
+            recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
+            recording = supposed(recording)
+            report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
+            return world, recording.snapshot, report
+
+        purse = self._purse(record, now)
+        within = within_budget(world, purse.allowed, purse.in_force, planned, lambda solved: solved[2].plan)
+        world, snapshot, report = within.solved
+        return Solved(record, world, snapshot, report.plan, report, within.taken)
 
 
 def _held(instances: Iterable[Instance]) -> Counter[str]:

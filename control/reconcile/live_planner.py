@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from control.cost.treasury import Treasury
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
@@ -24,4 +25,5 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         LiveMarket(database),
         StatedDemand(),
         PostgresModels(database).own,
+        Treasury(database).purse,
     )

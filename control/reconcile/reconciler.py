@@ -221,6 +221,7 @@ class Reconciler:
                 continue
             self._trouble(fleet, "")
             fleet.solved, fleet.solves = solved, fleet.solves + 1
+            self._account(name, solved)
             if solved.record.version != fleet.record.version:
                 self.wake(name, "its spec has changed meanwhile")
                 continue
@@ -228,6 +229,15 @@ class Reconciler:
                 self._judge(fleet, solved)
             except StaleVersionError:
                 self.wake(name, "somebody has accepted another plan meanwhile")
+
+    def _account(self, name: str, solved: Solved) -> None:
+        """What held nodes cost by this look at the market, and what the fleet gives up for its budgets from now on."""
+        stores, now = self._ports.stores, self._now()
+        stores.prices.observed({offer.key: offer.usd_per_hour for offer in solved.snapshot.offers}, now)
+        if solved.taken.rung != (before := stores.budgets.given_up(name).rung):
+            stores.budgets.give_up(name, solved.taken.rung, solved.taken.reasons, now)
+            why = "; ".join(solved.taken.reasons) or "its budgets allow it again"
+            self._note("budget.ladder", f"{before.text} -> {solved.taken.rung.text}: {why}", name)
 
     def _judge(self, fleet: _Fleet, solved: Solved) -> None:
         fleets, now = self._ports.stores.fleets, self._now()

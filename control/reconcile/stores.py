@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from control.db.budgets import PostgresBudgets
 from control.db.database import Database
 from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
+from control.db.node_prices import PostgresNodePrices
 from control.db.nodes import PostgresNodes
 from control.db.plans import PostgresPlans
 
@@ -19,6 +21,8 @@ class ReconcileStores:
     instances: PostgresInstances
     nodes: PostgresNodes
     intents: PostgresIntents
+    budgets: PostgresBudgets
+    prices: PostgresNodePrices
 
     @classmethod
     def of(cls, database: Database) -> "ReconcileStores":
@@ -29,6 +33,8 @@ class ReconcileStores:
             PostgresInstances(database),
             PostgresNodes(database),
             PostgresIntents(database),
+            PostgresBudgets(database),
+            PostgresNodePrices(database),
         )
 
     def clouds_in_use(self) -> set[str]:

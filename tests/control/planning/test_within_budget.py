@@ -25,10 +25,10 @@ models:
   - model: gpt-oss-20b
     slo: {ttft_ms: 1500, tpot_ms: 60}
     workload: azure-conversation
-    demand: {requests_per_s: 8}
+    demand: {requests_per_s: 60}
 clouds:
   - {cloud: aws, regions: [us-east-2], gpus: [L40S, L4], markets: [on-demand, spot]}
-policy: {max_spot_share: 0.3}
+policy: {max_spot_share: 0.3, utilisation_cap: 0.6}
 solver: {n_max: 1, gap: 0.01}
 """
 

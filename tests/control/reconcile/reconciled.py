@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from control.cloud.fake import FakeCloud
+from control.cost.treasury import Treasury
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.db.events import PostgresEvents
@@ -125,7 +126,9 @@ class Plane:
             KeeperSettings(1.0, timedelta(0), **settings), lambda: place.seconds,
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
-        planner = FleetPlanner(session, lambda world: world, LiveMarket(database), StatedDemand())
+        planner = FleetPlanner(
+            session, lambda world: world, LiveMarket(database), StatedDemand(), purse=Treasury(database).purse
+        )
         self.loop = Reconciler(
             Ports(
                 ReconcileStores.of(database), self.leader, planner, self.keeper, publisher, InlineEffects(),
