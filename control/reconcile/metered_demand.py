@@ -34,16 +34,20 @@ class MeteredDemand:
             histories = self._offered.histories(record.name, now, HISTORY)
             waiting = self._offered.waiting(record.name, now)
             metered = {d.key: d for d in demand_at(histories, rules, said, waiting, now.timestamp())}
-        return tuple(metered[d.key] if d.key in metered else _overridden(d, said, world.demand) for d in world.demand)
+        names = {section.served_name for section in world.fleet.models}
+        return tuple(metered.get(d.key) or _overridden(d, said, world.demand, names) for d in world.demand)
 
 
-def _overridden(demand: Demand, said: dict[str, DemandOverride], stated: tuple[Demand, ...]) -> Demand:
+def _overridden(demand: Demand, said: dict[str, DemandOverride], stated: tuple[Demand, ...], names: set[str]) -> Demand:
     """Parts of a model keep their shares."""
-    model = demand.app.removesuffix(LONG_SUFFIX)
-    override = said.get(demand.app) or said.get(model)
-    if override is None:
+    model = _model(demand, names)
+    if model not in said:
         return demand
-    parts = (demand.app,) if demand.app in said else (model, model + LONG_SUFFIX)
-    total = sum(d.requests_per_s for d in stated if d.app in parts)
+    total = sum(other.requests_per_s for other in stated if _model(other, names) == model)
     share = demand.requests_per_s / total if total else 0.0
-    return replace(demand, requests_per_s=override.requests_per_s * share)
+    return replace(demand, requests_per_s=said[model].requests_per_s * share)
+
+
+def _model(demand: Demand, names: set[str]) -> str:
+    """Of the spec, whose part for long prompts it may be for."""
+    return demand.app if demand.app in names else demand.app.removesuffix(LONG_SUFFIX)
