@@ -19,12 +19,13 @@ def test_an_offer_that_refuses_for_an_hour_is_asked_a_handful_of_times(database:
     assert place.types() == ["dear"]
     for _ in range(120):
         plane.tick(30)
+    plane.run(1)  # for the last answer to be heard
     assert place.types() == ["dear"]
     asked = [call.at for call in place.cloud.calls if call.method == "create"]
     cheap, dear = PostgresMarketMemory(database).calls(START)
     assert "/cheap/" in cheap.offer
     assert (cheap.calls + dear.calls, cheap.granted, dear.granted) == (len(asked), 0, dear.calls)
-    assert 2 <= cheap.calls <= 8
+    assert 2 <= cheap.calls <= 9
     assert (cheap.most_in_a_minute, dear.calls) == (1, 1)
     refused = asked[:1] + asked[2:]  # the second was given
     assert all((later - earlier).total_seconds() >= LEAST_COOL_DOWN_S for earlier, later in pairwise(refused))
