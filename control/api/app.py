@@ -15,10 +15,12 @@ from control.api.failures import tell_failures
 from control.api.guarded_route import PREFIX
 from control.api.metrics import ApiMetrics
 from control.api.observed import Observed
+from control.api.offer_book import OfferBook
 from control.api.openapi import describe
 from control.api.routes import ROUTERS
 from control.api.services import Services
 from control.api.settings import ApiSettings
+from control.api.slo_sampler import SloSampler
 from control.api.streams import streams
 from control.api.work.pool import WorkPool
 from control.db.browser_sessions import PostgresSessions
@@ -39,7 +41,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
         services: Services = app.state.services
-        tasks = [asyncio.create_task(pool.run()), asyncio.create_task(_sweep(services))]
+        sampler = SloSampler(database, settings.gateways, clock)
+        tasks = [asyncio.create_task(each) for each in (pool.run(), _sweep(services), sampler.run())]
         try:
             yield
         finally:
@@ -59,7 +62,8 @@ def create_app(
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
-    app.state.services = Services(database, settings, clock, metrics, streams(database, settings), home, pool.wake)
+    followed, offers = streams(database, settings), OfferBook(database)
+    app.state.services = Services(database, settings, clock, metrics, followed, offers, home, pool.wake)
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(Bounds, settings=settings)

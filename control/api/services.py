@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from control.api.metrics import ApiMetrics
+from control.api.offer_book import OfferBook
 from control.api.settings import ApiSettings
 from control.api.streams import Streams
 from control.db.database import Database
@@ -19,6 +20,7 @@ class Services:
     """Timezone-aware."""
     metrics: ApiMetrics
     streams: Streams
+    offers: OfferBook
     home: Path
     """Of what Medley keeps on this machine."""
     work_waits: Callable[[], None]

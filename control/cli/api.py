@@ -18,6 +18,10 @@ def api(
     workers: Annotated[
         int, typer.Option(min=0, max=16, help="Solves at a time; 0: leave them to other processes.")
     ] = 1,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="URL of a gateway, to be asked how fast it answers; may be repeated.", show_default=False),
+    ] = None,
     proxies: Annotated[
         str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are believed.")
     ] = "127.0.0.1",
@@ -30,4 +34,10 @@ def api(
     from control.api.process import serve
     from control.api.settings import ApiSettings
 
-    serve(ApiSettings(host=host, port=port, workers=workers), database_url, proxies, dict(os.environ))
+    gateways = tuple(gateway or ())
+    for url in gateways:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"--gateway {url!r} is no URL; it looks like http://HOST:8000")
+    serve(
+        ApiSettings(host=host, port=port, workers=workers, gateways=gateways), database_url, proxies, dict(os.environ)
+    )

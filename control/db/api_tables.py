@@ -92,5 +92,16 @@ plan_baseline = Table(
     Column("breaks", JSON, nullable=False, comment="guardrails that it does not keep"),
 )
 
+slo_sample = Table(
+    "slo_sample",
+    metadata,
+    Column("gateway", Text, primary_key=True, comment="its URL"),
+    Column("model", Text, primary_key=True),
+    Column("begins_at", DateTime(timezone=True), primary_key=True, comment="a minute"),
+    Column("ttft", JSON, nullable=False, comment="histogram, seconds"),
+    Column("tpot", JSON, nullable=False, comment="histogram, seconds"),
+)
+Index("ix_slo_sample_model_begins_at", slo_sample.c.model, slo_sample.c.begins_at)
+
 # Lists of instances go by id, mostly of those that live.
 Index("ix_instance_living", instance.c.id, postgresql_where=text("state <> 'terminated'"))

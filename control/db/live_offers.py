@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from control.db.database import Database
-from control.db.market_tables import live_offer, market_source, offer_price
+from control.db.market_tables import live_offer, market_memory, market_source, offer_price
 from templates_lib.node_config import NodeConfig
 from templates_lib.offer import Offer
 from templates_lib.supply import SupplyPool
@@ -70,6 +70,17 @@ class PostgresOffers:
             ):
                 offers.setdefault(cloud, []).append(msgspec.json.decode(offer, type=Offer))
         return {row.cloud: _market(row, tuple(offers.get(row.cloud, ()))) for row in sources}
+
+    def mark(self) -> tuple[object, ...]:
+        """Another one whenever what clouds say, or answered, has changed."""
+        query = select(
+            select(func.max(market_source.c.attempted_at)).scalar_subquery(),
+            select(func.max(offer_price.c.sequence)).scalar_subquery(),
+            select(func.sum(market_memory.c.version)).scalar_subquery(),
+            select(func.count()).select_from(market_source).scalar_subquery(),
+        )
+        with self.database.transaction() as connection:
+            return tuple(connection.execute(query).one())
 
     def prices(self, cloud: str) -> dict[str, float]:
         """Offer key → $/h, as stored last."""

@@ -15,6 +15,7 @@ from control.api.routes import (
     plans,
     projects,
     session,
+    slo,
     templates,
     tokens,
 )
@@ -34,6 +35,7 @@ ROUTERS = (
     demand.router,
     cost.router,
     budgets.router,
+    slo.router,
     events.router,
     tokens.router,
     operations.router,

@@ -21,14 +21,10 @@ from control.db.errors import NotStoredError
 from control.db.live_offers import PostgresOffers
 from control.db.operations import PostgresOperations
 from control.market.sources import known_clouds
-from control.market.view import StoredMarket
-from control.offers.prices import regions_by_cloud
-from control.offers.selection import Selection
 from policies.availability import Learned
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market
 from templates_lib.offer import Offer as Sold
-from templates_lib.settings import Settings
 
 router = api_router("offers")
 OfferKey = Annotated[str, Query(min_length=1, max_length=300, description="`cloud/zone/type/market`.")]
@@ -111,31 +107,28 @@ def list_offers(
 ) -> Page[Offer]:
     """By key: live ones of clouds that were asked, else the dated ones that ship with Medley."""
     (last,) = after(cursor, str) or ("",)
-    stored = StoredMarket.read(services.database, services.clock())
-    markets = (Market.ON_DEMAND, Market.SPOT) if market is None else (market,)
-    known = sorted({*regions_by_cloud(), *stored.clouds})
-    selections = [Selection(each, None, None, None, markets) for each in known if cloud in (None, each)]
-    quotes = stored.judged(stored.offers(selections), Settings().guardrails.max_unproven_nodes)
-    asked = [
-        offer
-        for offer in quotes.offers
-        if offer.key > str(last)
-        and region in (None, offer.region)
-        and gpu in (None, quotes.configs[offer.node_config].gpu)
-    ]
-    rows = sorted(asked, key=lambda offer: offer.key)
+    listed = services.offers.read(services.clock())
+
+    def wanted(offer: Sold) -> bool:
+        return (
+            cloud in (None, offer.cloud)
+            and region in (None, offer.region)
+            and market in (None, offer.market)
+            and gpu in (None, listed.configs[offer.node_config].gpu)
+        )
 
     def shown(offer: Sold) -> Offer:
-        config = quotes.configs[offer.node_config]
+        config = listed.configs[offer.node_config]
         return Offer(
             key=offer.key, cloud=offer.cloud, region=offer.region, zone=offer.zone, instance_type=offer.instance_type,
             node_config=offer.node_config, gpu=config.gpu, gpu_count=config.gpu_count, market=offer.market,
             usd_per_hour=offer.usd_per_hour, usd_per_gpu_hour=offer.usd_per_hour / config.gpu_count,
             available_count=offer.available_count, interruptions_per_hour=offer.interruptions_per_hour,
-            observed_at=offer.observed_at, source=offer.source, learned=stored.memory.get(offer.key),
+            observed_at=offer.observed_at, source=offer.source, learned=listed.learned.get(offer.key),
         )  # fmt: skip
 
-    return page(rows[: limit + 1], limit, shown, lambda offer: (offer.key,))
+    rows = listed.after(str(last), wanted, limit + 1)
+    return page(rows, limit, shown, lambda offer: (offer.key,))
 
 
 @router.get("/offers/history", responses=problems())

@@ -1,0 +1,64 @@
+"""All offers of the market as the database knows it, read when it has changed: a page must not read everything anew."""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from control.db.database import Database
+from control.db.live_offers import PostgresOffers
+from control.market.view import StoredMarket
+from control.offers.prices import regions_by_cloud
+from control.offers.selection import Selection
+from policies.availability import Learned
+from templates_lib.node_config import NodeConfig
+from templates_lib.offer import Market, Offer
+from templates_lib.settings import Settings
+
+_FRESH = timedelta(seconds=30)
+"""Availability that was learned fades with time, too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    offers: tuple[Offer, ...]
+    """By key."""
+    configs: Mapping[str, NodeConfig]
+    learned: Mapping[str, Learned]
+
+    def after(self, key: str, wanted: Callable[[Offer], bool], limit: int) -> list[Offer]:
+        found = []
+        for offer in self.offers[bisect_right(self.offers, key, key=lambda offer: offer.key) :]:
+            if wanted(offer):
+                found.append(offer)
+                if len(found) == limit:
+                    break
+        return found
+
+
+class OfferBook:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._turn = threading.Lock()
+        self._listed: Listed | None = None
+        self._mark: object = None
+        self._read_at: datetime | None = None
+
+    def read(self, now: datetime) -> Listed:
+        """Live offers of clouds that were asked, else the dated ones that ship. Raises OfferError."""
+        mark = PostgresOffers(self._database).mark()
+        with self._turn:
+            old = self._read_at is None or not self._read_at <= now < self._read_at + _FRESH
+            if self._listed is None or old or mark != self._mark:
+                self._listed, self._mark, self._read_at = self._look(now), mark, now
+            return self._listed
+
+    def _look(self, now: datetime) -> Listed:
+        stored = StoredMarket.read(self._database, now)
+        markets = (Market.ON_DEMAND, Market.SPOT)
+        known = sorted({*regions_by_cloud(), *stored.clouds})
+        quotes = stored.offers([Selection(cloud, None, None, None, markets) for cloud in known])
+        judged = stored.judged(quotes, Settings().guardrails.max_unproven_nodes)
+        offers = sorted(judged.offers, key=lambda offer: offer.key)
+        return Listed(tuple(offers), judged.configs, stored.memory)

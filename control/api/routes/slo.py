@@ -1,0 +1,99 @@
+"""Objectives and how they are kept, over time."""
+
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, Field
+
+from control.api.attainment import added, burn_rate, percentile_s, share_within
+from control.api.documented import problems
+from control.api.fleet_document import document_of
+from control.api.guarded_route import ServicesOf, api_router
+from control.api.periods import Points, Since, Until, parts, period
+from control.api.text import PathName
+from control.db.fleets import PostgresFleets
+from control.db.slo_samples import PostgresSloSamples, SloSample
+from control.ledger.period import Period
+from control.spec.schema import SloSection
+
+router = api_router("slo")
+
+
+class Attainment(BaseModel):
+    """Of one objective in one span; null: nothing was observed."""
+
+    observed: int
+    p50_ms: float | None
+    p99_ms: float | None = Field(description="null too when it is beyond what gateways tell apart.")
+    within: float | None = Field(description="Share of the observations that kept the objective.")
+    burn_rate: float | None = Field(description="1: missed just as often as the objective allows.")
+
+
+class SloPoint(BaseModel):
+    since: datetime
+    until: datetime
+    ttft: Attainment
+    tpot: Attainment
+
+
+class ModelSlo(BaseModel):
+    model: str
+    ttft_ms: float
+    tpot_ms: float
+    percentile: float
+    items: list[SloPoint]
+
+
+class FleetSlo(BaseModel):
+    models: list[ModelSlo]
+
+
+@router.get("/fleets/{fleet}/slo", responses=problems(404))
+def get_slo(
+    fleet: PathName, services: ServicesOf, points: Points = 60, since: Since = None, until: Until = None
+) -> FleetSlo:
+    """TTFT and TPOT as gateways measured them, against the objectives; of the last hour unless the query says more.
+
+    Needs `medley api --gateway URL`: without it nothing is observed. Where an objective grows with the prompt, its part
+    for an empty one counts.
+    """
+    document = document_of(PostgresFleets(services.database).load(fleet).spec)
+    slos = {
+        str(model.get("name") or model["model"]): SloSection.model_validate(model["slo"])
+        for model in document["models"]
+    }
+    span = period(since, until, services.clock(), timedelta(hours=1))
+    samples = PostgresSloSamples(services.database).read(list(slos), span.since, span.until)
+    return FleetSlo(
+        models=[
+            ModelSlo(
+                model=name,
+                ttft_ms=slo.ttft_ms,
+                tpot_ms=slo.tpot_ms,
+                percentile=slo.percentile,
+                items=[_point(part, slo, [s for s in samples if s.model == name]) for part in parts(span, points)],
+            )
+            for name, slo in slos.items()
+        ]
+    )
+
+
+def _point(part: Period, slo: SloSection, samples: list[SloSample]) -> SloPoint:
+    mine = [sample for sample in samples if part.since <= sample.begins_at < part.until]
+    return SloPoint(
+        since=part.since,
+        until=part.until,
+        ttft=_attainment(added(sample.ttft for sample in mine), slo.ttft_ms, slo.percentile),
+        tpot=_attainment(added(sample.tpot for sample in mine), slo.tpot_ms, slo.percentile),
+    )
+
+
+def _attainment(histogram: dict[float, float], limit_ms: float, percentile: float) -> Attainment:
+    p50, p99 = percentile_s(histogram, 50), percentile_s(histogram, 99)
+    within = share_within(histogram, limit_ms / 1000)
+    return Attainment(
+        observed=int(sum(histogram.values())),
+        p50_ms=None if p50 is None else 1000 * p50,
+        p99_ms=None if p99 is None else 1000 * p99,
+        within=within,
+        burn_rate=burn_rate(within, percentile),
+    )

@@ -1,0 +1,88 @@
+"""Asks gateways every minute how fast they have answered, and keeps it. Any number of API processes may."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+import httpx
+from starlette.concurrency import run_in_threadpool
+
+from control.db.database import Database
+from control.db.errors import DatabaseError
+from control.db.slo_samples import Observed, PostgresSloSamples, SloSample
+from control.fleet.latency import GatewayFigures, Histogram, gateway_figures
+
+_log = logging.getLogger(__name__)
+_TIMEOUT_S = 5.0
+_MAX_BYTES = 16 << 20
+_KEPT = timedelta(days=14)
+
+
+class SloSampler:
+    def __init__(self, database: Database, gateways: tuple[str, ...], clock: Callable[[], datetime]) -> None:
+        """`gateways`: their URLs."""
+        self._samples = PostgresSloSamples(database)
+        self._gateways = gateways
+        self._clock = clock
+        self._before: dict[str, tuple[datetime, Mapping[str, GatewayFigures]]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
+            while self._gateways:
+                now = self._clock()
+                await asyncio.sleep(60 - now.second - now.microsecond / 1e6)
+                await asyncio.gather(*(self.look(client, gateway) for gateway in self._gateways))
+                try:
+                    await run_in_threadpool(self._samples.drop_older, self._clock() - _KEPT)
+                except DatabaseError as error:
+                    _log.warning("%s", error)
+
+    async def look(self, client: httpx.AsyncClient, gateway: str) -> None:
+        """What has been answered since the last look; the first look, and one after a pause, is a beginning only."""
+        try:
+            figures = gateway_figures(await _text(client, gateway))
+        except (httpx.HTTPError, ValueError) as error:
+            _log.warning("gateway %s does not say how fast it is: %s", gateway, error)
+            return
+        minute = self._clock().replace(second=0, microsecond=0)
+        before_at, before = self._before.get(gateway, (None, {}))
+        self._before[gateway] = minute, figures
+        if before_at != minute - timedelta(minutes=1):
+            return
+        samples = [_sample(gateway, model, before_at, now, before.get(model)) for model, now in figures.items()]
+        try:
+            await run_in_threadpool(self._samples.add, samples)
+        except DatabaseError as error:
+            _log.warning("%s", error)
+
+
+async def _text(client: httpx.AsyncClient, gateway: str) -> str:
+    async with client.stream("GET", f"{gateway.rstrip('/')}/metrics") as answer:
+        answer.raise_for_status()
+        content = b""
+        async for part in answer.aiter_bytes():
+            content += part
+            if len(content) > _MAX_BYTES:
+                raise ValueError("its metrics are too large")
+    return content.decode()
+
+
+def _sample(
+    gateway: str, model: str, begins_at: datetime, now: GatewayFigures, before: GatewayFigures | None
+) -> SloSample:
+    ttft = _since(now.ttft_s, None if before is None else before.ttft_s)
+    tpot = _since(now.tpot_s, None if before is None else before.tpot_s)
+    return SloSample(gateway, model, begins_at, ttft, tpot)
+
+
+def _since(now: Histogram, before: Histogram | None) -> Observed:
+    """A gateway that was started again counts from nothing."""
+    earlier = before.counts if before is not None and before.bounds == now.bounds else ()
+    if not earlier or any(new < old for new, old in zip(now.counts, earlier, strict=True)):
+        earlier = (0.0,) * len(now.counts)
+    cumulative = [new - old for new, old in zip(now.counts, earlier, strict=True)]
+    counts = [count - below for count, below in zip(cumulative, [0.0, *cumulative], strict=False)]
+    return Observed(tuple(None if math.isinf(b) else b for b in now.bounds), tuple(counts))

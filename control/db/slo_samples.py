@@ -1,0 +1,69 @@
+"""How fast gateways answered, minute by minute: histograms, so that any share of any span can be read off later."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import delete, select
+from sqlalchemy.dialects.postgresql import insert
+
+from control.db.api_tables import slo_sample
+from control.db.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Counts of observations by upper bound in seconds, each bucket by itself, the last bound infinite (null)."""
+
+    bounds_s: tuple[float | None, ...]
+    counts: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SloSample:
+    gateway: str
+    model: str
+    begins_at: datetime
+    """A whole minute; the sample is of the minute that follows."""
+    ttft: Observed
+    tpot: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSloSamples:
+    """Every method also raises DatabaseUnavailableError."""
+
+    database: Database
+
+    def add(self, samples: Iterable[SloSample]) -> None:
+        """Of a minute that somebody else has sampled already, nothing."""
+        rows = [
+            {"gateway": s.gateway, "model": s.model, "begins_at": s.begins_at, "ttft": s.ttft, "tpot": s.tpot}
+            for s in samples
+        ]
+        if rows:
+            with self.database.transaction() as connection:
+                connection.execute(insert(slo_sample).on_conflict_do_nothing(), rows)
+
+    def read(self, models: Collection[str], since: datetime, until: datetime) -> tuple[SloSample, ...]:
+        """That began from `since` on and before `until`, oldest first."""
+        query = select(slo_sample).where(
+            slo_sample.c.model.in_(models), slo_sample.c.begins_at >= since, slo_sample.c.begins_at < until
+        )
+        with self.database.transaction() as connection:
+            rows = connection.execute(query.order_by(slo_sample.c.begins_at)).all()
+        return tuple(
+            SloSample(
+                row.gateway,
+                row.model,
+                row.begins_at,
+                msgspec.json.decode(row.ttft, type=Observed),
+                msgspec.json.decode(row.tpot, type=Observed),
+            )
+            for row in rows
+        )
+
+    def drop_older(self, than: datetime) -> None:
+        with self.database.transaction() as connection:
+            connection.execute(delete(slo_sample).where(slo_sample.c.begins_at < than))

@@ -1,0 +1,105 @@
+"""Objectives over time: what gateways said, minute by minute, against what was promised."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from control.api.attainment import added, burn_rate, percentile_s, share_within
+from control.api.slo_sampler import SloSampler
+from control.db.database import Database
+from control.db.slo_samples import Observed, PostgresSloSamples
+from tests.control.api.conftest import Api
+from tests.control.api.worlds import spec
+
+MODEL = "smollm2-135m-instruct"
+
+
+class Gateway:
+    """As a gateway's metrics are read."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        names = ("medley_gateway_time_to_first_token_seconds", "medley_gateway_time_per_output_token_seconds")
+        self.ttft, self.tpot = (
+            Histogram(name, "A test.", ["model"], buckets=(1, 10, 60, 120), registry=self.registry) for name in names
+        )
+
+    def answered(self, ttft_s: float, tpot_s: float) -> None:
+        self.ttft.labels(MODEL).observe(ttft_s)
+        self.tpot.labels(MODEL).observe(tpot_s)
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        gateway = self
+
+        class Metrics(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(generate_latest(gateway.registry))
+
+            def log_message(self, *_: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_attainment_is_what_gateways_measured(operator: Api, database: Database) -> None:
+    operator.post("/fleets", {"spec": spec()})  # 60 s to the first token, 6 s a token, at the 95th percentile
+    minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=10)
+    gateway = Gateway()
+    gateway.answered(100, 100)  # before anybody looked
+
+    async def look(url: str) -> None:
+        at = minute
+        sampler, other = (SloSampler(database, (url,), lambda: at + timedelta(seconds=1)) for _ in range(2))
+        async with httpx.AsyncClient() as client:
+            for answers in ((5.0,) * 9 + (100.0,), (5.0,) * 10, ()):
+                await sampler.look(client, url)
+                await other.look(client, url)  # of another API process
+                for ttft_s in answers:
+                    gateway.answered(ttft_s, 0.5)
+                at += timedelta(minutes=1)
+            at += timedelta(minutes=5)  # a pause: what came in it is of no minute
+            await sampler.look(client, url)
+
+    with gateway.serving() as url:
+        asyncio.run(look(url))
+        assert len(PostgresSloSamples(database).read([MODEL], minute, datetime.now(UTC))) == 2
+
+    span = (
+        f"since={minute.isoformat().replace('+00:00', 'Z')}&until={(minute + timedelta(minutes=3)).isoformat()[:19]}Z"
+    )
+    (model,) = operator.get(f"/fleets/chat/slo?points=3&{span}").json()["models"]
+    assert (model["model"], model["ttft_ms"], model["percentile"]) == (MODEL, 60_000, 95)
+    first, second, third = model["items"]
+    assert (first["ttft"]["observed"], first["ttft"]["within"]) == (10, pytest.approx(0.9))
+    assert first["ttft"]["burn_rate"] == pytest.approx(2.0)
+    assert 1000 <= first["ttft"]["p50_ms"] <= 10_000 < first["ttft"]["p99_ms"] <= 120_000
+    assert (second["ttft"]["within"], second["tpot"]["burn_rate"]) == (1.0, pytest.approx(0.0))
+    assert (third["ttft"]["observed"], third["ttft"]["within"], third["ttft"]["burn_rate"]) == (0, None, None)
+
+
+def test_shares_and_percentiles_lie_within_their_buckets() -> None:
+    part = Observed((1.0, 2.0, None), (2.0, 2.0, 1.0))
+    whole = added([part, part])
+    assert sum(whole.values()) == 10
+    assert percentile_s(whole, 40) == pytest.approx(1.0)
+    assert percentile_s(whole, 60) == pytest.approx(1.5)
+    assert percentile_s(whole, 99) is None
+    assert share_within(whole, 1.5) == pytest.approx(0.6)
+    assert share_within(whole, 100.0) == pytest.approx(0.8)
+    assert burn_rate(0.8, 90.0) == pytest.approx(2.0)
+    assert percentile_s({}, 50) is share_within({}, 1.0) is burn_rate(None, 99.0) is None
