@@ -23,9 +23,11 @@ from control.api.settings import ApiSettings
 from control.api.slo_sampler import SloSampler
 from control.api.streams import streams
 from control.api.work.pool import WorkPool
+from control.cost.metrics import CostCollector
 from control.db.browser_sessions import PostgresSessions
 from control.db.database import Database
 from control.db.idempotent_answers import PostgresAnswers
+from control.db.ledger import PostgresLedger
 
 _SWEEP_S = 600.0
 
@@ -35,7 +37,7 @@ def create_app(
 ) -> FastAPI:
     """`clock`: timezone-aware. `pool`: whose workers do what takes long. `home`: of what Medley
     keeps on this machine."""
-    metrics = ApiMetrics()
+    metrics = ApiMetrics(CostCollector(PostgresLedger(database), clock))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """What an API process says of itself, in Prometheus' format, base units."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 
@@ -8,8 +9,11 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 class ApiMetrics:
     """Of one app: a registry of its own, so that two in a process do not meet."""
 
-    def __init__(self) -> None:
+    def __init__(self, *collectors: Collector) -> None:
+        """`collectors`: of what is told beside what the process counts itself."""
         self._registry = CollectorRegistry()
+        for collector in collectors:
+            self._registry.register(collector)
         labels = ("method", "route")
         self._requests = Counter(
             "medley_api_requests", "Requests answered.", (*labels, "status"), registry=self._registry
