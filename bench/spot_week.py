@@ -36,7 +36,7 @@ SPEC = Path(__file__).parent / "spot_week.yaml"
 FIRST = date(2024, 8, 2)
 DAY_S = 86400.0
 REGIONS = frozenset({"us-east-1", "us-east-2", "us-west-2", "eu-west-1"})
-APPS = {"gpt-oss-20b": ("m-small", 60.0), "phi-4-14b": ("m-mid", 40.0), "qwen3-32b": ("m-large", 2.0)}
+APPS = {"gpt-oss-20b": ("m-small", 24.0), "phi-4-14b": ("m-mid", 6.0)}
 """Model → its ServeGen series, and its mean requests per second."""
 NODES = 16
 """Of an offer, that can be held when all of it is there."""
