@@ -7,13 +7,11 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
-from sqlalchemy.exc import DataError
-from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 
 from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
 from control.api.trace import current_trace
-from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError
+from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError, UnstorableError
 from control.offers.quotes import OfferError
 from control.spec.problem import SpecError
 from control.spec.validation import complaint
@@ -24,8 +22,8 @@ _NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: 
 
 def tell_failures(app: FastAPI) -> None:
     for kind in (
-        ApiError, OfferError, HTTPException, RequestValidationError, SpecError, DatabaseError, DataError,
-        NoConnectionError, UnicodeEncodeError, Exception,
+        ApiError, OfferError, HTTPException, RequestValidationError, SpecError, DatabaseError, UnicodeEncodeError,
+        Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, _answer)
 
@@ -48,9 +46,11 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
             return ApiError(412, "precondition-failed", str(error))
         case InUseError():
             return ApiError(409, "conflict", str(error))
-        case DatabaseError() | NoConnectionError():
-            detail = str(error) if isinstance(error, DatabaseError) else "too many requests at once"
-            return ApiError(503, "unavailable", detail, headers={"Retry-After": "2"})
+        case UnstorableError() | UnicodeEncodeError():
+            detail = "a value cannot be stored: a character that is no text, or a number too large"
+            return ApiError(400, "bad-request", detail)
+        case DatabaseError():
+            return ApiError(503, "unavailable", str(error), headers={"Retry-After": "2"})
         case SpecError():
             fields = [_field(p.key, p.message) for p in error.problems]
             return ApiError(422, "invalid", f"{len(fields)} fields are wrong", errors=fields)
@@ -61,10 +61,6 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
         case HTTPException():
             name = _NAMES.get(error.status_code, "error")
             return ApiError(error.status_code, name, str(error.detail), headers=error.headers)
-        case DataError() | UnicodeEncodeError():
-            return ApiError(
-                400, "bad-request", "a value cannot be stored: a character that is no text, or a number too large"
-            )
         case _:
             detail = "this is a bug of Medley: tell its makers the trace_id, the log of the API says more under it"
             return ApiError(500, "internal", detail)

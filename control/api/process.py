@@ -2,10 +2,9 @@
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-import typer
 import uvicorn
 
 from control.api.app import create_app
@@ -19,9 +18,15 @@ _GRACE_S = 10
 _HEADER_BYTES = 32 << 10
 
 
-def serve(settings: ApiSettings, database_url: str | None, proxies: str, environment: Mapping[str, str]) -> None:
-    """Until SIGINT or SIGTERM; then it answers what it has begun. Raises OSError when the port is taken, and what
-    opening the database raises."""
+def serve(
+    settings: ApiSettings,
+    database_url: str | None,
+    proxies: str,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
+    """Until SIGINT or SIGTERM; then it answers what it has begun. `say` is told the URL. Raises OSError when the port
+    is taken, and what opening the database raises."""
     log_json()
     logging.getLogger("uvicorn.access").disabled = True  # our own line says more
     with (
@@ -46,7 +51,7 @@ def serve(settings: ApiSettings, database_url: str | None, proxies: str, environ
             limit_concurrency=1_000,
         )
         host, port = listener.getsockname()[:2]
-        typer.echo(f"medley api: http://{f'[{host}]' if ':' in host else host}:{port}/api/v1")
+        say(f"medley api: http://{f'[{host}]' if ':' in host else host}:{port}/api/v1")
         uvicorn.Server(config).run(sockets=[listener])
 
 

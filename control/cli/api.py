@@ -38,6 +38,5 @@ def api(
     for url in gateways:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"--gateway {url!r} is no URL; it looks like http://HOST:8000")
-    serve(
-        ApiSettings(host=host, port=port, workers=workers, gateways=gateways), database_url, proxies, dict(os.environ)
-    )
+    settings = ApiSettings(host=host, port=port, workers=workers, gateways=gateways)
+    serve(settings, database_url, proxies, dict(os.environ), typer.echo)

@@ -10,11 +10,12 @@ import msgspec
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from control.db.cluster import SUPERUSER
 from control.db.embedded import embedded_server
-from control.db.errors import DatabaseUnavailableError, OldRevisionError
+from control.db.errors import DatabaseUnavailableError, OldRevisionError, UnstorableError
 from control.db.location import locate, redacted
 from control.db.revision import check_revision, current_revision
 
@@ -56,10 +57,19 @@ class Database:
             connection.execution_options(isolation_level="AUTOCOMMIT").detach()
             yield connection
 
+    def check(self) -> None:
+        """Raises DatabaseUnavailableError, and OldRevisionError or NewerRevisionError when its tables have changed."""
+        with self.transaction() as connection:
+            check_revision(current_revision(connection), self.name)
+
     @contextmanager
     def _speaking(self) -> Iterator[None]:
         try:
             yield
+        except NoConnectionError as error:
+            raise DatabaseUnavailableError(f"too much is asked of the database {self.name} at once") from error
+        except DataError as error:
+            raise UnstorableError("a value cannot be stored: no text, or a number too large") from error
         except (OperationalError, psycopg.OperationalError) as error:
             # The driver's words, in one line.
             reason = " ".join(str(error.orig if isinstance(error, OperationalError) else error).split())

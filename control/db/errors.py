@@ -59,3 +59,7 @@ class RegistrationRefusedError(DatabaseError):
 
 class InUseError(DatabaseError):
     """A name is taken, or what is to go is still needed: the message says by what."""
+
+
+class UnstorableError(DatabaseError):
+    """A value that PostgreSQL does not take, such as text with a NUL: whoever sent it has to send another."""
