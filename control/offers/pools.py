@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from control.offers.quotes import OfferError
 from templates_lib.hardware import load_instance_types
@@ -66,6 +67,7 @@ def _check(limit: QuotaLimit) -> None:
         raise OfferError(f"quota {limit.pool_id}: the limit must be 0 or more, is {limit.limit}")
 
 
+@cache
 def quota_family(cloud: str, gpu: str, machine: str) -> str:
     """A derived size counts against the family of the machines with its GPU. Empty: none is known."""
     same = [m for m in load_instance_types() if m.cloud == cloud and m.gpu == gpu]

@@ -1,5 +1,6 @@
 """Live offers as the database keeps them: now, before, and how asking went."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -91,3 +92,13 @@ def test_a_forgotten_cloud_leaves_its_history(offers: PostgresOffers) -> None:
     assert not offers.forget("aws")
     assert offers.markets() == {}
     assert len(offers.history(A.key, NOON)) == 1
+
+
+def test_two_rounds_at_once_write_a_change_once(offers: PostgresOffers) -> None:
+    offers.answered(said(A, B), partly=False)
+    news = said(priced(A, 0.5, 60), B, at_s=60)
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(offers.answered, news, partly=False) for _ in range(8)]:
+            done.result()
+    assert [p.usd_per_hour for p in offers.history(A.key, NOON)] == [0.25, 0.5]
+    assert offers.markets()["aws"].offers == news.offers
