@@ -28,7 +28,8 @@ from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
 from control.executor.nodes import OWNER_TAG, NodeExecutor
 from control.fleet.effects import InlineEffects
-from control.fleet.keeper import Keeper, KeeperSettings
+from control.fleet.keeper import Keeper
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted

@@ -14,7 +14,8 @@ from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.executor.nodes import NodeExecutor
 from control.fleet.effects import ThreadEffects
-from control.fleet.keeper import Keeper, KeeperSettings
+from control.fleet.keeper import Keeper
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.publisher import Publisher
 from control.fleet.stores import FleetStores
 from control.hub.board import Board

@@ -2,26 +2,22 @@
 
 import logging
 import math
-import queue
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
 
 from agents.channels.dialer import Address
-from control.cloud.errors import CloudError
 from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves
 from control.executor.allowance import Allowance
-from control.executor.provision import Provisioned, provision
-from control.executor.recover import recover
-from control.executor.wind_down import wind_down
+from control.executor.provision import Provisioned
+from control.fleet.cloud_work import CloudWork
 from control.fleet.effects import Effects
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.kept_fleet import KeptFleet
+from control.fleet.observer import Deaf, Observer
 from control.fleet.order import FleetOrder
-from control.fleet.places import places
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
 from control.hub.board import Board
@@ -29,11 +25,9 @@ from control.hub.gang import UnplaceableError
 from control.lifecycle.advance import Transition
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
-from control.lifecycle.history import PastTransition
-from control.lifecycle.patience import Patience, overdue
+from control.lifecycle.patience import overdue
 from control.lifecycle.state import InstanceState
 from templates_lib.instance import Instance
-from templates_lib.offer import Offer
 
 _log = logging.getLogger(__name__)
 
@@ -43,51 +37,6 @@ _OUT = frozenset({InstanceState.FAILED, InstanceState.TERMINATING})
 _PAST = timedelta(hours=1)
 
 Ready = list[tuple[str, Wanted, Address]]
-
-
-class Observer(Protocol):
-    """Who hears of what happens. Called from the loop's thread only."""
-
-    def said(self, fleet: str, step: PastTransition) -> None:
-        """A step in an instance's life, whoever took it."""
-        ...
-
-    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
-        """A cloud did not give a node."""
-        ...
-
-    def rented(self, fleet: str, offer: Offer) -> None:
-        """A cloud gave one."""
-        ...
-
-    def taken(self, fleet: str, offer: Offer, reason: str) -> None:
-        """A cloud says that it will take one back."""
-        ...
-
-
-class Deaf:
-    """Nobody."""
-
-    def said(self, fleet: str, step: PastTransition) -> None: ...
-
-    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None: ...
-
-    def rented(self, fleet: str, offer: Offer) -> None: ...
-
-    def taken(self, fleet: str, offer: Offer, reason: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class KeeperSettings:
-    repair_s: float = 5.0
-    """Between comparisons with what the clouds list; and between writings of a routing table that has not changed."""
-    in_flight: timedelta = timedelta(minutes=2)
-    """`recover` leaves calls alone that began later: they may be under way, or too young for the cloud's list."""
-    first_in_flight: timedelta = timedelta(0)
-    """The same at the start, when nobody else is calling."""
-    patience: Patience = field(default_factory=Patience)
-    end_s: float = 10.0
-    """For what is under way when everything is ended; the rest is cut off."""
 
 
 class Keeper:
@@ -106,7 +55,7 @@ class Keeper:
         """`publish` is told what is ready, whenever that has changed and every `repair_s`."""
         self._stores = stores
         self._board = board
-        self._effects = effects
+        self._clouds = CloudWork(stores, effects, monotonic)
         self._publish = publish
         self.observer: Observer = Deaf()
         self._settings = settings or KeeperSettings()
@@ -116,15 +65,12 @@ class Keeper:
         self._held: dict[str, dict[int, HeldNode]] = {}
         self._noted: dict[str, int] = {}
         """Instance → version after the last step that was noted."""
-        self._again_s: dict[str, float] = {}
-        """Instance → when a cloud may be asked for its nodes again."""
         self._warned: frozenset[str] = frozenset()
         """Nodes that their clouds will take, as far as that was told on."""
         self._addresses: dict[str, Address] = {}
         self._published: Ready | None = None
         self._published_s = self._repaired_s = -self._settings.repair_s
         self._last_step, self._looked_s = -1, -math.inf
-        self._answers: queue.SimpleQueue[tuple[str, Provisioned]] = queue.SimpleQueue()
 
     def keep(self, order: FleetOrder) -> None:
         """From the next tick on."""
@@ -147,7 +93,7 @@ class Keeper:
     def load(self) -> None:
         """Mend what an earlier run left, and put on the board what is on record. Call it before the hub listens, and
         while nobody else calls clouds for these fleets. Raises DatabaseUnavailableError."""
-        self._compare(self._settings.first_in_flight)
+        self._clouds.compare(self._settings.first_in_flight)
         # What became of them before is no news.
         self._noted = {instance.id: instance.version for instance in self._stores.instances.living()}
         self._look()
@@ -195,7 +141,7 @@ class Keeper:
         give_up_s = self._monotonic() + self._settings.end_s
         for name, fleet in self._fleets.items():
             fleet.order = FleetOrder(name, (), fleet.order.wanted + fleet.order.earlier, files=fleet.order.files)
-        self._effects.wait(self._settings.end_s)
+        self._clouds.wait(self._settings.end_s)
         while True:
             self._look()
             self._learn()
@@ -204,10 +150,7 @@ class Keeper:
             if not any(i.state in _SERVING for i in self._known.values()) or self._monotonic() > give_up_s:
                 break
             time.sleep(0.05)
-        left: dict[str, str] = {}
-        for instance in self._known.values():
-            self._effects.begin(instance.id, lambda name=instance.id: left.update(self._ended(name)))  # type: ignore[misc]
-        self._effects.wait(10 * self._settings.end_s)
+        left = self._clouds.end(self._known.values(), 10 * self._settings.end_s)
         self._look()
         return left
 
@@ -232,7 +175,8 @@ class Keeper:
             if instance.id not in self._known:
                 self._note(instance)
                 self._fleets[instance.fleet].forget(instance.id)
-                for kept in (self._noted, self._again_s, self._addresses):
+                self._clouds.forget(instance.id)
+                for kept in (self._noted, self._addresses):
                     kept.pop(instance.id, None)
         self._board.deploy(
             self._fleets[i.fleet].deployed(i, self._held.get(i.id, {})) for i in instances if self._is_met(i)
@@ -292,13 +236,8 @@ class Keeper:
     def _repair(self) -> None:
         if self._monotonic() - self._repaired_s >= self._settings.repair_s:
             self._repaired_s = self._monotonic()
-            self._effects.begin("compare with the clouds", lambda: self._compare(self._settings.in_flight))
+            self._clouds.begin_comparing(self._settings.in_flight)
             self._stores.nodes.heard_of(self._board.loads(), self._stores.executor.clock())
-
-    def _compare(self, in_flight: timedelta) -> None:
-        stores = self._stores
-        for what, why in recover(stores.instances, stores.nodes, stores.executor, in_flight).failed.items():
-            _log.warning("%s cannot be mended now: %s", what, why)
 
     def _move(self) -> None:
         now = self._stores.executor.clock()
@@ -333,26 +272,14 @@ class Keeper:
 
     def _act(self) -> None:
         """Have clouds do what follows from the states of instances; take note of what they answered before."""
-        while not self._answers.empty():
-            self._heard(*self._answers.get())
-        now_s = self._monotonic()
+        for fleet, done in self._clouds.answers():
+            self._heard(fleet, done)
         for instance in self._known.values():
-            due = now_s >= self._again_s.get(instance.id, now_s)
-            if instance.state in _RENTING and due and self._fleets[instance.fleet].order.acts:
-                self._effects.begin(instance.id, lambda i=instance: self._provision(i))  # type: ignore[misc]
-            elif instance.state in _OUT and due:
-                self._effects.begin(instance.id, lambda i=instance: self._wind_down(i))  # type: ignore[misc]
-
-    def _provision(self, instance: Instance) -> None:
-        """In a thread of the effects."""
-        fleet = self._fleets[instance.fleet]
-        wanted, start = fleet.order.of(instance), fleet.order.starts.get(instance.zone.partition("/")[0])
-        if wanted is None or start is None:
-            return
-        where = places(wanted, fleet.gang(instance.id), fleet.order.supply.offers, start)
-        stores = self._stores
-        done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)
-        self._answers.put((instance.fleet, done))
+            fleet_of_it = self._fleets[instance.fleet]
+            if instance.state in _RENTING and fleet_of_it.order.acts:
+                self._clouds.rent(instance, fleet_of_it)
+            elif instance.state in _OUT:
+                self._clouds.give_back(instance)
 
     def _heard(self, fleet: str, done: Provisioned) -> None:
         kept = self._fleets[fleet]
@@ -365,20 +292,6 @@ class Keeper:
         for key in done.rented:
             if key in offers:
                 self.observer.rented(fleet, offers[key])
-        if done.waiting:
-            wait_s = max(error.retry_after_s for error in done.waiting.values())
-            self._again_s[done.instance.id] = self._monotonic() + wait_s
-
-    def _wind_down(self, instance: Instance) -> None:
-        """In a thread of the effects."""
-        if self._ended(instance.id):  # a cloud takes its time, or does not answer
-            self._again_s[instance.id] = self._monotonic() + 1.0
-
-    def _ended(self, name: str) -> dict[str, str]:
-        try:
-            return wind_down(self._stores.instances, self._stores.executor, name, "it does not serve any more").left
-        except ValueError as error:
-            return {name: str(error)}
 
     def _tell(self) -> None:
         """Gateways of what is ready."""

@@ -23,7 +23,7 @@ from control.db.installation import owner_of
 from control.db.leader import PostgresLeader
 from control.demand.desk import DemandDesk
 from control.fleet.assembly import Assembly, assemble
-from control.fleet.keeper import KeeperSettings
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.run import TICK_S, run
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition

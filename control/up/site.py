@@ -18,7 +18,8 @@ from control.demand.desk import DemandDesk
 from control.executor.node_start import NodeStart
 from control.fleet.assembly import assemble
 from control.fleet.effects import ThreadEffects
-from control.fleet.keeper import Keeper, KeeperSettings
+from control.fleet.keeper import Keeper
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.publisher import Publisher
 from control.fleet.run import run
 from control.hub.hub import Hub

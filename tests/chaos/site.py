@@ -10,7 +10,7 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
 from control.diff.supply import supply_of
-from control.fleet.keeper import Deaf
+from control.fleet.observer import Deaf
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted

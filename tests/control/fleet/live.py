@@ -25,7 +25,9 @@ from control.diff.supply import supply_of
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.fleet.effects import ThreadEffects
-from control.fleet.keeper import Deaf, Keeper, KeeperSettings
+from control.fleet.keeper import Keeper
+from control.fleet.keeper_settings import KeeperSettings
+from control.fleet.observer import Deaf
 from control.fleet.order import FleetOrder
 from control.fleet.publisher import Publisher
 from control.fleet.routing import Front, Routing

@@ -16,7 +16,9 @@ from control.diff.limits import Limits
 from control.diff.supply import supply_of
 from control.executor.node_start import NodeStart
 from control.fleet.effects import InlineEffects
-from control.fleet.keeper import Deaf, Keeper, KeeperSettings, Ready
+from control.fleet.keeper import Keeper, Ready
+from control.fleet.keeper_settings import KeeperSettings
+from control.fleet.observer import Deaf
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted

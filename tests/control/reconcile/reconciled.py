@@ -21,7 +21,8 @@ from control.db.plans import PostgresPlans
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.fleet.effects import InlineEffects
-from control.fleet.keeper import Keeper, KeeperSettings
+from control.fleet.keeper import Keeper
+from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.publisher import Publisher
 from control.fleet.stores import FleetStores
 from control.hub.board import Board

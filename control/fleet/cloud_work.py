@@ -1,0 +1,97 @@
+"""What a keeper has clouds do, beside its rounds: one call at a time for an instance."""
+
+import logging
+import queue
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+
+from control.executor.provision import Provisioned, provision
+from control.executor.recover import recover
+from control.executor.wind_down import wind_down
+from control.fleet.effects import Effects
+from control.fleet.kept_fleet import KeptFleet
+from control.fleet.places import places
+from control.fleet.stores import FleetStores
+from templates_lib.instance import Instance
+
+_log = logging.getLogger(__name__)
+
+_AGAIN_S = 1.0
+"""After a cloud that takes its time over an end, or does not answer."""
+
+
+class CloudWork:
+    """Called from the keeper's thread; the work is done in those of `effects`."""
+
+    def __init__(self, stores: FleetStores, effects: Effects, monotonic: Callable[[], float]) -> None:
+        self._stores = stores
+        self._effects = effects
+        self._monotonic = monotonic
+        self._again_s: dict[str, float] = {}
+        """Instance → when a cloud may be asked for it again."""
+        self._answers: queue.SimpleQueue[tuple[str, Provisioned]] = queue.SimpleQueue()
+
+    def rent(self, instance: Instance, fleet: KeptFleet) -> None:
+        """The nodes that it lacks."""
+        if self._is_due(instance):
+            self._effects.begin(instance.id, lambda: self._provision(instance, fleet))
+
+    def give_back(self, instance: Instance) -> None:
+        """All its nodes."""
+        if self._is_due(instance):
+            self._effects.begin(instance.id, lambda: self._wind_down(instance.id))
+
+    def begin_comparing(self, in_flight: timedelta) -> None:
+        self._effects.begin("compare with the clouds", lambda: self.compare(in_flight))
+
+    def compare(self, in_flight: timedelta) -> None:
+        """Rows with what the clouds list, here and now (`recover`)."""
+        stores = self._stores
+        for what, why in recover(stores.instances, stores.nodes, stores.executor, in_flight).failed.items():
+            _log.warning("%s cannot be mended now: %s", what, why)
+
+    def answers(self) -> Iterator[tuple[str, Provisioned]]:
+        """Fleet and what became of renting for it, since the last time."""
+        while not self._answers.empty():
+            fleet, done = self._answers.get()
+            if done.waiting:
+                wait_s = max(error.retry_after_s for error in done.waiting.values())
+                self._again_s[done.instance.id] = self._monotonic() + wait_s
+            yield fleet, done
+
+    def forget(self, instance: str) -> None:
+        self._again_s.pop(instance, None)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until nothing is under way, or time is up."""
+        self._effects.wait(timeout_s)
+
+    def end(self, instances: Iterable[Instance], timeout_s: float) -> dict[str, str]:
+        """Give back all nodes of all of them, and wait for it; node → why it may still be billed."""
+        left: dict[str, str] = {}
+        for instance in instances:
+            self._effects.begin(instance.id, lambda name=instance.id: left.update(self._ended(name)))  # type: ignore[misc]
+        self._effects.wait(timeout_s)
+        return left
+
+    def _is_due(self, instance: Instance) -> bool:
+        return self._monotonic() >= self._again_s.get(instance.id, 0.0)
+
+    def _provision(self, instance: Instance, fleet: KeptFleet) -> None:
+        wanted, start = fleet.order.of(instance), fleet.order.starts.get(instance.zone.partition("/")[0])
+        if wanted is None or start is None:
+            return
+        where = places(wanted, fleet.gang(instance.id), fleet.order.supply.offers, start)
+        stores = self._stores
+        done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)
+        self._answers.put((instance.fleet, done))
+
+    def _wind_down(self, name: str) -> None:
+        if self._ended(name):
+            self._again_s[name] = self._monotonic() + _AGAIN_S
+
+    def _ended(self, name: str) -> dict[str, str]:
+        try:
+            return wind_down(self._stores.instances, self._stores.executor, name, "it does not serve any more").left
+        except ValueError as error:
+            return {name: str(error)}

@@ -1,0 +1,39 @@
+"""Who hears of what happens to fleets."""
+
+from typing import Protocol
+
+from control.cloud.errors import CloudError
+from control.lifecycle.history import PastTransition
+from templates_lib.offer import Offer
+
+
+class Observer(Protocol):
+    """Called from the loop's thread only."""
+
+    def said(self, fleet: str, step: PastTransition) -> None:
+        """A step in an instance's life, whoever took it."""
+        ...
+
+    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
+        """A cloud did not give a node."""
+        ...
+
+    def rented(self, fleet: str, offer: Offer) -> None:
+        """A cloud gave one."""
+        ...
+
+    def taken(self, fleet: str, offer: Offer, reason: str) -> None:
+        """A cloud says that it will take one back."""
+        ...
+
+
+class Deaf:
+    """Nobody."""
+
+    def said(self, fleet: str, step: PastTransition) -> None: ...
+
+    def refused(self, fleet: str, offer: Offer, error: CloudError) -> None: ...
+
+    def rented(self, fleet: str, offer: Offer) -> None: ...
+
+    def taken(self, fleet: str, offer: Offer, reason: str) -> None: ...
