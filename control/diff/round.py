@@ -1,5 +1,6 @@
 """One decision while it is being made. Private to `next_moves`."""
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -66,17 +67,20 @@ class Round:
 
     def launch(self) -> None:
         """One by one, of the column whose scarcest class is shortest."""
-        lacking = {missing.target.column: missing for missing in self._match.missing}
+        # A share only grows while instances are added: what comes up is looked at again before it is believed.
+        order = [(self._shortest(m.target), m.target.column, m) for m in self._match.missing]
+        heapq.heapify(order)
         copies: dict[Column, int] = {}
-        while lacking:
-            missing = min(lacking.values(), key=lambda m: (self._shortest(m.target), m.target.column))
-            column = missing.target.column
+        while order:
+            share, column, missing = heapq.heappop(order)
+            now = self._shortest(missing.target)
+            if now > share and order and now > order[0][0]:
+                heapq.heappush(order, (now, column, missing))
+                continue
             wait = self._launch_one(missing, copies)
             if wait is None and missing.count > 1:
-                lacking[column] = replace(missing, count=missing.count - 1)
-                continue
-            del lacking[column]
-            if wait is not None and wait.kind in _BY_ROOM:
+                heapq.heappush(order, (now, column, replace(missing, count=missing.count - 1)))
+            elif wait is not None and wait.kind in _BY_ROOM:
                 self._blocked.append((missing.target, wait))
             elif wait is not None:
                 self._waits.append(wait)
