@@ -4,7 +4,7 @@
 
 Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
 ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
-joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan an hour and one
+joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan every ten minutes and one
 at every refusal. `guarded` is the loop as it is, `obedient` carries out every plan, `on-demand` is obedient and rents
 no spot node. Moves are instances that were drained, or given back before they were ready, though nothing ailed them.
 
