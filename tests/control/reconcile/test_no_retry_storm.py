@@ -3,6 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
@@ -11,6 +13,7 @@ from tests.control.lifecycle.worlds import START
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
 
+@pytest.mark.slow
 def test_an_offer_that_refuses_for_an_hour_is_asked_a_handful_of_times(database: Database, tmp_path: Path) -> None:
     place = Place(database, tmp_path, FakeCloud("local", {"cheap": 0, "dear": 6}))
     place.put(spec())
