@@ -54,7 +54,9 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
     from control.db.ledger import PostgresLedger
 
     with open_database(database_url) as database:
-        found = budget_book(PostgresBudgets(database), PostgresLedger(database), datetime.now(UTC)).reports()
+        budgets = PostgresBudgets(database)
+        found = budget_book(budgets, PostgresLedger(database), datetime.now(UTC)).reports()
+        less = budgets.all_given_up()
     if output is not Output.TABLE:
         emit(found, output)
         return
@@ -75,6 +77,8 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
             f"{each.month_forecast_usd:,.2f}",
         )
     console().print(table)
+    for fleet, up in less.items():
+        typer.echo(f"fleet {fleet}: {up.rung.text} since {up.since[:16]}: {'; '.join(up.reasons)}")
 
 
 @app.command("remove")

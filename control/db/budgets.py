@@ -86,9 +86,13 @@ class PostgresBudgets:
     def given_up(self, fleet: str) -> GivenUp:
         with self.database.transaction() as connection:
             row = connection.execute(select(given_up).where(given_up.c.fleet == fleet)).one_or_none()
-        if row is None:
-            return GivenUp()
-        return GivenUp(Rung(row.rung), msgspec.json.decode(row.reasons, type=tuple[str, ...]), _iso(row.since))
+        return GivenUp() if row is None else _given_up(row)
+
+    def all_given_up(self) -> dict[str, GivenUp]:
+        """By fleet, of those that have given up anything."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(given_up).order_by(given_up.c.fleet)).all()
+        return {row.fleet: _given_up(row) for row in rows}
 
     def give_up(self, fleet: str, rung: Rung, reasons: tuple[str, ...], now: datetime) -> None:
         """What `fleet` is held to from `now` on; `since` stays while the rung does."""
@@ -112,6 +116,10 @@ def _find(connection: Connection, scope: Scope, name: str, *, lock: bool = False
 def _stored(row: Row[Any]) -> StoredBudget:
     limits = Budget(row.usd_per_hour, row.usd_per_month, row.floor_usd_per_hour)
     return StoredBudget(Scope(row.scope), row.name, limits, row.version, _iso(row.updated_at))
+
+
+def _given_up(row: Row[Any]) -> GivenUp:
+    return GivenUp(Rung(row.rung), msgspec.json.decode(row.reasons, type=tuple[str, ...]), _iso(row.since))
 
 
 def _iso(at: datetime) -> str:

@@ -67,14 +67,15 @@ def test_a_fleet_is_left_what_its_own_budget_and_its_projects_leave(database: Da
     ]
 
 
-def test_the_commands_set_list_and_remove(database_url: str) -> None:
+def test_the_commands_set_list_and_remove(database: Database, database_url: str) -> None:
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, ["budgets", *arguments, "--database-url", database_url])
         return f"{done.exit_code} {done.output}"
 
     assert "no budget is set" in run("list")
     assert run("set", "--fleet", "chat", "--usd-per-month", "5000").startswith("0 fleet chat has a budget: 5,000.00")
-    assert "fleet chat" in run("list")
+    PostgresBudgets(database).give_up("chat", Rung.MORE_SPOT, ("it was dear",), NOW)
+    assert "fleet chat: more spot since 2026-11-29T00:00: it was dear" in run("list")
     assert json.loads(run("list", "-o", "json")[2:])[0]["usd_per_month_limit"] == 5000
     assert "1 medley: error: say whose" in run("set", "--usd-per-hour", "1")
     assert "1 medley: error: a budget is above 0" in run("set", "--fleet", "chat", "--usd-per-hour", "0")
