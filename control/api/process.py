@@ -15,6 +15,7 @@ from control.db.database import open_database
 from control.db.location import URL_VARIABLE, home_directory
 
 _GRACE_S = 10
+"""For requests under way; streams, which have no end, are cut off then and resumed elsewhere."""
 _HEADER_BYTES = 32 << 10
 
 

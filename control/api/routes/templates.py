@@ -3,12 +3,16 @@
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.api.least_price import Prices, least_prices, least_usd_per_hour
+from control.api.page import Cursor, Limit, Page, after, page
+from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
+from control.db.template_pages import ListedTemplate, template_page
 from control.planning.templates import stored_template
 from templates_lib.library_store import LibraryInfo
 from templates_lib.template import Capacity
@@ -18,6 +22,13 @@ router = api_router("templates")
 
 class Libraries(BaseModel):
     items: list[LibraryInfo]
+
+
+class TemplateItem(BaseModel):
+    id: str
+    nodes: dict[str, int] = Field(description="Node configuration: how many.")
+    units_per_s: float = Field(description="Of the class: prompt tokens, output tokens, or requests of a whole one.")
+    usd_per_hour: float | None = Field(description="At on-demand prices of its cheapest zone; null: none sells all.")
 
 
 class Template(BaseModel):
@@ -39,9 +50,31 @@ def list_libraries(services: ServicesOf) -> Libraries:
     return Libraries(items=list(PostgresLibraries(services.database).libraries()))
 
 
+@router.get("/libraries/{version}/templates", responses=problems(404))
+def list_templates(
+    version: Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")],
+    work_class: Annotated[
+        str, Query(max_length=200, description="`model/phase`, as `classes` of the library names it."), Readable
+    ],
+    services: ServicesOf,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Page[TemplateItem]:
+    """By id, those that do work of one class: what they sustain, and the least that they cost now."""
+    (last,) = after(cursor, str) or ("",)
+    rows = template_page(services.database, version, work_class, limit + 1, str(last))
+    prices = least_prices(services.offers.read(services.clock()).offers)
+    return page(rows, limit, lambda row: _item(row, prices), lambda row: (row.id,))
+
+
 @router.get("/templates/{template}", responses=problems(404))
 def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], services: ServicesOf) -> Template:
     """What it runs where, and what it sustains."""
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)
     return Template(**fields, library_version=found.library_version, capacity=found.capacity)
+
+
+def _item(row: ListedTemplate, prices: Prices) -> TemplateItem:
+    cost = least_usd_per_hour(row.nodes, prices)
+    return TemplateItem(id=row.id, nodes=row.nodes, units_per_s=row.units_per_s, usd_per_hour=cost)

@@ -1,5 +1,6 @@
 """Long work: done by worker processes of a real `medley api`, and not lost with them."""
 
+import json
 import os
 import re
 import select
@@ -74,6 +75,11 @@ def test_a_fleet_is_planned_supposed_and_held_to_its_budget(database: Database, 
     headers = {"Authorization": f"Bearer {token_of(database, Role.OPERATOR)}"}
     with api_process(database_url, home) as (process, url), httpx.Client(base_url=url, headers=headers) as client:
         assert client.post("/fleets", json={"spec": spec()}).status_code == 201
+
+        with client.stream("GET", "/events:follow?since=0") as stream:
+            lines = stream.iter_lines()
+            data = next(line for line in lines if line.startswith("data: "))
+            assert json.loads(data.removeprefix("data: "))["kind"] == "fleet.created"
 
         asked = client.post("/plans", json={"fleet": "chat"})
         assert asked.status_code == 202

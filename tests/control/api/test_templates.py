@@ -1,0 +1,43 @@
+"""Templates over HTTP: what can be built, what it sustains, what it costs at least."""
+
+import pytest
+
+from control.api.least_price import least_prices, least_usd_per_hour
+from control.db.database import Database
+from control.db.libraries import PostgresLibraries
+from control.library_build import build_library
+from tests.control.api.conftest import Api
+from tests.control.db.random_source import RandomSource
+from tests.factories import offer
+
+
+def test_templates_of_a_class_are_paged(viewer: Api, database: Database) -> None:
+    source = RandomSource(sizes=(5, 0, 7))
+    libraries = PostgresLibraries(database)
+    version = build_library(source, libraries, lambda *_: None, {})
+    (info,) = viewer.get("/libraries").json()["items"]
+    assert (info["version"], [c["id"] for c in info["classes"]]) == (version, ["a/prefill", "a/decode"])
+    path = f"/libraries/{version}/templates?work_class=a/decode"
+    whole = viewer.get(path).json()["items"]
+    library = libraries.load(version)
+    decode = {p for p, k in zip(library.entry_point.tolist(), library.entry_class.tolist(), strict=True) if k == 1}
+    expected = {library.ids[library.point_template[point]].decode() for point in decode}
+    assert {each["id"] for each in whole} == expected
+    assert all(each["units_per_s"] > 0 and each["nodes"] for each in whole)
+    first = viewer.get(f"{path}&limit=2").json()
+    second = viewer.get(f"{path}&limit=2&cursor={first['next']}").json()
+    assert first["items"] + second["items"] == whole[:4]
+    unknown = viewer.get(f"/libraries/{version}/templates?work_class=a/decod")
+    assert (unknown.status_code, "a/decode" in unknown.json()["detail"]) == (404, True)
+    assert viewer.get("/libraries/none/templates?work_class=a/decode").status_code == 404
+
+
+def test_the_least_price_is_of_one_zone() -> None:
+    offers = [
+        offer("A", "aws/a", 1.0), offer("A", "aws/a", 0.9, instance_type="other"), offer("B", "aws/a", 5.0),
+        offer("A", "aws/b", 2.0), offer("B", "aws/b", 3.0), offer("B", "aws/c", 0.1, 0),
+    ]  # fmt: skip
+    prices = least_prices(offers)
+    assert least_usd_per_hour({"A": 2}, prices) == pytest.approx(1.8)
+    assert least_usd_per_hour({"A": 1, "B": 1}, prices) == pytest.approx(5.0)
+    assert least_usd_per_hour({"A": 1, "C": 1}, prices) is None
