@@ -29,6 +29,8 @@ class SdkProcess:
         self._server = ApiServer(home)
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        """Of the server that the process asks."""
         self._waiting: dict[int, tuple[subprocess.Popen[bytes], Future[Reply]]] = {}
         """Number of a call → whom it was sent to, and its answer."""
         self._numbers = itertools.count(1)
@@ -56,20 +58,13 @@ class SdkProcess:
     def close(self) -> None:
         """End the process. What it has asked SkyPilot's server for goes on there."""
         with self._turn:
-            child, self._child = self._child, None
-        if child is not None:
-            with suppress(OSError):
-                _pipe(child.stdin).close()
-            try:
-                child.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            self._end()
 
     def _running(self, port: int) -> subprocess.Popen[bytes]:
         """In turn only."""
-        if self._child is not None and self._child.poll() is None:
+        if self._child is not None and self._child.poll() is None and self._port == port:
             return self._child
+        self._end()  # it asks a server that is not there any more
         # Nobody but us starts a server: one of its own making would not be in our environment.
         environment = {**self.home.environment(port), "SKYPILOT_DISABLE_LOCAL_API_SERVER": "1"}
         with os.fdopen(os.open(self.home.sdk_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
@@ -81,9 +76,21 @@ class SdkProcess:
                 env=environment,
                 start_new_session=True,  # a Ctrl-C is for us; it ends with its input
             )
-        self._child = child
+        self._child, self._port = child, port
         threading.Thread(target=self._read, args=(child,), name="skypilot-sdk", daemon=True).start()
         return child
+
+    def _end(self) -> None:
+        """In turn only."""
+        child, self._child = self._child, None
+        if child is not None:
+            with suppress(OSError):
+                _pipe(child.stdin).close()
+            try:
+                child.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
     def _read(self, child: subprocess.Popen[bytes]) -> None:
         for text in _pipe(child.stdout):

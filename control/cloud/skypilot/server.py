@@ -125,18 +125,25 @@ def _answers(port: int) -> bool:
 
 def _end(processes: list[psutil.Process]) -> None:
     """Raises RetryLaterError when one does not die."""
-    for process in processes:
-        with suppress(psutil.Error):
-            process.terminate()
-    _, alive = psutil.wait_procs(processes, _GRACE_S)
-    for process in alive:
-        with suppress(psutil.Error):
-            process.kill()
-    _, alive = psutil.wait_procs(alive, _GRACE_S)
-    if alive:
-        raise RetryLaterError(
-            f"SkyPilot's API server does not end: pids {[process.pid for process in alive]}", _GRACE_S
-        )
+    for stop in (psutil.Process.terminate, psutil.Process.kill):
+        for process in processes:
+            with suppress(psutil.Error):
+                stop(process)
+        give_up = time.monotonic() + _GRACE_S
+        while (alive := [process for process in processes if _lives(process)]) and time.monotonic() < give_up:
+            time.sleep(_LOOK_S)
+        if not alive:
+            return
+    pids = ", ".join(str(process.pid) for process in alive)
+    raise RetryLaterError(f"SkyPilot's API server does not end: processes {pids}", _GRACE_S)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """What has ended and nobody has taken note of lives no more."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE) and process.is_running()
+    except psutil.Error:
+        return False
 
 
 def _free_port() -> int:

@@ -126,7 +126,8 @@ def left_of(home: SkyPilotHome) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get("SKY_RUNTIME_DIR") == str(home.path):
+            lives = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+            if lives and process.environ().get("SKY_RUNTIME_DIR") == str(home.path):
                 found.append(process)
         except psutil.Error:
             continue
