@@ -1,8 +1,10 @@
 """The gateways that a scheduler serves: who is there, what they ask, and how the scheduler is."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from agents.channels.errors import ChannelError
@@ -22,6 +24,10 @@ from agents.messages.to_gateway import (
     WorkDone,
 )
 from agents.messages.to_scheduler import AskStats, AskStatus, Cancel, Drain, Generate, ToScheduler
+from agents.tracing.spans import Span, spans_of
+from agents.tracing.trace_parent import read_trace_parent
+
+_log = logging.getLogger(__name__)
 
 
 class ServesGateways(Protocol):
@@ -47,6 +53,15 @@ class ServesGateways(Protocol):
         """At each heartbeat, before the status is told to all."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A request of which a log and a trace will tell."""
+
+    request: str
+    span: Span
+    began_s: float
+
+
 class Gateways:
     """Make it on a running loop; it listens until closed. A status goes out on joining, when asked, at each heartbeat
     and on `tell_status`."""
@@ -65,6 +80,8 @@ class Gateways:
         self._finished: Counter[FinishReason] = Counter()
         self._failed: Counter[Failure] = Counter()
         self._heartbeat_s = settings.heartbeat_s
+        self._start_span = spans_of("medley-scheduler")
+        self._open: dict[tuple[bytes, int], _Followed] = {}
         self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, settings)
         self.endpoint = self._listener.endpoint
         self._loop = asyncio.get_running_loop()
@@ -73,6 +90,8 @@ class Gateways:
     def send(self, gateway: Peer, message: ToGateway) -> None:
         """A gateway that cannot be reached, or does not read, has lost its requests here; it resumes them elsewhere."""
         self._count(message)
+        if isinstance(message, Finished | Failed):
+            self._note_end(gateway, message)
         try:
             self._listener.send(gateway, message)
         except ChannelError as error:
@@ -90,13 +109,19 @@ class Gateways:
         self.send(peer, self._scheduler.status)
 
     def left(self, peer: Peer, _reason: str) -> None:
+        for key in [key for key in self._open if key[0] == peer.connection]:
+            del self._open[key]
         self._scheduler.leave(peer)
 
     def received(self, peer: Peer, message: ToScheduler) -> None:
         match message:
             case Generate():
+                if (parent := read_trace_parent(message.trace)) is not None:
+                    span = self._start_span(f"{message.leg} {message.model}", parent)
+                    self._open[peer.connection, message.attempt] = _Followed(message.request, span, self._loop.time())
                 self._scheduler.submit(peer, message)
             case Cancel():
+                self._open.pop((peer.connection, message.attempt), None)
                 self._scheduler.cancel(peer, message.attempt)
             case Drain():
                 self._scheduler.drain()
@@ -106,6 +131,16 @@ class Gateways:
             case AskStats():
                 status, done = self._scheduler.status, self._scheduler.done
                 self.send(peer, Stats(status, self._generated, self._finished, self._failed, done))
+
+    def _note_end(self, gateway: Peer, message: Finished | Failed) -> None:
+        followed = self._open.pop((gateway.connection, message.attempt), None)
+        if followed is None:
+            return
+        status = message.reason.value if isinstance(message, Finished) else message.failure.value
+        about = {"trace": followed.span.trace.trace_id, "request": followed.request, "status": status}
+        seconds = round(self._loop.time() - followed.began_s, 4)
+        _log.info("request done", extra={**about, "seconds": seconds})
+        followed.span.end(request=followed.request, status=status)
 
     def _count(self, message: ToGateway) -> None:
         match message:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import logging
 import signal
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ import uvloop
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.echo.scheduler import EchoScheduler, EchoSettings
+from agents.tracing.json_lines import log_json_lines
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,7 +43,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     try:
         uvloop.run(_serve(_arguments()))
     except (BadKeyError, OSError, ValueError) as error:

@@ -22,6 +22,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=256)]
 MaybeName = Annotated[str, Meta(max_length=256)]
 """Empty where there is none."""
 
+MaybeTrace = Annotated[str, Meta(max_length=55)]
+"""A W3C `traceparent`; empty where nobody follows."""
+
 Text = Annotated[str, Meta(max_length=4096)]
 """For people."""
 

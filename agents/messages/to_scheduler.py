@@ -10,6 +10,7 @@ from agents.messages.bounds import (
     Attempt,
     Endpoint,
     FewTokenIds,
+    MaybeTrace,
     Name,
     Position,
     PublicKey,
@@ -79,6 +80,8 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     leg: Leg = Leg.WHOLE
     peer: OtherLeg | None = None
     """None where one instance does the whole."""
+    trace: MaybeTrace = ""
+    """By which the request is followed from its client to the engine."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, Count, Name, Port, Position, Text, TokenIds
+from agents.messages.bounds import MAX_RUNS, Count, MaybeTrace, Name, Port, Position, Text, TokenIds
 from agents.messages.to_scheduler import Sampling
 
 MAX_PEERS = 256
@@ -45,6 +45,8 @@ class StageEntry(Struct, frozen=True, array_like=True):
     """Node of the stage after that gets them."""
     sampling: Sampling | None = None
     """On the last stage, where a token is to be sampled behind them."""
+    trace: MaybeTrace = ""
+    """Of the request, where it begins."""
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):

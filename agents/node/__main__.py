@@ -17,6 +17,7 @@ from agents.node.agent import NodeAgent
 from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
 from agents.registration import register
+from agents.tracing.json_lines import log_json_lines
 
 _log = logging.getLogger(__name__)
 _TRY_S = 60.0
@@ -73,7 +74,7 @@ async def _work(registry: Address, settings: NodeSettings, token: str) -> None:
 
 def main() -> None:
     given = _arguments()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     try:
         name, token = os.environ["MEDLEY_NODE"], os.environ.pop("MEDLEY_BOOTSTRAP_TOKEN")
         home = given.home.absolute() / name

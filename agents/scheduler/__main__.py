@@ -4,7 +4,6 @@ a JSON line, and ends with its instance."""
 import argparse
 import asyncio
 import json
-import logging
 import signal
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.scheduler.server import InstanceScheduler
+from agents.tracing.json_lines import log_json_lines
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,5 +54,5 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     _main()

@@ -330,9 +330,8 @@ class SchedulerCore:
                     chunk_left[stage][node] -= count
             end = held.position + count
             sampling = sequence.request.sampling if end == len(sequence.tokens) else None
-            entries.append(
-                Entry(held.run, held.nodes, held.position, tuple(sequence.tokens[held.position : end]), sampling)
-            )
+            tokens, trace = tuple(sequence.tokens[held.position : end]), "" if held.position else sequence.request.trace
+            entries.append(Entry(held.run, held.nodes, held.position, tokens, sampling, trace))
         return tuple(entries)
 
     def _launch(self, group: int, entries: tuple[Entry, ...]) -> GroupStep:

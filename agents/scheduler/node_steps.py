@@ -27,4 +27,5 @@ def _stage_entry(entry: Entry, stage: int, stages: int) -> StageEntry:
         entry.nodes[stage - 1] if stage else NOWHERE,
         NOWHERE if is_last else entry.nodes[stage + 1],
         entry.sampling if is_last else None,
+        entry.trace,
     )

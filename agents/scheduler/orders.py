@@ -16,6 +16,8 @@ class Entry:
     token_ids: tuple[int, ...]
     sampling: Sampling | None
     """Set where the last of these tokens is followed by a new one."""
+    trace: str = ""
+    """Of the request, where it begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.messages.to_hub import OUT_OF_MEMORY
 from agents.stage.failure_notice import give_notice
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
+from agents.tracing.json_lines import log_json_lines
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 
@@ -130,7 +131,7 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     status = _main()
     logging.shutdown()
     os._exit(status)  # the engine's thread may wait for a neighbour, and nothing ends that wait sooner

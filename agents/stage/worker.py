@@ -35,6 +35,7 @@ from agents.messages.to_stage import (
 )
 from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageFailed, StageLoaded
 from agents.stage.runner import StageRunner
+from agents.tracing.trace_parent import trace_id
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +137,9 @@ class StageWorker:
             while True:
                 order = self._orders.get()
                 if isinstance(order, StageStep):
+                    for entry in order.entries:
+                        if entry.trace:
+                            _log.info("run %d begins", entry.run, extra={"trace": trace_id(entry.trace)})
                     sampled = runner.step(order)
                     self._busy_s = runner.busy_s
                     if sampled is not None:

@@ -17,6 +17,7 @@ from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.tracing.json_lines import log_json_lines
 from agents.vllm_engine.engine_thread import Engine
 from agents.vllm_engine.scheduler import VllmScheduler
 
@@ -79,7 +80,7 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     status = _main()
     logging.shutdown()
     os._exit(status)  # the engine's thread may be in a step, and nothing ends that sooner

@@ -1,11 +1,11 @@
 """`python -m control.gateway`: the gateway as a process of its own."""
 
 import argparse
-import logging
 from dataclasses import replace
 from pathlib import Path
 
 from agents.channels.errors import BadKeyError
+from agents.tracing.json_lines import log_json_lines
 from control.gateway.process import run
 from control.gateway.settings import GatewaySettings
 
@@ -27,7 +27,7 @@ def main() -> None:
     for name in _CHANNEL:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.channel, name))
     given = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_json_lines()
     channel = replace(defaults.channel, **{name: getattr(given, name) for name in _CHANNEL})
     interval_s = min(max(1, given.metering_interval_s), 3600)
     tuned = {name: getattr(given, name) for name in _TUNABLE}

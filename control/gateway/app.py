@@ -4,11 +4,14 @@ import asyncio
 import logging
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import msgspec
 
+from agents.tracing.spans import StartSpan, ids_alone
+from agents.tracing.trace_parent import read_trace_parent
 from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
 from control.gateway.bodies import ChatBody, CompletionBody, read_body
@@ -40,12 +43,14 @@ class GatewayApp:
         table: TableKeeper,
         generation: Generation,
         metrics: GatewayMetrics,
+        start_span: StartSpan,
     ) -> None:
         self.settings = settings
         self._dispatcher = dispatcher
         self._table = table
         self._metrics = metrics
         self._generation = generation
+        self._start_span = start_span
         self._get: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
             "/v1/models": self._models,
             "/healthz": self._health,
@@ -61,10 +66,13 @@ class GatewayApp:
         given = header(scope, b"x-request-id")
         request = given.decode() if _CLIENT_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
         status = 200
-        headers = ((b"x-request-id", request.encode()),)
+        is_generation, began_s = scope["path"] in self._post, time.monotonic()
+        start = self._start_span if is_generation else ids_alone
+        span = start(scope["path"], read_trace_parent(header(scope, b"traceparent").decode("ascii", "replace")))
+        headers = ((b"x-request-id", request.encode()), (b"traceparent", str(span.trace).encode()))
         try:
             async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
-                asking = Asking(request, receive, send, headers, timeout, _is_retry(scope))
+                asking = Asking(request, receive, send, headers, timeout, span.trace, _is_retry(scope))
                 await self._route(scope, asking)
         except ApiError as error:
             status = error.status
@@ -72,10 +80,14 @@ class GatewayApp:
         except (ClientGoneError, TimeoutError):
             status = 499
         except Exception:
-            _log.exception("request %s failed", request)
+            _log.exception("request failed", extra={"request": request, "trace": span.trace.trace_id})
             status = 500
             internal = ApiError(500, "server_error", f"Internal error; the log says more about {request}")
             await answer(send, status, internal.encode(), (JSON, *headers))
+        if is_generation:
+            about = {"request": request, "trace": span.trace.trace_id, "status": status}
+            _log.info("%s", scope["path"], extra={**about, "seconds": round(time.monotonic() - began_s, 4)})
+        span.end(request=request, status=status)
         self._metrics.requests.labels(scope["path"] if scope["path"] in self._post else "other", status).inc()
 
     async def _route(self, scope: Scope, asking: Asking) -> None:

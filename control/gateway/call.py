@@ -22,6 +22,8 @@ class Asked:
     stop_ids: tuple[int, ...]
     deadline_at_s: float
     """On the loop's clock."""
+    trace: str
+    """`traceparent` of the gateway's own span."""
 
 
 class News(NamedTuple):

@@ -16,6 +16,7 @@ from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
 from agents.messages.to_scheduler import Cancel, Generate, Leg, OtherLeg
+from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import ApiError, bad_request, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
@@ -194,13 +195,15 @@ class Dispatcher:
             deadline_s=max(0.0, asked.deadline_at_s - self._loop.time()),
             leg=leg,
             peer=peer,
+            trace=asked.trace,
         )
 
     def _lose(self, attempt: Attempt, link: InstanceLink, cause: str, reason: str) -> None:
         """The attempt is over without a result: go on elsewhere."""
         call = attempt.call
         self._drop(attempt)
-        _log.warning("%s on %s: %s; %d tokens sent", call.asked.request, link.instance, reason, len(call.generated))
+        about = {"request": call.asked.request, "instance": link.instance, "trace": trace_id(call.asked.trace)}
+        _log.warning("lost: %s; %d tokens sent", reason, len(call.generated), extra=about)
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
         call.avoided.update(self._suspects(attempt, link, cause))
         call.losses += cause not in _BUSY

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agents.messages.to_gateway import FinishReason
+from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer
 from control.gateway.api_error import ApiError, bad_request, client_left, over_capacity, unknown_model, unsupported
 from control.gateway.books import Books, Entry
@@ -42,6 +43,7 @@ class Asking:
     headers: tuple[tuple[bytes, bytes], ...]
     timeout: asyncio.Timeout
     """Of the whole request."""
+    trace: TraceParent
     is_retry: bool = False
     """Its client was refused it before."""
     key: AccessKey | None = None
@@ -112,7 +114,9 @@ class Generation:
     ) -> Asked:
         stop_ids = () if wanted.ignores_eos else model.tokenizer.stop_ids
         deadline_s = self._loop.time() + self._settings.request_timeout_s
-        return Asked(asking.request, model.id, prompt, wanted.sampling, max_tokens, stop_ids, deadline_s)
+        return Asked(
+            asking.request, model.id, prompt, wanted.sampling, max_tokens, stop_ids, deadline_s, str(asking.trace)
+        )
 
     def _model(self, wanted: Wanted) -> ModelEntry:
         model = self._dispatcher.models.get(wanted.model)

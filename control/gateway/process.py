@@ -14,6 +14,7 @@ import uvicorn
 import uvloop
 
 from agents.channels.keys import KeyPair
+from agents.tracing.spans import spans_of
 from control.gateway.app import GatewayApp
 from control.gateway.books import Books
 from control.gateway.dispatcher import Dispatcher
@@ -55,7 +56,7 @@ async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: 
     await table.look()
     generation = Generation(dispatcher, gate, Books(meter), settings, metrics)
     config = uvicorn.Config(
-        GatewayApp(settings, dispatcher, table, generation, metrics),
+        GatewayApp(settings, dispatcher, table, generation, metrics, spans_of("medley-gateway")),
         http=BoundedHttpProtocol,
         ws="none",
         lifespan="off",

@@ -68,7 +68,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         prompt = tuple(dice.randrange(256) for _ in range(dice.randrange(1, 30)))
         count = dice.randrange(1, 300)
         deadline_s = asyncio.get_running_loop().time() + 60
-        call = Call(Asked(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s))
+        call = Call(Asked(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s, ""))
         dispatcher.start(call)
         got: list[int] = []
         while call.end is None or len(got) < len(call.generated):

@@ -1,0 +1,32 @@
+"""Logs as lines of JSON, one object each, for machines to search: by `trace` all that became of a request."""
+
+import logging
+import time
+from typing import Any
+
+import msgspec
+
+_EXTRA = ("trace", "request", "model", "instance", "status", "prompt_tokens", "output_tokens", "seconds")
+"""That a line has where whoever logs says them."""
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{stamp}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name in _EXTRA if (value := getattr(record, name, None)) is not None}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def log_json_lines() -> None:
+    """To standard error, from now on, all of this process."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
