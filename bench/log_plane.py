@@ -49,7 +49,7 @@ from templates_lib.work import Demand, Route
 STARTUP_MINUTES = (4.0, 8.0)
 """From a whole gang to its first request: seeded, around the 6 minutes that plans reckon with."""
 DRAIN_MINUTES = 2.0
-LOOK_BACK_MINUTES = 60
+LOOK_BACK_MINUTES = 180
 """Planned is for the highest rate of so long."""
 _FLEET = "spot-week"
 

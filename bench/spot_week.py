@@ -4,9 +4,10 @@
 
 Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
 ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
-joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan every ten minutes and one
-at every refusal. `guarded` is the loop as it is, `obedient` carries out every plan, `on-demand` is obedient and rents
-no spot node. Moves are instances that were drained, or given back before they were ready, though nothing ailed them.
+joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan every ten
+minutes, and one at every refusal, for the highest rate of three hours. `guarded` is the loop as it is, `obedient`
+carries out every plan, `on-demand` is obedient and rents no spot node. Moves are instances that were drained, or given
+back before they were ready, though nothing ailed them.
 
 Exits 1 unless the guarded fleet costs no more than the obedient one, moves at most half as much, and leaves no more
 demand unmet; and costs no more than on demand only.
