@@ -1,4 +1,4 @@
-"""Where prices, availability and demand come from: ports of the slow loop, and the sources that a spec names."""
+"""Where prices, availability and demand come from: ports of the slow loop."""
 
 from datetime import datetime
 from typing import Protocol
@@ -37,23 +37,3 @@ class DemandSource(Protocol):
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:
         """To be planned for."""
         ...
-
-
-class StatedMarket:
-    """Prices as the spec says them; nothing is remembered."""
-
-    def quotes(self, world: World, now: datetime) -> Quotes:  # noqa: ARG002
-        return world.quotes
-
-    def refused(self, offer: Offer, error: CloudError, now: datetime) -> None: ...
-
-    def rented(self, offer: Offer, now: datetime) -> None: ...
-
-    def taken(self, offer: Offer, reason: str, now: datetime) -> None: ...
-
-
-class StatedDemand:
-    """Demand as the spec says it."""
-
-    def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:  # noqa: ARG002
-        return world.demand

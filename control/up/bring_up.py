@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,21 +17,17 @@ from control.db.api_tokens import PostgresApiTokens
 from control.db.database import open_database
 from control.db.fleets import PostgresFleets
 from control.db.leader import PostgresLeader
-from control.db.libraries import PostgresLibraries
-from control.db.plans import PostgresPlans
 from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from control.planning.local_market import CLOUD
-from control.planning.local_profiles import ensure_profiles, with_known_profiles
+from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
-from control.planning.session import Session
 from control.planning.world import local_machines, read_world
-from control.reconcile.fleet_planner import FleetPlanner, Solved
-from control.reconcile.market import StatedMarket
-from control.reconcile.metered_demand import MeteredDemand
+from control.reconcile.fleet_planner import Solved
+from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
@@ -81,10 +76,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         with steps.step("profiles") as done:
             ensure_profiles(world, options.home, progress, _now().isoformat(timespec="seconds"))
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
-        session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
-        planner = FleetPlanner(
-            session, lambda read: with_known_profiles(read, options.home), StatedMarket(), MeteredDemand(database)
-        )
+        planner = live_planner(database, options.home, progress)
         stores = ReconcileStores.of(database)
         record = _on_record(stores.fleets, world.name, document, options.spec.absolute().parent)
         with steps.step("plan") as done:

@@ -32,7 +32,7 @@ from control.lifecycle.state import InstanceState as S
 from control.market.live_market import LiveMarket
 from control.planning.session import Session
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.market import StatedDemand
+from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from tests.control.lifecycle.worlds import START
@@ -128,7 +128,7 @@ class Plane:
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         planner = FleetPlanner(
-            session, lambda world: world, LiveMarket(database), StatedDemand(), purse=Treasury(database).purse
+            session, lambda world: world, LiveMarket(database), MeteredDemand(database), purse=Treasury(database).purse
         )
         self.loop = Reconciler(
             Ports(
