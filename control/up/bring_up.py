@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from control.access.secret import Secret
 from control.cloud.local.cloud import LocalCloud
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import open_database
@@ -21,7 +19,6 @@ from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.history import PastTransition
-from control.lifecycle.state import InstanceState
 from control.planning.local_market import CLOUD
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
@@ -33,20 +30,16 @@ from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.spec.document import read_text
 from control.up.api_key import ensure_api_key
-from control.up.gateway_process import GatewayProcess, ensure_gateway, running_gateway
-from control.up.greeting import Greeting
+from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome
-from control.up.site import Loop, Parts, Site, keep_up
+from control.up.serving import AlreadyUpError, Leading, Serving
+from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
 from templates_lib.plan import PlannedInstance
 from templates_lib.source import Progress
 
 PROJECT = "medley-up"
 """Of the fleets that are brought up here."""
-
-
-class AlreadyUpError(ValueError):
-    """Another `medley up` runs in this home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         said: Callable[[str, PastTransition], None] = lambda _, step: serving.said(step)  # noqa: E731
 
         def loop(parts: Parts) -> Loop:
-            return _Leading(
+            return Leading(
                 Reconciler(
                     Ports(
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
@@ -111,62 +104,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             )  # fmt: skip
 
         site = Site(home, database, cloud, loop, options.host, options.port, lambda: leader.epoch)
-        serving = _Serving(steps, gateway, key, solved)
+        serving = Serving(steps, gateway, key, solved)
         return asyncio.run(serving.serve(site))
-
-
-class _Leading:
-    """The loop of a site whose owner has to be the only one."""
-
-    def __init__(self, reconciler: Reconciler) -> None:
-        self._reconciler = reconciler
-
-    def load(self) -> None:
-        if not self._reconciler.load():
-            raise AlreadyUpError("another control plane leads in this database: end it, or choose another database")
-
-    def tick(self) -> None:
-        self._reconciler.tick()
-
-    def wake(self, fleet: str, why: str) -> None:
-        self._reconciler.wake(fleet, why)
-
-
-class _Serving:
-    """Says what happens while it serves."""
-
-    def __init__(self, steps: Steps, gateway: GatewayProcess, key: Secret, solved: Solved) -> None:
-        self._steps = steps
-        self._gateway = gateway
-        models = [served.name for served in solved.world.recipe.served]
-        missing = sum(planned.count for planned in solved.plan.instances)
-        self._greeting = Greeting(steps, gateway.url, key, models, missing)
-
-    def said(self, step: PastTransition) -> None:
-        """In any thread."""
-        self._steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
-        told = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone
-        self._loop.call_soon_threadsafe(told, step.instance_id)
-
-    async def serve(self, site: Site) -> dict[str, str]:
-        self._loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._loop.add_signal_handler(name, stop.set)
-        try:
-            left = await keep_up(site, self._gateway, self._found, stop)
-        finally:
-            self._greeting.close()
-        for node, why in left.items():
-            self._steps.say(f"left       {node}: {why}")
-        self._steps.say(
-            "down       nothing runs any more" if not left else "down       see above for what may still run"
-        )
-        return left
-
-    def _found(self, instances: set[str]) -> None:
-        """Of an earlier run."""
-        for instance in instances:
-            self._greeting.ready(instance)
 
 
 def _on_record(fleets: PostgresFleets, name: str, spec: str, folder: Path) -> FleetRecord:

@@ -1,0 +1,72 @@
+"""What `medley up` does once everything is there: the loop leads, and what happens is said."""
+
+import asyncio
+import signal
+
+from control.access.secret import Secret
+from control.lifecycle.history import PastTransition
+from control.lifecycle.state import InstanceState
+from control.reconcile.fleet_planner import Solved
+from control.reconcile.reconciler import Reconciler
+from control.up.gateway_process import GatewayProcess
+from control.up.greeting import Greeting
+from control.up.site import Site, keep_up
+from control.up.steps import Steps
+
+
+class AlreadyUpError(ValueError):
+    """Another control plane runs in this home, or leads in this database."""
+
+
+class Leading:
+    """The loop of a site whose owner has to be the only one."""
+
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
+
+    def load(self) -> None:
+        if not self._reconciler.load():
+            raise AlreadyUpError("another control plane leads in this database: end it, or choose another database")
+
+    def tick(self) -> None:
+        self._reconciler.tick()
+
+    def wake(self, fleet: str, why: str) -> None:
+        self._reconciler.wake(fleet, why)
+
+
+class Serving:
+    """Says what happens while it serves."""
+
+    def __init__(self, steps: Steps, gateway: GatewayProcess, key: Secret, solved: Solved) -> None:
+        self._steps = steps
+        self._gateway = gateway
+        models = [served.name for served in solved.world.recipe.served]
+        missing = sum(planned.count for planned in solved.plan.instances)
+        self._greeting = Greeting(steps, gateway.url, key, models, missing)
+
+    def said(self, step: PastTransition) -> None:
+        """In any thread."""
+        self._steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
+        told = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone
+        self._loop.call_soon_threadsafe(told, step.instance_id)
+
+    async def serve(self, site: Site) -> dict[str, str]:
+        self._loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._loop.add_signal_handler(name, stop.set)
+        try:
+            left = await keep_up(site, self._gateway, self._found, stop)
+        finally:
+            self._greeting.close()
+        for node, why in left.items():
+            self._steps.say(f"left       {node}: {why}")
+        self._steps.say(
+            "down       nothing runs any more" if not left else "down       see above for what may still run"
+        )
+        return left
+
+    def _found(self, instances: set[str]) -> None:
+        """Of an earlier run."""
+        for instance in instances:
+            self._greeting.ready(instance)
