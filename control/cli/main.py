@@ -11,8 +11,10 @@ from control.cli import (
     check,
     cost,
     database,
+    demand,
     explain,
     fleets,
+    gateway,
     instances,
     offers,
     plan,
@@ -39,6 +41,7 @@ app.command("api")(guarded(api.api))
 app.command("apply")(guarded(fleets.apply))
 app.command("approve")(guarded(fleets.approve))
 app.command("reconcile")(guarded(reconcile.reconcile))
+app.command("gateway")(guarded(gateway.gateway))
 app.command("status")(guarded(status.status))
 app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
@@ -48,6 +51,7 @@ app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")
+app.add_typer(demand.app, name="demand")
 app.add_typer(fleets.app, name="fleets")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")

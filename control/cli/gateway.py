@@ -1,0 +1,30 @@
+"""`medley gateway`: the OpenAI-compatible endpoint in front of all fleets."""
+
+from typing import Annotated
+
+import typer
+
+PORT = 8000
+
+
+def gateway(
+    host: Annotated[
+        str, typer.Option(help="Where it listens. Put TLS in front of anything but this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
+) -> None:
+    """Serve all models of all fleets, by the routing table that `medley reconcile` writes in $MEDLEY_HOME/control.
+
+    Any number of these may run; each needs that directory. They go on serving while the control plane and the database
+    are away. Logs are JSON lines on stderr.
+    """
+    from agents.tracing.json_lines import log_json_lines
+    from control.cli.reconciling import home
+    from control.gateway.process import run
+    from control.gateway.settings import GatewaySettings
+    from control.reconcile.daemon_home import DaemonHome
+
+    log_json_lines()
+    own = DaemonHome.below(home())
+    own.keys("gateway")
+    run(host, port, own.table, own.gateway_key, GatewaySettings())
