@@ -1,5 +1,6 @@
 """An API process: opens the database, serves until it is told to end."""
 
+import gc
 import logging
 import socket
 from collections.abc import Callable, Mapping
@@ -51,6 +52,9 @@ def serve(
             forwarded_allow_ips=proxies,
             limit_concurrency=1_000,
         )
+        # What is there now stays: a collection that walks through it holds up every hundredth request by 100 ms.
+        gc.collect()
+        gc.freeze()
         host, port = listener.getsockname()[:2]
         say(f"medley api: http://{f'[{host}]' if ':' in host else host}:{port}/api/v1")
         uvicorn.Server(config).run(sockets=[listener])

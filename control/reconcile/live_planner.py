@@ -12,7 +12,7 @@ from control.market.live_market import LiveMarket
 from control.planning.local_profiles import with_known_profiles
 from control.planning.session import Session
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.market import StatedDemand
+from control.reconcile.metered_demand import MeteredDemand
 from templates_lib.source import Progress
 
 
@@ -23,7 +23,7 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         session,
         lambda world: with_known_profiles(world, home),
         LiveMarket(database),
-        StatedDemand(),
+        MeteredDemand(database),
         PostgresModels(database).own,
         Treasury(database).purse,
     )
