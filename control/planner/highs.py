@@ -84,7 +84,7 @@ class GrowingLp:
         status = self._highs.getModelStatus()
         if status == STATUS.kInfeasible:
             return None
-        if status != STATUS.kOptimal:
+        if status not in (STATUS.kOptimal, STATUS.kModelEmpty):
             raise RuntimeError(f"HiGHS stopped the linear program with {self._highs.modelStatusToString(status)}")
         solution = self._highs.getSolution()
         return Vertex(
@@ -131,6 +131,8 @@ def _answer(highs: highspy.Highs) -> Answer:
     seconds, late = float(highs.getRunTime()), status == STATUS.kTimeLimit
     if status in (STATUS.kInfeasible, STATUS.kUnboundedOrInfeasible):
         return Answer(None, np.inf, np.inf, True, nodes, iterations, seconds, late)
+    if status == STATUS.kModelEmpty:  # nobody asks for anything
+        return Answer(np.zeros(0), 0.0, 0.0, True, nodes, iterations, seconds, late)
     has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     x = np.array(highs.getSolution().col_value) if has_point else None
     objective = float(info.objective_function_value) if has_point else np.inf
