@@ -84,9 +84,11 @@ class Promise:
         )
 
     def concurrency(self, tpot_ms: float) -> int:
-        """Requests that the promise comes to at the objective (Little's law), as far as the groups have room."""
+        """Requests that the promise comes to at the objective (Little's law), less half of what may be missed, so that
+        the objective can be kept; as far as the groups have room."""
         caps = [sum(n.count * n.batch_cap for n in stage.nodes) for stage in self.placement.stages]
-        return min(len(self.placement.stages) * min(caps), int(self.tokens_per_s * tpot_ms / 1000))
+        offered = (1 + BAR) / 2 * self.tokens_per_s * tpot_ms / 1000
+        return min(len(self.placement.stages) * min(caps), int(offered))
 
 
 def promises(recipe: PipelineRecipe, machines: tuple[LocalMachine, ...]) -> Iterator[Promise]:
