@@ -148,6 +148,7 @@ class LogPlane:
         self._serve()
         self.now += timedelta(minutes=1)
         self.tally.usd = self._cloud.spent_usd(self.now)
+        self.tally.events["taken"] = len(self._cloud.taken)
 
     def _seconds(self) -> float:
         return (self.now - self._demand.start).total_seconds()
@@ -159,10 +160,6 @@ class LogPlane:
             self.tally.events["drained"] += 1
         elif step.event is EventKind.RELEASE and step.from_state not in (InstanceState.FAILED, InstanceState.DRAINING):
             self.tally.events["released"] += 1
-        elif step.to_state is InstanceState.READY:
-            self.tally.events["ready"] += 1
-        elif step.event is EventKind.NODE_LOST:
-            self.tally.events["lost"] += 1
         elif step.event is EventKind.BROKE:
             self.tally.events["refused"] += 1
 

@@ -56,9 +56,9 @@ def main() -> int:
     names = given.strategies.split(",")
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         tallies = dict(zip(names, pool.map(_run, names, [given.days] * 3, [given.seed] * 3), strict=True))
-    print(f"{'':10} {'$':>10} {'unmet':>8} {'moves':>6} {'launched':>8} {'refused':>7} {'lost':>5} {'plans':>5}")
+    print(f"{'':10} {'$':>10} {'unmet':>8} {'moves':>6} {'launched':>8} {'refused':>7} {'taken':>5} {'plans':>5}")
     for name, tally in tallies.items():
-        counts = [tally.events[k] for k in ("launched", "refused", "lost", "plans")]
+        counts = [tally.events[k] for k in ("launched", "refused", "taken", "plans")]
         print(
             f"{name:10} {tally.usd:>10,.2f} {100 * tally.unmet_share:>6.2f} % {tally.moves:>6} "
             f"{counts[0]:>8} {counts[1]:>7} {counts[2]:>5} {counts[3]:>5}"

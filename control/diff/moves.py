@@ -87,10 +87,6 @@ class Moves:
     wait: tuple[Wait, ...] = ()
 
     @property
-    def is_empty(self) -> bool:
-        """The fleet is as its plan wants it: nothing to do, and nothing that waits."""
-        return not (self.launch or self.drain or self.release or self.wait)
-
-    @property
     def acts(self) -> int:
+        """How many there are to carry out. Where nothing waits either, the fleet is as its plan wants it."""
         return len(self.launch) + len(self.drain) + len(self.release)

@@ -17,10 +17,6 @@ class StepLog:
         if not self.times_s or len(self.times_s) != len(self.values) or list(self.times_s) != sorted(self.times_s):
             raise ValueError("a log needs a value for each of its times, and its times in order")
 
-    @property
-    def end_s(self) -> float:
-        return self.times_s[-1]
-
     def at(self, time_s: float) -> float:
         return self.values[max(bisect_right(self.times_s, time_s) - 1, 0)]
 

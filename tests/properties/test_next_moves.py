@@ -50,7 +50,7 @@ def reach(world: FleetWorld, plan: Sequence[Target], ticks: int) -> bool:
         moves = world.decide(plan)
         no_capacity_is_lost(world, plan, moves)
         world.carry_out(moves)
-        if moves.is_empty and not any(each.is_leaving or not each.is_ready for each in world.fleet.values()):
+        if moves == Moves() and not any(each.is_leaving or not each.is_ready for each in world.fleet.values()):
             return True
         # Where only a window keeps moves back, nothing is missed by a longer step.
         world.pass_time(1 if moves.acts or any(not each.is_ready for each in world.fleet.values()) else 5)
