@@ -9,9 +9,7 @@ from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, emit
 
-app = typer.Typer(
-    name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True
-)
+app = typer.Typer(name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True)
 
 
 @app.command("upgrade")

@@ -20,7 +20,6 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.intent import Intent, IntentKind
 
-
 LISTED_WITHIN = timedelta(minutes=2)
 """No cloud takes longer to list what it has created."""
 
@@ -47,8 +46,8 @@ def recover(
     instances: PostgresInstances, held_nodes: PostgresNodes, executor: NodeExecutor, in_flight: timedelta
 ) -> Recovered:
     """What was done. A call that began less than `in_flight` ago may be under way in another thread: it is left alone,
-    as are nodes that have existed for less than that, or `LISTED_WITHIN`, and are not listed. Zero is right for a process
-    that has just started, alone, on a cloud whose list is up to date.
+    and so is a node that has existed for less than that, or `LISTED_WITHIN`, and is not listed. Zero is right for a
+    process that has just started, alone, on a cloud whose list is up to date.
     """
     recovered = Recovered()
     for name in executor.clouds:
