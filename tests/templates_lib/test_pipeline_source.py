@@ -76,7 +76,7 @@ def test_a_unit_is_a_work_class() -> None:
         assert 0 < len(batch.ids) <= batch.templates <= batch.sets
 
 
-@pytest.mark.parametrize("unit", BUILT)
+@pytest.mark.parametrize("unit", sorted(BUILT))
 def test_records_read_back_as_the_templates_that_the_arrays_describe(unit: str) -> None:
     batch = BUILT[unit]
     served = PHI if unit.startswith("phi") else QWEN
