@@ -92,7 +92,7 @@ class SkyPilotCloud:
         self._set_up.forget(name)
 
     def log(self, name: str, lines: int) -> str:
-        """The last lines of what the node's command has printed; of its provisioning while it is not up."""
+        """The last lines of its provisioning, and then of what its set-up and command have printed."""
         reply = self._fleet.ask(Tail(name, lines))
         if isinstance(reply, Text):
             return reply.text

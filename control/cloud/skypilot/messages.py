@@ -42,7 +42,7 @@ class Down(msgspec.Struct, frozen=True, tag=True):
 
 
 class Tail(msgspec.Struct, frozen=True, tag=True):
-    """The last lines that the node's command has printed, or SkyPilot while it provisioned the node."""
+    """The last lines that SkyPilot printed while it provisioned the node, and that the node's command has printed."""
 
     name: str
     lines: int

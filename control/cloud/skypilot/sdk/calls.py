@@ -7,12 +7,14 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import sky
 from sky import exceptions
+from sky.client import sdk
 
 from control.cloud.skypilot import messages
 from control.cloud.skypilot.sdk.aws_zones import aws_zone
@@ -156,10 +158,9 @@ def _down(name: str) -> messages.Reply:
 
 def _tail(name: str, lines: int) -> str:
     log = io.StringIO()
-    with suppress(Exception):  # not up yet, or out of reach
-        sky.tail_logs(name, None, follow=False, tail=lines, output_stream=log)
-    if not log.getvalue().strip():
-        sky.tail_provision_logs(name, follow=False, tail=lines, output_stream=log)
+    for read in (sdk.tail_provision_logs, partial(sky.tail_logs, job_id=None)):
+        with suppress(Exception):  # there is none yet, or the node is out of reach
+            read(name, follow=False, tail=lines, output_stream=log)
     return _COLOUR.sub("", log.getvalue())
 
 
