@@ -36,10 +36,10 @@ class NodeStarts(Mapping[str, NodeStart]):
             raise KeyError(cloud)
         local = cloud == "local"
         host, python = (_LOCAL, sys.executable) if local else (self._address, "python3")
-        where = str(self._home.nodes) if local else _REMOTE_HOME
+        where = (str(self._home.nodes),) if local else (_REMOTE_HOME, "--device", "cuda")
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
         command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
-        return NodeStart((*command, f"--control-key={self._public_key}", "--home", where))
+        return NodeStart((*command, f"--control-key={self._public_key}", "--home", *where))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)
