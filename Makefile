@@ -57,8 +57,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two at a time, a file each: most tests wait for processes. One thread of torch each, as nodes have.
 test: check
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev  ## what takes minutes
 	$(BIN)/pytest -m slow

@@ -21,6 +21,9 @@ from tests.tcp_abort import can_abort
 VLLM_PYTHON = Path(os.environ.get("MEDLEY_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
 """Of the environment that vLLM is installed in (`make vllm-env`)."""
 
+# xdist tells its workers how wide its own terminal is; the commands that tests run have none.
+os.environ.pop("COLUMNS", None)
+
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "ipv6": lambda: _can_bind("::1"),
