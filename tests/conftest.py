@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from collections import Counter
@@ -23,6 +24,9 @@ VLLM_PYTHON = Path(os.environ.get("MEDLEY_VLLM_PYTHON") or Path(__file__).parent
 
 # xdist tells its workers how wide its own terminal is; the commands that tests run have none.
 os.environ.pop("COLUMNS", None)
+# A shell's background job ignores Ctrl-C, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
