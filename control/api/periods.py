@@ -19,13 +19,19 @@ _MOST = timedelta(days=3660)
 def period(since: datetime | None, until: datetime | None, now: datetime, otherwise: timedelta | datetime) -> Period:
     """`otherwise`: where it begins when nothing is said, or how long ago. Raises ApiError 422."""
     end = min(until or now, now)
-    default = otherwise if isinstance(otherwise, datetime) else end - otherwise
-    begin = since or default
+    begin = since or (otherwise if isinstance(otherwise, datetime) else _before(end, otherwise))
     if not begin <= end:
         raise _wrong(f"it begins at {begin.isoformat()}, after its end at {end.isoformat()}")
     if end - begin > _MOST:
         raise _wrong("it is longer than ten years")
     return Period(begin, end)
+
+
+def _before(end: datetime, span: timedelta) -> datetime:
+    try:
+        return end - span
+    except OverflowError:
+        raise _wrong(f"nothing is before its end at {end.isoformat()}") from None
 
 
 def parts(whole: Period, count: int) -> list[Period]:

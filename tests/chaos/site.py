@@ -78,6 +78,9 @@ class _Loop(Deaf):
     def tick(self) -> None:
         self._keeper.tick()
 
+    def wake(self, fleet: str, why: str) -> None:
+        """It has one plan."""
+
     def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
         self._said(step)
 

@@ -48,6 +48,7 @@ def there(admin: Api, database: Database) -> dict[str, str]:
         "name": "chat",
         "scope": "fleet",
         "plan": plan.id,
+        "version": plan.library_version,
         "instance": instance.id,
         "template": plan.instances[0].template_id,
         "model": "smollm2-135m-instruct",
