@@ -68,12 +68,19 @@ class ApiServer:
         except OSError as error:
             raise GiveUpError(f"SkyPilot's home {self.home.path} cannot be used: {error}") from error
 
+    def _recorded(self) -> ServerRecord | None:
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            return msgspec.json.decode(self.home.server_record.read_bytes(), type=ServerRecord)
+        return None
+
     def _running(self) -> ServerRecord | None:
+        record = self._recorded()
+        if record is None:
+            return None
         try:
-            record = msgspec.json.decode(self.home.server_record.read_bytes(), type=ServerRecord)
             process = psutil.Process(record.pid)
             alive = abs(process.create_time() - record.started_at) < 1 and process.status() != psutil.STATUS_ZOMBIE
-        except (FileNotFoundError, msgspec.DecodeError, psutil.Error):
+        except psutil.Error:
             return None
         return record if alive else None
 
@@ -107,12 +114,26 @@ class ApiServer:
             time.sleep(_LOOK_S)
 
     def _strays(self) -> Iterator[psutil.Process]:
-        """Processes of a server in this home, whoever their parent is."""
+        """Processes of a server in this home, whoever their parent is: by their environment, and, since executors write
+        their titles over it, by the session that the recorded server began."""
+        session = self._session()
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
-                environment = process.environ()
-                if environment.get("SKY_RUNTIME_DIR") == str(self.home.path) and "IS_SKYPILOT_SERVER" in environment:
+                if os.getsid(process.pid) == session or self._has_mark(process):
                     yield process
+
+    def _has_mark(self, process: psutil.Process) -> bool:
+        environment = process.environ()
+        return environment.get("SKY_RUNTIME_DIR") == str(self.home.path) and "IS_SKYPILOT_SERVER" in environment
+
+    def _session(self) -> int | None:
+        """Its number is nobody else's while a process of it lives; None: there is none, or another has the number."""
+        record = self._recorded()
+        if record is None:
+            return None
+        with suppress(psutil.Error):
+            return record.pid if abs(psutil.Process(record.pid).create_time() - record.started_at) < 1 else None
+        return record.pid
 
 
 def _answers(port: int) -> bool:
