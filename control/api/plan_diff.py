@@ -5,15 +5,14 @@ import hashlib
 import msgspec
 from pydantic import BaseModel, Field
 
-from control.api.instance_views import running
 from control.api.problem import ApiError
 from control.db.database import Database
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
-from control.diff import FleetDiff, describe, fleet_diff, supply_of, targets
+from control.diff import FleetDiff, describe
 from control.lifecycle.fleet import FleetRecord
+from control.reconcile.difference import difference
 from control.reconcile.fleet_world import world_of_record
-from control.reconcile.ordering import limits_of
 from templates_lib.plan import Plan
 
 
@@ -51,11 +50,9 @@ def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff
     plans = PostgresPlans(database)
     plan = plans.load(plan_id)
     snapshot = plans.snapshot(plan.snapshot_version)
-    most = snapshot.settings.guardrails.max_unproven_nodes
-    supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
     fleet = world_of_record(record, PostgresModels(database).own()).fleet
     try:
-        found = fleet_diff(targets(plan), running(database, record.name), supply, limits_of(fleet))
+        found = difference(database, record.name, fleet, plan, snapshot)
     except ValueError as error:
         raise ApiError(409, "conflict", f"plan {plan_id} cannot be compared with what runs: {error}") from None
     transition = found.transition

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
-from control.api.instance_views import views_of_fleet
 from control.api.problem import ApiError
 from control.db.database import Database
+from control.fleet.views import views_of_fleet
 
 
 def refuse_loss(database: Database, fleet: str, models: Collection[str], confirmed: Collection[str]) -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from control.diff.fleet_diff import FleetDiff
     from control.spec.schema import FleetFile
     from templates_lib.plan import Plan
-    from templates_lib.snapshot import Snapshot
 
 app = typer.Typer(
     name="fleets", help="Fleets on record: list them, say how far each may go, end them.", no_args_is_help=True
@@ -47,6 +46,7 @@ def apply(
     from control.db.fleets import PostgresFleets
     from control.db.instances import PostgresInstances
     from control.planning.world import read_world
+    from control.reconcile.difference import difference
     from control.spec.document import read_text
 
     text, world = read_text(file), read_world(file)
@@ -58,7 +58,7 @@ def apply(
         wished = mode or (FleetMode.OBSERVE if before is None else before.mode)
         record = FleetRecord(world.name, project, text, folder, wished, 0, False, now.isoformat())
         solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
-        _show(_difference(database, record, solved.plan, solved.snapshot, solved.world.fleet), solved.plan)
+        _show(difference(database, record.name, solved.world.fleet, solved.plan, solved.snapshot), solved.plan)
         if wished is not FleetMode.OBSERVE and not yes:
             typer.confirm("Do this?", abort=True)
         if before is None:
@@ -80,6 +80,7 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
     from control.db.fleets import PostgresFleets
     from control.db.plans import PostgresPlans
     from control.db.registered_models import PostgresModels
+    from control.reconcile.difference import difference
     from control.reconcile.fleet_world import world_of_record
 
     with open_database(database_url) as database:
@@ -89,12 +90,8 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
             raise ValueError(f"no plan of fleet {fleet} waits for approval")
         plan = plans.load(target.proposed)
         snapshot = plans.snapshot(plan.snapshot_version)
-        _show(
-            _difference(
-                database, record, plan, snapshot, world_of_record(record, PostgresModels(database).own()).fleet
-            ),
-            plan,
-        )
+        spec = world_of_record(record, PostgresModels(database).own()).fleet
+        _show(difference(database, fleet, spec, plan, snapshot), plan)
         if not yes:
             typer.confirm("Do this?", abort=True)
         fleets.accept(target, plan.id, BY, datetime.now(UTC))
@@ -167,7 +164,7 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
 
 def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "FleetFile", yes: bool) -> None:
     """A model that serves somebody does not go because a line was lost."""
-    from control.api.instance_views import views_of_fleet
+    from control.fleet.views import views_of_fleet
 
     if before is None or yes:
         return
@@ -180,20 +177,6 @@ def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "F
             "now). Go on?",
             abort=True,
         )
-
-
-def _difference(
-    database: "Database", record: "FleetRecord", plan: "Plan", snapshot: "Snapshot", fleet: "FleetFile"
-) -> "FleetDiff":
-    from control.api.instance_views import running
-    from control.diff.fleet_diff import fleet_diff
-    from control.diff.supply import supply_of
-    from control.diff.target import targets
-    from control.reconcile.ordering import limits_of
-
-    most = snapshot.settings.guardrails.max_unproven_nodes
-    supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
-    return fleet_diff(targets(plan), running(database, record.name), supply, limits_of(fleet))
 
 
 def _show(diff: "FleetDiff", plan: "Plan") -> None:

@@ -9,6 +9,7 @@ from control.diff.target import Column
 from control.executor.allowance import Allowance
 from control.fleet.back_off import BackOff
 from control.fleet.order import FleetOrder, column
+from control.fleet.running import running_instance
 from control.hub.deployed import Deployed
 from control.hub.gang import Gang, gang_of
 from control.lifecycle.held_node import HeldNode
@@ -57,16 +58,7 @@ class KeptFleet:
         )
 
     def running(self, instance: Instance, held: Mapping[int, HeldNode]) -> Running:
-        wanted = self.order.of(instance)
-        loads = [node.load for node in held.values() if node.load is not None and node.load.scheduler]
-        return Running(
-            instance,
-            self._templates[instance.id].nodes,
-            {} if wanted is None else wanted.units,
-            0.0 if wanted is None else wanted.usd_per_hour,
-            loads[0].running if loads else 0,
-            loads[0].waiting if loads else 0,
-        )
+        return running_instance(instance, self._templates[instance.id], self.order.of(instance), held)
 
     def note(self, instance: Instance, step: PastTransition, now_s: float) -> None:
         """What has happened to one of its instances."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from control.fleet.wanted import Wanted
 from control.hub.gang import Gang
-from control.lifecycle.held_node import HeldNode
+from control.lifecycle.held_node import HeldNode, scheduler_load
 from templates_lib.instance import Instance
 
 
@@ -53,8 +53,7 @@ def instance_view(
     instance: Instance, wanted: Wanted | None, model: str, gang: Gang, held: Mapping[int, HeldNode]
 ) -> InstanceView:
     """`wanted`: as its plan has it; None where that plan is gone. `model`: of its template."""
-    loads = [node.load for node in held.values() if node.load is not None and node.load.scheduler]
-    load = loads[0] if loads else None
+    load = scheduler_load(held)
     used = None if load is None or not load.kv_blocks else 1 - load.kv_blocks_free / load.kv_blocks
     return InstanceView(
         id=instance.id,

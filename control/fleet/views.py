@@ -1,28 +1,58 @@
-"""What is on record of all instances, as views."""
+"""Instances as people look at them, a page or a fleet at a time."""
+
+from collections.abc import Iterable
+from functools import lru_cache
 
 from control.db.database import Database
-from control.db.instances import PostgresInstances
-from control.db.nodes import PostgresNodes
+from control.db.instance_pages import InstanceRecord, instance_page
 from control.db.plans import PostgresPlans
+from control.diff import Running
+from control.fleet.running import running_instance
 from control.fleet.view import InstanceView, instance_view
 from control.fleet.wanted import Wanted, wanted
-from control.hub.gang import gang_of
+from control.hub.gang import Gang, UnplaceableError, gang_of
+
+_ALL = 100_000
 
 
 def instance_views(database: Database) -> list[InstanceView]:
     """Of all that are not terminated, by fleet and id."""
-    instances, nodes, plans = PostgresInstances(database), PostgresNodes(database), PostgresPlans(database)
-    planned: dict[str, tuple[Wanted, ...]] = {}
-    views = []
-    for instance in instances.living():
-        plan_id = instances.plan_of(instance.id)
-        if plan_id not in planned:
-            try:
-                planned[plan_id] = wanted(plans.load(plan_id))
-            except LookupError:
-                planned[plan_id] = ()  # thrown away
-        column = (instance.template_id, instance.zone, instance.market)
-        of_it = next((each for each in planned[plan_id] if each.column == column), None)
-        template = instances.template(instance.id)
-        views.append(instance_view(instance, of_it, template.model, gang_of(template), nodes.of_instance(instance.id)))
-    return views
+    return sorted(views(database, instance_page(database, _ALL)), key=lambda view: (view.fleet, view.id))
+
+
+def views_of_fleet(database: Database, fleet: str) -> list[InstanceView]:
+    return list(views(database, instance_page(database, _ALL, fleet=fleet)))
+
+
+def views(database: Database, records: Iterable[InstanceRecord]) -> Iterable[InstanceView]:
+    for record in records:
+        of_it = _of(database, record)
+        try:
+            gang = gang_of(record.template)
+        except UnplaceableError:
+            gang = Gang((), record.template.engine, record.template.dtype)
+        yield instance_view(record.instance, of_it, record.template.model, gang, record.held)
+
+
+def running(database: Database, fleet: str) -> tuple[Running, ...]:
+    """Instances of a fleet as a decision about them needs to know them."""
+    return tuple(
+        running_instance(record.instance, record.template, _of(database, record), record.held)
+        for record in instance_page(database, _ALL, fleet=fleet)
+    )
+
+
+def _of(database: Database, record: InstanceRecord) -> Wanted | None:
+    column = (record.instance.template_id, record.instance.zone, record.instance.market)
+    # Outside of a transaction: what the cache holds must not hold a connection.
+    outside = Database(database.engine, database.name)
+    return next((each for each in _wanted(outside, record.plan_id) if each.column == column), None)
+
+
+@lru_cache(maxsize=64)
+def _wanted(database: Database, plan_id: str) -> tuple[Wanted, ...]:
+    """A plan never changes, and its instances come after it."""
+    try:
+        return wanted(PostgresPlans(database).load(plan_id))
+    except (LookupError, ValueError):
+        return ()

@@ -1,5 +1,6 @@
 """A node on record that is not gone: rented, or on its way."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,3 +23,9 @@ class HeldNode:
     last_heartbeat: datetime | None = None
     load: NodeLoad | None = None
     """What it said of itself then."""
+
+
+def scheduler_load(held: Mapping[int, HeldNode]) -> NodeLoad | None:
+    """What the node with an instance's scheduler said last; `held`: its nodes, by place. None: not heard of yet."""
+    loads = (held[place].load for place in sorted(held))
+    return next((load for load in loads if load is not None and load.scheduler), None)

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from control.api.caller import CallerOf
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
-from control.api.instance_views import views
 from control.api.node_logs import NodeLog, node_log
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError
@@ -20,6 +19,7 @@ from control.db.instance_pages import instance_page
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
 from control.fleet.view import InstanceView
+from control.fleet.views import views
 from control.lifecycle.advance import Refusal
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition

@@ -1,0 +1,18 @@
+"""What a plan would change of what runs now."""
+
+from control.db.database import Database
+from control.diff.fleet_diff import FleetDiff, fleet_diff
+from control.diff.supply import supply_of
+from control.diff.target import targets
+from control.fleet.views import running
+from control.reconcile.ordering import limits_of
+from control.spec.schema import FleetFile
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+
+
+def difference(database: Database, name: str, spec: FleetFile, plan: Plan, snapshot: Snapshot) -> FleetDiff:
+    """`name`: of the fleet. `snapshot`: that `plan` was solved on. ValueError: the plan cannot be compared."""
+    most = snapshot.settings.guardrails.max_unproven_nodes
+    supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
+    return fleet_diff(targets(plan), running(database, name), supply, limits_of(spec))
