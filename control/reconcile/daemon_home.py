@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from agents.channels.keys import KeyPair
 
@@ -14,10 +15,9 @@ class DaemonHome:
     root: Path
 
     @classmethod
-    def below(cls, home: Path) -> "DaemonHome":
-        root = home / "control"
+    def below(cls, home: Path, name: str = "control") -> Self:
+        root = home / name
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (root / "nodes").mkdir(exist_ok=True, mode=0o700)
         return cls(root)
 
     @property

@@ -30,6 +30,7 @@ class NodeStarts(Mapping[str, NodeStart]):
         self._ports = hub_port, registry_port
         self._public_key = public_key
         self._home = home
+        home.nodes.mkdir(exist_ok=True, mode=0o700)
 
     def __getitem__(self, cloud: str) -> NodeStart:
         if cloud not in self._clouds:

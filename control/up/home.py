@@ -5,11 +5,12 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
-from agents.channels.keys import KeyPair
 from agents.messages.bounds import Port
+from control.reconcile.daemon_home import DaemonHome
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +26,12 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class UpHome:
-    """Files below one directory, which only its owner may read."""
-
-    root: Path
+class UpHome(DaemonHome):
+    """That of a control plane, and what goes with its gateway."""
 
     @classmethod
-    def below(cls, home: Path) -> "UpHome":
-        root = home / "up"
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return cls(root)
-
-    @property
-    def table(self) -> Path:
-        return self.root / "routing-table.json"
-
-    @property
-    def gateway_key(self) -> Path:
-        return self.root / "gateway.key"
+    def below(cls, home: Path, name: str = "up") -> Self:
+        return super(UpHome, cls).below(home, name)
 
     @property
     def gateway_record(self) -> Path:
@@ -58,27 +47,9 @@ class UpHome:
         return self.root / "api.key"
 
     @property
-    def cloud(self) -> Path:
-        """Of the local cloud: records and logs of its nodes."""
-        return self.root / "local-cloud"
-
-    @property
-    def nodes(self) -> Path:
-        """What nodes keep for themselves."""
-        return self.root / "nodes"
-
-    @property
     def lock(self) -> Path:
         """Held by the one that is up."""
         return self.root / "lock"
-
-    def keys(self, name: str) -> KeyPair:
-        """An identity that stays. Raises BadKeyError for a damaged file."""
-        path = self.root / f"{name}.key"
-        if not path.exists():
-            with suppress(FileExistsError):
-                KeyPair.generate().save(path)
-        return KeyPair.load(path)
 
     def ports(self) -> Ports:
         """The same as last time; free ones the first time, or when somebody else has taken one."""

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,12 +22,14 @@ from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.publisher import Publisher
 from control.fleet.run import run
 from control.hub.hub import Hub
+from control.reconcile.node_starts import NodeStarts
 from control.up.gateway_process import GatewayError, GatewayProcess, ensure_gateway, running_gateway
 from control.up.home import UpHome
 
 _log = logging.getLogger(__name__)
 
 OWNER = "medley-up"
+_HERE = "127.0.0.1"
 _WATCH_S = 1.0
 _IN_FLIGHT = timedelta(seconds=15)
 """The local cloud lists what it has created at once; a call to it takes no longer."""
@@ -88,7 +89,8 @@ async def keep_up(
     made = assemble(site.database, clouds, OWNER, gateways, site.home.table, settings, _now, site.epoch)
     keeper, board, effects = made.keeper, made.board, made.effects
     hub_at, registry_at = _local(ports.hub), _local(ports.registry)
-    start = _node_start(site.home, hub_at, registry_at, keys.public)
+    starts = NodeStarts(clouds, _HERE, ports.hub, ports.registry, keys.public, site.home)
+    start = starts[site.cloud.name]
     loop = site.loop(Parts(keeper, made.publisher, effects, start))
     await asyncio.to_thread(loop.load)
     _clean(site.home, keeper.nodes)
@@ -140,18 +142,12 @@ def _clean(home: UpHome, held: set[str]) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _node_start(home: UpHome, hub: str, registry: str, public_key: str) -> NodeStart:
-    home.nodes.mkdir(exist_ok=True, mode=0o700)
-    command = (sys.executable, "-m", "agents.node", "--registry", registry, "--hub", hub)
-    return NodeStart((*command, f"--control-key={public_key}", "--home", str(home.nodes)))
-
-
 def _soon(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
     loop.call_soon_threadsafe(work)
 
 
 def _local(port: int) -> str:
-    return f"tcp://127.0.0.1:{port}"
+    return f"tcp://{_HERE}:{port}"
 
 
 def _now() -> datetime:
