@@ -165,9 +165,9 @@ class Dispatcher:
         self._by_call[call] = attempt
         for link in links:
             self._by_link[link][attempt.id] = attempt
-        hand_off = secrets.token_hex(16)
+        hand_off = secrets.token_hex(16) if len(links) == 2 else ""
         for n, (instance, link) in enumerate(zip(chosen, links, strict=True)):
-            peer = links[1 - n].other_leg(hand_off) if len(links) == 2 else None
+            peer = links[1 - n].other_leg(hand_off) if hand_off else None
             try:
                 link.send(self._generate(attempt, Leg(instance.leg), peer))
             except MessageTooBigError as error:
