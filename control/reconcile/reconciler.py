@@ -216,19 +216,28 @@ class Reconciler:
             fleet = self._fleets.get(name)
             if fleet is None:
                 continue
-            if isinstance(solved, Exception):
-                self._trouble(fleet, f"cannot be planned: {solved}")
-                continue
-            self._trouble(fleet, "")
-            fleet.solved, fleet.solves = solved, fleet.solves + 1
-            self._account(name, solved)
-            if solved.record.version != fleet.record.version:
-                self.wake(name, "its spec has changed meanwhile")
-                continue
             try:
-                self._judge(fleet, solved)
+                self._take(name, fleet, solved)
             except StaleVersionError:
                 self.wake(name, "somebody has accepted another plan meanwhile")
+            except DatabaseUnavailableError:
+                self.wake(name, "the database went away meanwhile")  # it is not to wait for its next turn
+                raise
+
+    def _take(self, name: str, fleet: _Fleet, solved: Solved | Exception) -> None:
+        """Raises StaleVersionError, DatabaseUnavailableError."""
+        if isinstance(solved, DatabaseUnavailableError):
+            raise solved
+        if isinstance(solved, Exception):
+            self._trouble(fleet, f"cannot be planned: {solved}")
+            return
+        self._trouble(fleet, "")
+        fleet.solved, fleet.solves = solved, fleet.solves + 1
+        self._account(name, solved)
+        if solved.record.version != fleet.record.version:
+            self.wake(name, "its spec has changed meanwhile")
+            return
+        self._judge(fleet, solved)
 
     def _account(self, name: str, solved: Solved) -> None:
         """What held nodes cost by this look at the market, and what the fleet gives up for its budgets from now on."""

@@ -1,6 +1,7 @@
 """A control plane on a real database with the real planner, at a cloud that a test can break, in time that a test makes
 pass. No node ever runs: the test says what nodes would report."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,7 @@ from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.state import InstanceState as S
 from control.market.live_market import LiveMarket
 from control.planning.session import Session
+from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.reconciler import Ports, Reconciler
@@ -76,6 +78,8 @@ class Place:
     cloud: FakeCloud = field(default_factory=lambda: FakeCloud("local", {"cheap": 6, "dear": 6}))
     now: datetime = START
     seconds: float = 0.0
+    planning: Callable[[], None] = lambda: None
+    """Runs when a spec is planned for the first time."""
 
     @property
     def fleets(self) -> PostgresFleets:
@@ -128,7 +132,7 @@ class Plane:
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         planner = FleetPlanner(
-            session, lambda world: world, LiveMarket(database), MeteredDemand(database), purse=Treasury(database).purse
+            session, self._prepared, LiveMarket(database), MeteredDemand(database), purse=Treasury(database).purse
         )
         self.loop = Reconciler(
             Ports(
@@ -136,6 +140,10 @@ class Plane:
                 lambda: place.now, lambda: place.seconds, starts={"local": NodeStart(("true",))},
             )
         )  # fmt: skip
+
+    def _prepared(self, world: World) -> World:
+        self.place.planning()
+        return world
 
     def tick(self, seconds: float = 0.25) -> None:
         self.place.pass_time(seconds)
