@@ -1,0 +1,143 @@
+"""What a scenario file may say: `apiVersion: medley/v1`, `kind: Scenario`. Paths are relative to the file.
+
+Every field's default is what the file means when it leaves the field out. docs/simulate.md tells it to people.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from control.spec.numbers import NonNegative, NonNegativeCount, Number, Positive
+from control.spec.schema import Name
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StreamSection(Section):
+    """Requests for one model. Streams of one model arrive together (they are mixed)."""
+
+    model: str
+    """Its name in the fleet."""
+    trace: str | None = None
+    """CSV file with arrivals, prompt and output lengths, or"""
+    rates: str | None = None
+    """a shipped rate series (or a CSV file of them, with `series` and `window_minutes`), or"""
+    synthetic: Literal["poisson", "bursty", "diurnal"] | None = None
+    """arrivals at `requests_per_s`: Poisson, bursty (gamma gaps of `cv`), or a daily wave of Poisson."""
+    requests_per_s: Positive | None = None
+    """Mean rate, to which all gaps of a trace are scaled alike; default: the trace's own."""
+    scale: Positive | None = None
+    """The same as a factor on the trace's own rate."""
+    from_minutes: NonNegative = 0.0
+    """Where in the trace, after scaling, the scenario begins."""
+    repeat: bool = False
+    """Begin the trace again at its end, as often as it takes."""
+    workload: str | None = None
+    """Shipped shape or CSV file that lengths are drawn from, of `rates` and `synthetic`; default: the model's own."""
+    series: str | None = None
+    window_minutes: Positive | None = None
+    cv: Annotated[Number, Field(gt=1)] | None = None
+    """Standard deviation over mean of the gaps, of `bursty`."""
+    peak_to_trough: Annotated[Number, Field(ge=1)] | None = None
+    peak_hour: Annotated[Number, Field(ge=0, lt=24)] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        kinds = [name for name in ("trace", "rates", "synthetic") if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise ValueError("give one of trace, rates and synthetic")
+        kind = self.synthetic or kinds[0]
+        own = {
+            "trace": {"scale", "from_minutes", "repeat"},
+            "rates": {"scale", "from_minutes", "repeat", "workload", "series", "window_minutes"},
+            "poisson": {"workload"},
+            "bursty": {"workload", "cv"},
+            "diurnal": {"workload", "peak_to_trough", "peak_hour"},
+        }
+        stray = sorted(self.model_fields_set - own[kind] - {"model", "trace", "rates", "synthetic", "requests_per_s"})
+        if stray:
+            raise ValueError(f"{', '.join(stray)} cannot be given with {kind}")
+        if self.synthetic and self.requests_per_s is None:
+            raise ValueError("synthetic arrivals need requests_per_s")
+        if self.requests_per_s is not None and self.scale is not None:
+            raise ValueError("give requests_per_s or scale, not both")
+        if self.synthetic == "bursty" and self.cv is None:
+            raise ValueError("bursty arrivals need cv, above 1 (real traffic: 1.5 to 4)")
+        if (self.series is None) != (self.window_minutes is None):
+            raise ValueError("series and window_minutes belong together: they say how to read a file of rates")
+        return self
+
+
+class PricesSection(Section):
+    file: str
+    """CSV file: time, zone, machine, market, usd_per_hour."""
+    hold_hours: Positive | None = 24.0
+    """A price holds until the next one, but for so long at most: a longer silence is a gap, which is refused; null:
+    the log has a row for every change and no others."""
+
+
+class AvailabilitySection(Section):
+    file: str
+    """CSV file: time, zone, machine, market, available: nodes that can be held at once, until the next row."""
+    known: bool = True
+    """Whether the planner is told; false: it learns from refusals, as with real clouds."""
+
+
+class MarketSection(Section):
+    """What is not named by a log stays as the fleet's own offers have it."""
+
+    prices: PricesSection | None = None
+    availability: AvailabilitySection | None = None
+
+
+class StartupSection(Section):
+    """From a whole gang to its first request: drawn between the two for every instance."""
+
+    least_minutes: NonNegative
+    most_minutes: NonNegative
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.most_minutes < self.least_minutes:
+            raise ValueError(f"most_minutes {self.most_minutes:g} is below least_minutes {self.least_minutes:g}")
+        return self
+
+
+class ScenarioFile(Section):
+    apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
+    kind: Literal["Scenario"]
+    name: Name
+    fleet: str
+    """Its spec file."""
+    minutes: Positive
+    """How long it lasts."""
+    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    """When it begins; logs with dates are read from there on."""
+    seed: NonNegativeCount = 0
+    strategy: Literal["medley", "homo", "homo-joint", "cauchy", "fixed"] = "medley"
+    plan: str | None = None
+    """Of `fixed`: what `medley plan -o json` printed."""
+    demand: Literal["spec", "oracle"] = "spec"
+    """What is planned for: what the spec says (a rate, or a forecast of what is metered), or what will come."""
+    replan_minutes: Positive | None = None
+    """Default: `reconcile.replan_minutes` of the fleet."""
+    startup: StartupSection | None = None
+    """Default: `policy.startup_minutes` of the fleet, always."""
+    warm: bool = True
+    """The fleet of the first plan serves from the start on; false: it is launched then."""
+    traffic: Annotated[list[StreamSection], Field(min_length=1)]
+    market: MarketSection = MarketSection()
+
+    @field_validator("start")
+    @classmethod
+    def _utc(cls, moment: datetime) -> datetime:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    @model_validator(mode="after")
+    def _fixed(self) -> Self:
+        if (self.strategy == "fixed") != (self.plan is not None):
+            raise ValueError("strategy fixed and a plan belong together")
+        return self
