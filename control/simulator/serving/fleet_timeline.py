@@ -1,0 +1,71 @@
+"""Which instances serve when, and which routing table holds when."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
+
+from control.simulator.serving.pipeline_model import PipelineModel
+from policies.routing_table import RoutedInstance, RoutedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InstanceLife:
+    """One instance from the moment it could serve. Times are seconds since the start of the simulation.
+
+    It takes requests from `ready_s` on, none after `drain_s`, and is dead from `gone_s` on: what it then holds is
+    computed again elsewhere, behind the tokens that were made."""
+
+    id: str
+    app: str
+    """The model, as routing tables and `Requests.apps` call it."""
+    leg: str
+    """`whole`, `prefill` or `decode` (`policies.routing_table`)."""
+    zone: str
+    pipeline: PipelineModel
+    prompt_tokens_per_s: float = 0.0
+    """Certified capacity, which routing weighs by; 0 where the leg does none of it."""
+    output_tokens_per_s: float = 0.0
+    ready_s: float = 0.0
+    drain_s: float = inf
+    gone_s: float = inf
+    usd_per_hour: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ready_s <= min(self.drain_s, self.gone_s):
+            raise ValueError(
+                f"instance {self.id} is ready at {self.ready_s} s, drained from {self.drain_s} s and gone at "
+                f"{self.gone_s} s: these must follow each other, none before 0"
+            )
+
+    def routed(self) -> RoutedInstance:
+        """As a routing table names it."""
+        return RoutedInstance(self.id, self.zone, self.leg, self.prompt_tokens_per_s, self.output_tokens_per_s)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetTimeline:
+    instances: tuple[InstanceLife, ...]
+    tables: tuple[tuple[float, tuple[RoutedModel, ...]], ...]
+    """(from when, models), ascending: a gateway serves by the last of them. A model's id is an app's name. Before the
+    first nothing is served. An instance that is named but not ready, or draining, is passed over."""
+    length_s: float
+    """What is not over then is unfinished."""
+    mean_output_tokens: Mapping[str, float] = field(default_factory=dict)
+    """App → what admission expects of an answer; the mean of its own requests where it is not named."""
+
+    def __post_init__(self) -> None:
+        known = {instance.id: instance for instance in self.instances}
+        if len(known) < len(self.instances):
+            raise ValueError("instance ids of a timeline repeat")
+        if any(later[0] < earlier[0] for earlier, later in pairwise(self.tables)):
+            raise ValueError("routing tables of a timeline must be in order of time")
+        for at_s, models in self.tables:
+            for model in models:
+                for routed in model.instances:
+                    life = known.get(routed.id)
+                    if life is None or (life.app, life.leg) != (model.id, routed.leg):
+                        raise ValueError(
+                            f"the table of {at_s} s routes {model.id} to {routed.id} as {routed.leg}, which "
+                            + ("is no instance" if life is None else f"serves {life.app} as {life.leg}")
+                        )

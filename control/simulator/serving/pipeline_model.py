@@ -1,0 +1,63 @@
+"""What an instance costs in time: the stages of its pipeline, the nodes of each, and what joins them."""
+
+from dataclasses import dataclass
+
+from control.simulator.serving.step_table import StepTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeModel:
+    """One node of a stage. The limits are those of `agents.scheduler.layout.NodeLimits`."""
+
+    config: str
+    """Node configuration, for reports."""
+    weight: float
+    """Share of each group's requests, relative to its peers of the stage."""
+    batch_cap: int
+    """Requests of one group."""
+    chunk_tokens: int
+    """Prompt tokens of one step."""
+    kv_blocks: int
+    step: StepTable
+    """Seconds of its steps, with its layers."""
+    hop_s: float = 0.0
+    """Until a result of no rows is at the next node: at the next stage's, or back at the scheduler."""
+    hop_s_per_token: float = 0.0
+    """More for each row of activations, between stages."""
+    hand_off_bytes_per_s: float = 0.0
+    """Of its network, for KV caches in one direction; 0 where it hands none over."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageModel:
+    layers: int
+    nodes: tuple[NodeModel, ...]
+    """Data-parallel peers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelineModel:
+    """A whole instance, whose groups take turns at its stages (`lockstep-v1`). Equal ones should share one object."""
+
+    stages: tuple[StageModel, ...]
+    max_context_tokens: int
+    kv_bytes_per_token_per_layer: float
+    windows: tuple[int, ...]
+    """Attention window of each layer, 0 for none: what a hand-off carries of it."""
+    block_tokens: int = 16
+    hand_off_s: float = 0.0
+    """Of each hand-off beside its bytes: words between the two schedulers and their nodes."""
+
+    def __post_init__(self) -> None:
+        if not self.stages or not all(stage.nodes for stage in self.stages):
+            raise ValueError("a pipeline has at least one stage, and a stage at least one node")
+        held = sum(stage.layers for stage in self.stages)
+        if held != len(self.windows):
+            raise ValueError(f"the stages hold {held} layers, the model has {len(self.windows)}")
+        for node in (node for stage in self.stages for node in stage.nodes):
+            if node.weight <= 0 or min(node.batch_cap, node.chunk_tokens, node.kv_blocks) < 1:
+                raise ValueError(f"weight, batch cap, chunk and KV blocks of a node are positive: {node.config}")
+
+    @property
+    def groups(self) -> int:
+        return len(self.stages)

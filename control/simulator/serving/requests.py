@@ -1,0 +1,57 @@
+"""The requests of a simulation, as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """n requests in order of arrival. Raises ValueError for what can be none, naming the first of them."""
+
+    apps: tuple[str, ...]
+    """Names of models as clients ask for them; `app` indexes them."""
+    app: NDArray[np.int32]
+    """(n,)"""
+    arrival_s: NDArray[np.float64]
+    """(n,) ≥ 0, ascending; since the start of the simulation."""
+    prompt_tokens: NDArray[np.int32]
+    """(n,) ≥ 1"""
+    output_tokens: NDArray[np.int32]
+    """(n,) ≥ 1: where each output ends."""
+
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype))
+        n = len(self.arrival_s)
+        if any(getattr(self, name).shape != (n,) for name in _DTYPES):
+            raise ValueError("the columns of requests must be equally long and of one dimension")
+        if n == 0:
+            return
+        _refuse(
+            ~(np.isfinite(self.arrival_s) & (self.arrival_s >= 0)), self.arrival_s, "arrives at {} s, not at 0 or later"
+        )
+        before = np.concatenate(([False], np.diff(self.arrival_s) < 0))
+        _refuse(before, self.arrival_s, "arrives at {} s, before the one ahead of it: sort them by arrival")
+        _refuse(self.prompt_tokens < 1, self.prompt_tokens, "has a prompt of {} tokens; at least 1 is needed")
+        _refuse(self.output_tokens < 1, self.output_tokens, "has an output of {} tokens; at least 1 is needed")
+        out = (self.app < 0) | (self.app >= len(self.apps))
+        _refuse(out, self.app, f"is of app {{}}, but there are {len(self.apps)} of them")
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+_DTYPES = {
+    "app": np.int32,
+    "arrival_s": np.float64,
+    "prompt_tokens": np.int32,
+    "output_tokens": np.int32,
+}
+
+
+def _refuse(wrong: NDArray[np.bool_], values: NDArray[np.float64] | NDArray[np.int32], text: str) -> None:
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(f"request {first} {text.format(values[first])}")

@@ -1,0 +1,27 @@
+"""What a simulation assumes of gateways and schedulers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """The defaults are those of `control.gateway.settings` and `agents.scheduler.settings`."""
+
+    admits: bool = True
+    """Whether admission refuses what would wait too long; without, every request is taken."""
+    max_wait_s: float = 10.0
+    """Admitted work that may wait, in seconds of its class's capacity."""
+    request_timeout_s: float = 600.0
+    resume_wait_s: float = 30.0
+    """How long a request waits for an instance when none can be used."""
+    retry_s: float = 0.1
+    """It tries again this often."""
+    max_resumptions: int = 8
+    max_waiting: int = 2048
+    """Requests that wait at one instance; more go elsewhere."""
+    lost_after_s: float = 5.0
+    """From the death of an instance until a gateway knows."""
+    request_s: float = 0.0
+    """From a client to the scheduler: HTTP, tokenizer, channel."""
+    reply_s: float = 0.0
+    """From the scheduler to the client."""

@@ -1,0 +1,95 @@
+"""Step times of one node as tables, so that a simulation need not ask the cost model step by step.
+
+A step of P prompt tokens (that attend to c earlier ones in the mean) and R decoding requests (with k cached tokens) is
+
+    rows(P + R) + R · decode_context(k) - [R = 0] · decode_step
+        + [P > 0] · (prompt_step + P · (prompt_token + prompt_context(c)))
+
+and, where the node holds the LM head, head(R + min(P, 1)) more. P and R are of the fullest replica. Both shipped cost
+models are of that form: products of all rows, attention of each phase apart, linear in its tokens.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.model_spec import ModelSpec
+from templates_lib.node_config import NodeConfig
+
+CELLS = 32
+"""Of each octave; values between two points are on a straight line."""
+OCTAVES = 20
+"""Rows and contexts up to a million; beyond, the last cell goes on."""
+POINTS = 2 + CELLS * OCTAVES
+"""0, then 1 to 2 ^ OCTAVES."""
+_PROMPT_ROWS = 512.0
+_DECODE_ROWS = 64.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTable:
+    """Arrays (POINTS,), at `table_points()`; seconds."""
+
+    rows_s: Floats
+    """By rows: of a step that only decodes, with nothing cached, without the head."""
+    head_s: Floats
+    """By sampled rows; 0 where the node has no head."""
+    prompt_context_s: Floats
+    """Of one prompt token, by the mean number of earlier tokens it attends to, plus 1."""
+    decode_context_s: Floats
+    """Of one decoding request, by the mean number of its cached tokens, plus 1."""
+    prompt_step_s: float
+    prompt_token_s: float
+    """Of a prompt token over a decoding request's; may be below 0."""
+    decode_step_s: float
+    replicas: int = 1
+    """Data-parallel ones inside the node."""
+    busy_share: float = 1.0
+    """Of a step's time without the head, that keeps the next one waiting: less than 1 where a node is a pipeline."""
+
+
+def table_points() -> Floats:
+    """(POINTS,)"""
+    octaves = 2.0 ** np.arange(OCTAVES)[:, None] * (1 + np.arange(CELLS) / CELLS)
+    return np.concatenate(([0.0], octaves.ravel(), [2.0**OCTAVES]))
+
+
+def step_table(
+    cost_model: StageCostModel, model: ModelSpec, node: NodeConfig, parallel: Parallel, layers: int, *, head: bool
+) -> StepTable:
+    """Of a node that holds `layers` layers, and the LM head where `head`. Raises ValueError as the cost model does."""
+    dp = parallel.dp
+
+    def seconds(
+        prompts: Floats | float, context: Floats | float, requests: Floats | float, cached: Floats | float, head: bool
+    ) -> Floats:
+        of_node = (np.asarray(prompts) * dp, np.asarray(context), np.asarray(requests) * dp, np.asarray(cached))
+        shape = np.broadcast_shapes(*(part.shape for part in of_node), (1,))
+        parts = (np.broadcast_to(part, shape).astype(np.float64) for part in of_node)
+        held = np.full(shape, float(layers))
+        return cost_model.stage_seconds(model, node, parallel, Step(held, *parts), head=head)
+
+    points = table_points()
+    rows = np.maximum(points, 1.0)
+    before = rows - 1.0
+    bare = seconds(0.0, 0.0, rows, 0.0, False)
+    prompts = np.array([1.0, _PROMPT_ROWS])
+    over = seconds(prompts, 0.0, 1.0, 0.0, False) - seconds(0.0, 0.0, prompts + 1.0, 0.0, False)
+    prompt_token_s = float((over[1] - over[0]) / (prompts[1] - prompts[0]))
+    prompt_step_s = float(over[0]) - prompt_token_s
+    alone = seconds(_PROMPT_ROWS, 0.0, 0.0, 0.0, False) - seconds(0.0, 0.0, _PROMPT_ROWS, 0.0, False)
+    seen = seconds(_PROMPT_ROWS, before, 0.0, 0.0, False)
+    cached = seconds(0.0, 0.0, _DECODE_ROWS, before, False)
+    part = -(-layers // parallel.pp)
+    return StepTable(
+        rows_s=bare,
+        head_s=seconds(0.0, 0.0, rows, 0.0, True) - bare if head else np.zeros(POINTS),
+        prompt_context_s=(seen - seen[0]) / _PROMPT_ROWS,
+        decode_context_s=(cached - cached[0]) / _DECODE_ROWS,
+        prompt_step_s=prompt_step_s,
+        prompt_token_s=prompt_token_s,
+        decode_step_s=float(prompt_step_s + _PROMPT_ROWS * prompt_token_s - alone[0]),
+        replicas=dp,
+        busy_share=part / layers,
+    )
