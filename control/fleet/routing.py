@@ -37,21 +37,12 @@ class Routing:
 
     def served(self, ready: Iterable[tuple[str, Wanted, Address]]) -> tuple[ServedModel, ...]:
         """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
-        there = list(ready)
         served = []
-        for name, model in self.models.items():
-            instances = tuple(self._instance(i, w) for i, w, _ in there if w.model == name)
-            zones = {(i.leg, i.zone) for i in instances}
-            flows = tuple(
-                ZoneFlow(f.zones, f.requests_per_s)
-                for f in self.plan.flows
-                if self._is_of(f.route, name) and all(f.zones) and f.requests_per_s > 0
-                if all((leg, zone) in zones for leg, zone in zip(_legs(f.zones), f.zones, strict=True))
-            )
-            front = self.fronts[name]
+        for routed in self.routed([(instance, wanted) for instance, wanted, _ in ready]):
+            name, model, front = routed.id, self.models[routed.id], self.fronts[routed.id]
             served.append(
                 ServedModel(
-                    RoutedModel(name, instances, flows),
+                    routed,
                     front.tokenizer,
                     model.model.max_context_tokens,
                     front.created,
@@ -63,6 +54,22 @@ class Routing:
                 )
             )
         return tuple(served)
+
+    def routed(self, ready: Iterable[tuple[str, Wanted]]) -> tuple[RoutedModel, ...]:
+        """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
+        there = list(ready)
+        models = []
+        for name in self.models:
+            instances = tuple(self._instance(i, w) for i, w in there if w.model == name)
+            zones = {(i.leg, i.zone) for i in instances}
+            flows = tuple(
+                ZoneFlow(f.zones, f.requests_per_s)
+                for f in self.plan.flows
+                if self._is_of(f.route, name) and all(f.zones) and f.requests_per_s > 0
+                if all((leg, zone) in zones for leg, zone in zip(_legs(f.zones), f.zones, strict=True))
+            )
+            models.append(RoutedModel(name, instances, flows))
+        return tuple(models)
 
     def _instance(self, instance: str, wanted: Wanted) -> RoutedInstance:
         shape = self.models[wanted.model].shape

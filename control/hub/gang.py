@@ -9,9 +9,9 @@ from templates_lib.template import ServingTemplate
 
 BLOCK_TOKENS = 16
 """Of a KV block, in a placement (`templates_lib.placement`) and in the engines."""
-_PREFILL_BATCH = 32
+PREFILL_BATCH = 32
 """Prompts of one group that a prefill node may hold at once: a placement states none. KV blocks bound it too."""
-_RESUME_CHUNK = 128
+RESUME_CHUNK = 128
 """Prompt tokens a step of a decode node, which computes prompts only for requests that go on elsewhere."""
 
 
@@ -72,8 +72,8 @@ def gang_of(template: ServingTemplate) -> Gang:
                 stage.first_layer,
                 stage.layers,
                 nodes.weight,
-                nodes.batch_cap or _PREFILL_BATCH,
-                nodes.chunk_tokens or max(_RESUME_CHUNK, nodes.batch_cap),
+                nodes.batch_cap or PREFILL_BATCH,
+                nodes.chunk_tokens or max(RESUME_CHUNK, nodes.batch_cap),
                 nodes.kv_blocks,
                 nodes.tp,
                 nodes.ep > 1,

@@ -1,0 +1,89 @@
+"""A plan as a timeline: everything it wants is there from the start and stays."""
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from control.fleet.routing import Routing
+from control.fleet.wanted import Wanted, wanted
+from control.planning.cost_models import cost_models_of
+from control.planning.recipe import PipelineRecipe
+from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.pipeline_model import PipelineModel
+from control.simulator.serving.template_model import TemplateModels
+from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel, ZoneFlow
+from templates_lib.plan import Flow, Plan
+from templates_lib.served_model import ServedModel
+
+
+class RecipePipelines:
+    """What instances of a recipe's templates cost in time, by what a plan wants: measured where the recipe has a
+    profile, else estimated."""
+
+    def __init__(self, recipe: PipelineRecipe) -> None:
+        configs, cost_models = {node.id: node for node in recipe.nodes}, cost_models_of(recipe)
+        self._by_model = {
+            served.name: TemplateModels(served.model, configs, cost_models[served.engine]) for served in recipe.served
+        }
+
+    def pipeline(self, wanted: Wanted) -> PipelineModel:
+        """Raises ValueError for a model or configuration that the recipe has not."""
+        if wanted.model not in self._by_model:
+            raise ValueError(f"plan {wanted.plan_id} wants {wanted.model!r}, which the recipe does not serve")
+        return self._by_model[wanted.model].pipeline(wanted.template)
+
+
+def life_of(name: str, wanted: Wanted, pipelines: RecipePipelines, served: ServedModel) -> InstanceLife:
+    """One instance of what a plan wants, there for ever."""
+    per_unit = {
+        WHOLE: (served.shape.mean_prompt_tokens, served.shape.mean_output_tokens),
+        PREFILL: (1.0, 0.0),
+        DECODE: (0.0, 1.0),
+    }[wanted.leg]
+    prompt, output = (wanted.units_per_s * each for each in per_unit)
+    pipeline = pipelines.pipeline(wanted)
+    return InstanceLife(
+        name, wanted.model, wanted.leg, wanted.zone, pipeline, prompt, output, usd_per_hour=wanted.usd_per_hour
+    )
+
+
+def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> FleetTimeline:
+    """`plan`: with placements (`PlannedInstance.with_template`). Raises ValueError where it has none, or the recipe
+    does not know its models or configurations."""
+    pipelines, served = RecipePipelines(recipe), {model.name: model for model in recipe.served}
+    there: list[tuple[str, Wanted]] = []
+    lives = []
+    for number, each in enumerate(wanted(plan)):
+        for copy in range(each.count):
+            name = f"{each.model}/{each.leg}/{each.zone}/{number}.{copy}"
+            there.append((name, each))
+            lives.append(life_of(name, each, pipelines, served[each.model]))
+    models = Routing(plan, served, {}).routed(there)
+    models = tuple(_anywhere(model, plan.flows, served[model.id]) for model in models)
+    means = {name: model.shape.mean_output_tokens for name, model in served.items()}
+    return FleetTimeline(tuple(lives), ((0.0, models),), length_s, means)
+
+
+def _anywhere(model: RoutedModel, flows: tuple[Flow, ...], served: ServedModel) -> RoutedModel:
+    """Flows without zones (mode `paper`: any prefill feeds any decode) spread over the zones of each leg by what runs
+    there."""
+    own = {route.id for route in served.routes()}
+    placeless = [flow for flow in flows if flow.route in own and not any(flow.zones) and flow.requests_per_s > 0]
+    spread = list(model.flows)
+    for flow in placeless:
+        legs = ZoneFlow(tuple("-" for _ in flow.zones), 1.0).legs
+        shares = [_shares(model, leg) for leg in legs]
+        for zones in product(*shares):
+            share = prod(of[zone] for of, zone in zip(shares, zones, strict=True))
+            spread.append(ZoneFlow(zones, flow.requests_per_s * share))
+    return replace(model, flows=tuple(spread))
+
+
+def _shares(model: RoutedModel, leg: str) -> dict[str, float]:
+    """Zone → its share of the leg's capacity."""
+    weights: dict[str, float] = {}
+    for instance in model.instances:
+        if instance.leg == leg:
+            weights[instance.zone] = weights.get(instance.zone, 0.0) + instance.weight
+    total = sum(weights.values())
+    return {zone: weight / total for zone, weight in sorted(weights.items())}

@@ -1,0 +1,88 @@
+"""What an instance of a template costs in time."""
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from control.hub.gang import BLOCK_TOKENS, PREFILL_BATCH, RESUME_CHUNK
+from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.step_table import StepTable, step_table
+from templates_lib.cost_model import Parallel, StageCostModel
+from templates_lib.model_spec import ModelSpec
+from templates_lib.node_config import NodeConfig
+from templates_lib.pipeline_record import KIND
+from templates_lib.placement import PipelinePlacement, Stage, StageNodes
+from templates_lib.template import ServingTemplate
+
+
+class TemplateModels:
+    """Pipelines by template, each made once, and the step tables that they share. Of one served model and its cost
+    model."""
+
+    def __init__(self, model: ModelSpec, configs: Mapping[str, NodeConfig], cost_model: StageCostModel) -> None:
+        """`configs`: by id, those that templates are made of."""
+        self._model = model
+        self._configs = configs
+        self._cost_model = cost_model
+        self._pipelines: dict[str, PipelineModel] = {}
+        self._tables: dict[tuple[str, Parallel, int, bool], StepTable] = {}
+
+    def pipeline(self, template: ServingTemplate) -> PipelineModel:
+        """Raises ValueError for a placement that is no pipeline, or is on an unknown configuration."""
+        known = self._pipelines.get(template.id)
+        if known is None:
+            known = self._pipelines[template.id] = self._made(template)
+        return known
+
+    def _made(self, template: ServingTemplate) -> PipelineModel:
+        if template.placement.kind != KIND:
+            raise ValueError(
+                f"template {template.id}: placements of kind {template.placement.kind!r} are not simulated"
+            )
+        placed = msgspec.convert(template.placement.payload, PipelinePlacement)
+        depth = len(placed.stages)
+        stages = tuple(
+            StageModel(
+                stage.layers,
+                tuple(
+                    node for nodes in stage.nodes for node in (self._node(template, stage, nodes, depth),) * nodes.count
+                ),
+            )
+            for stage in placed.stages
+        )
+        return PipelineModel(
+            stages,
+            self._model.max_context_tokens,
+            self._model.kv_bytes_per_token_per_layer,
+            self._model.windows,
+            BLOCK_TOKENS,
+            2 * stages[0].nodes[0].hop_s,  # an offer, and its acceptance
+        )
+
+    def _node(self, template: ServingTemplate, stage: Stage, nodes: StageNodes, depth: int) -> NodeModel:
+        config = self._configs.get(nodes.config)
+        if config is None:
+            raise ValueError(f"template {template.id} is on {nodes.config!r}, which is not among the configurations")
+        hop_s = hop_s_per_token = 0.0
+        if depth > 1:
+            none, one = self._cost_model.hop_seconds(self._model, config, np.array([0.0, 1.0]))
+            hop_s, hop_s_per_token = float(none), float(one - none)
+        return NodeModel(
+            config=config.id,
+            weight=nodes.weight,
+            # As an instance is started with: a placement says nothing of the phase that it is not made for.
+            batch_cap=nodes.batch_cap or PREFILL_BATCH,
+            chunk_tokens=nodes.chunk_tokens or max(RESUME_CHUNK, nodes.batch_cap),
+            kv_blocks=nodes.kv_blocks,
+            step=self._table(config, Parallel(nodes.tp, nodes.dp, nodes.pp, nodes.ep), stage.layers, stage.last),
+            hop_s=hop_s,
+            hop_s_per_token=hop_s_per_token,
+            hand_off_bytes_per_s=self._cost_model.transfer_bytes_per_s(self._model, config),
+        )
+
+    def _table(self, config: NodeConfig, parallel: Parallel, layers: int, head: bool) -> StepTable:
+        key = (config.id, parallel, layers, head)
+        if key not in self._tables:
+            self._tables[key] = step_table(self._cost_model, self._model, config, parallel, layers, head=head)
+        return self._tables[key]
