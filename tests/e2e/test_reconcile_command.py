@@ -8,11 +8,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from control.cloud.local.cloud import LocalCloud
+from control.db.cluster import Cluster
 from control.db.embedded import embedded_server
 from tests.control.lifecycle.worlds import START
 from tests.e2e.conftest import MEDLEY, environment
@@ -62,6 +64,20 @@ class Team:
         while word not in self.log.read_text():
             assert time.monotonic() < give_up_s, self.log.read_text()
             time.sleep(0.05)
+
+    def instances(self) -> list[Any]:
+        return list(json.loads(self.ok("instances", "-o", "json")))
+
+    def nodes(self) -> list[str]:
+        """Names, of all instances."""
+        return sorted(node["name"] for instance in self.instances() for node in instance["nodes"])
+
+    def until_ready(self) -> None:
+        """Every instance is."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while {instance["state"] for instance in self.instances()} != {"ready"}:
+            assert time.monotonic() < give_up_s, self.log.read_text()
+            time.sleep(0.2)
 
     def agents(self) -> list[int]:
         """Pids of node agents."""
@@ -141,3 +157,41 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     team.ok("reconcile", "--once")
     assert team.agents() == []
     assert json.loads(team.ok("fleets", "list", "-o", "json")) == []
+
+
+@pytest.mark.slow
+def test_a_database_server_that_is_restarted_under_the_loop_costs_no_node_and_no_command(team: Team) -> None:
+    team.ok("apply", "-f", team.spec)
+    team.ok("fleets", "mode", FLEET, "auto")
+    server, leader = Cluster.of(team.home / "postgres"), team.start()
+
+    def away(log: str) -> None:
+        server.stop()
+        team.until(log)
+        server.ensure_running()
+
+    # While nodes come up: each is asked for once.
+    team.until("joined")
+    away("does not answer")
+    team.until_ready()
+    running, nodes = team.agents(), team.nodes()
+    assert len(running) == len(nodes)
+
+    # While one dies, which nobody can write down: it is replaced, once, as soon as that can be done.
+    server.stop()
+    psutil.Process(running[0]).kill()
+    server.ensure_running()
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not (set(team.nodes()) - set(nodes)):
+        assert time.monotonic() < give_up_s, team.log.read_text()
+        time.sleep(0.2)
+    team.until_ready()
+    assert len(team.agents()) == len(team.nodes()) == len(nodes)
+    assert leader.poll() is None
+
+    team.ok("fleets", "end", FLEET, "--yes")
+    while team.agents():
+        assert time.monotonic() < give_up_s + PATIENCE_S, team.log.read_text()
+        time.sleep(0.2)
+    leader.send_signal(signal.SIGTERM)
+    assert leader.wait(60) == 0
