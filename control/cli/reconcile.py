@@ -40,8 +40,12 @@ def reconcile(
     own = DaemonHome.below(home())
     once_s = 60 * timeout_minutes if once else 0.0
     settings = DaemonSettings(own, bind, address, hub_port, registry_port, once_s)
-    with open_database(database_url) as database, build_progress() as progress:
-        daemon = Daemon(database, fleet_planner(database, progress), settings, makers(database, own))
+    with (
+        open_database(database_url) as database,
+        build_progress() as progress,
+        makers(database, own) as clouds,
+    ):
+        daemon = Daemon(database, fleet_planner(database, progress), settings, clouds)
         outcome = asyncio.run(daemon.serve())
     for fleet, why in sorted(outcome.trouble.items()):
         typer.echo(f"{fleet}: {why}", err=True)

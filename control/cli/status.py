@@ -4,6 +4,7 @@ import http.client
 import math
 import os
 import urllib.request
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,17 +28,18 @@ def status(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives."""
+    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives; and
+    clouds that plans leave out, with the reason."""
     from control.db.database import open_database
-    from control.db.live_offers import PostgresOffers
     from control.fleet.statuses import fleet_statuses
+    from control.market.cloud_status import cloud_statuses
 
     figures = _figures(gateway)
     with open_database(database_url) as database:
         found = fleet_statuses(database, figures)
-        clouds = PostgresOffers(database).markets().values()
+        clouds = cloud_statuses(database, datetime.now(UTC))
     if output is not Output.TABLE:
-        emit(found, output)
+        emit({"clouds": clouds, "fleets": found}, output)
         return
     if not found:
         typer.echo("no fleet runs: every instance on record is terminated")
@@ -46,7 +48,7 @@ def status(
     for cloud in clouds:
         if cloud.left_out:
             typer.echo(f"{cloud.cloud} is left out of plans: {cloud.left_out}")
-        elif cloud.failure:
+        if cloud.failure and cloud.failure not in cloud.left_out:
             typer.echo(f"{cloud.cloud} did not answer with its offers: {cloud.failure}")
 
 

@@ -16,6 +16,7 @@ from control.api.routes import (
     projects,
     session,
     slo,
+    status,
     templates,
     tokens,
 )
@@ -36,6 +37,7 @@ ROUTERS = (
     cost.router,
     budgets.router,
     slo.router,
+    status.router,
     events.router,
     tokens.router,
     operations.router,

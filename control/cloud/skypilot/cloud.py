@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping
 from datetime import datetime
 
-from control.cloud.errors import CloudError, GiveUpError, RetryLaterError
+from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.fleet import SkyPilotFleet
@@ -44,6 +44,7 @@ class SkyPilotCloud:
             return self._as_asked(machine, request)
         if request.market not in (Market.ON_DEMAND, Market.SPOT):
             raise GiveUpError(f"{self.name}: SkyPilot rents on demand or spot, and no {request.market} machine")
+        self._fleet.check(self.name)
         sent = self._set_up.stage(request)
         launch = Launch(
             name=request.name,
@@ -70,7 +71,10 @@ class SkyPilotCloud:
                 hint = nearest_name(request.instance_type, known)
                 raise GiveUpError(f"{self.name}: unknown instance type {request.instance_type!r}; {hint}")
             case Failed():
-                raise self._nothing_left(request.name, cloud_error(self.name, reply))
+                error = cloud_error(self.name, reply)
+                if isinstance(error, UnauthorisedError):
+                    self._fleet.doubt(self.name)
+                raise self._nothing_left(request.name, error)
         raise TypeError(f"SkyPilot's answer to a launch is no {type(reply).__name__}")
 
     def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:

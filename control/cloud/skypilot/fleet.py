@@ -9,6 +9,8 @@ from control.cloud.errors import UnauthorisedError
 from control.cloud.skypilot.failure import cloud_error, is_credential_failure
 from control.cloud.skypilot.messages import (
     Call,
+    Check,
+    Checked,
     Cluster,
     Clusters,
     Down,
@@ -32,6 +34,9 @@ class SkyPilotFleet:
         self.home = process.home
         self._process = process
         self._turn = threading.Lock()
+        self._checking = threading.Lock()
+        self._usable: set[str] = set()
+        """Clouds whose credentials have done so far."""
         self._known: dict[str, Cluster] = {}
         self._stale: dict[str, str] = {}
         self._asked_at: datetime | None = None
@@ -51,6 +56,25 @@ class SkyPilotFleet:
             return self._process.call(call, timeout_s)
         finally:
             self._changed[name] = next(self._changes)
+
+    def check(self, cloud: str) -> None:
+        """Raises UnauthorisedError, with SkyPilot's reason, unless it finds credentials for the cloud that work. Those
+        that did are not asked about again until `doubt`."""
+        with self._checking:
+            if cloud in self._usable:
+                return
+            reply = self.ask(Check((cloud,)))
+            if isinstance(reply, Failed):
+                raise cloud_error(cloud, reply)
+            if not isinstance(reply, Checked):
+                raise TypeError(f"SkyPilot's answer to a check is no {type(reply).__name__}")
+            if reply.reasons[cloud]:
+                raise UnauthorisedError(f"{cloud}: {reply.reasons[cloud]}")
+            self._usable.add(cloud)
+
+    def doubt(self, cloud: str) -> None:
+        """A call has failed for want of credentials."""
+        self._usable.discard(cloud)
 
     def clusters(self, cloud: str, now: datetime) -> list[Cluster]:
         """Of the cloud. What it could not be asked about is listed as it was last known; raises UnauthorisedError when

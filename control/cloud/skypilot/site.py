@@ -1,53 +1,50 @@
-"""SkyPilot for one control plane: which clouds can be used through it, and their adapters."""
+"""SkyPilot for one control plane: all that adapters of its clouds share."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable
 
 from control.cloud.skypilot.cloud import SkyPilotCloud
-from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.market import machine_rows
-from control.cloud.skypilot.messages import Check, Checked, Failed, WriteCatalogue
+from control.cloud.skypilot.messages import Call, Reply, WriteCatalogue
 from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.set_up import SetUp
 from control.cloud.skypilot.settings import SkyPilotSettings
 from templates_lib.offer import Offer
 
 
-@dataclass(frozen=True, slots=True)
 class SkyPilotSite:
-    clouds: Mapping[str, SkyPilotCloud]
-    left_out: Mapping[str, str]
-    """Cloud → why it cannot be used: credentials that are missing, expired or too weak."""
+    """Nothing is started before the first call to a cloud. Thread-safe."""
+
+    def __init__(self, home: SkyPilotHome, settings: SkyPilotSettings, offers: Callable[[], Iterable[Offer]]) -> None:
+        """`offers`: all that may be rented through it, asked for once."""
+        self._process = _Told(home, offers, settings)
+        self._fleet = SkyPilotFleet(self._process, settings)
+        self._set_up = SetUp(home)
+
+    def cloud(self, name: str) -> SkyPilotCloud:
+        return SkyPilotCloud(name, self._fleet, self._set_up)
+
+    def close(self) -> None:
+        """SkyPilot's server runs on, with what it has under way (`control.cloud.skypilot.server`)."""
+        self._process.close()
 
 
-@contextmanager
-def skypilot_site(
-    home: SkyPilotHome, settings: SkyPilotSettings, clouds: Sequence[str], offers: Iterable[Offer]
-) -> Iterator[SkyPilotSite]:
-    """Find SkyPilot's server or start it, tell it of `offers`, and check the credentials of `clouds`.
+class _Told(SdkProcess):
+    """SkyPilot, told of our offers before anything else is asked of it: it then knows the machines that plans name, and
+    prices them as plans do."""
 
-    The server runs on afterwards, with what it has under way (`control.cloud.skypilot.server`). Takes up to a minute.
-    Raises CloudError when there is no SkyPilot to be had at all.
-    """
-    process = SdkProcess(home)
-    try:
-        _done(process, WriteCatalogue(machine_rows(offers)), settings)
-        reasons = _done(process, Check(tuple(clouds)), settings)
-        usable = [cloud for cloud in clouds if not reasons[cloud]]
-        fleet, set_up = SkyPilotFleet(process, settings), SetUp(home)
-        yield SkyPilotSite(
-            {cloud: SkyPilotCloud(cloud, fleet, set_up) for cloud in usable},
-            {cloud: reason for cloud, reason in reasons.items() if reason},
-        )
-    finally:
-        process.close()
+    def __init__(self, home: SkyPilotHome, offers: Callable[[], Iterable[Offer]], settings: SkyPilotSettings) -> None:
+        super().__init__(home)
+        self._offers = offers
+        self._settings = settings
+        self._telling = threading.Lock()
+        self._is_told = False
 
-
-def _done(process: SdkProcess, call: Check | WriteCatalogue, settings: SkyPilotSettings) -> Mapping[str, str]:
-    reply = process.call(call, settings.query_s)
-    if isinstance(reply, Failed):
-        raise cloud_error("skypilot", reply)
-    return reply.reasons if isinstance(reply, Checked) else {}
+    def call(self, call: Call, timeout_s: float) -> Reply:
+        with self._telling:
+            if not self._is_told:
+                super().call(WriteCatalogue(machine_rows(self._offers())), self._settings.query_s)
+                self._is_told = True
+        return super().call(call, timeout_s)

@@ -13,14 +13,10 @@ from moto.server import ThreadedMotoServer
 
 from control.cloud.node import NodeRequest
 from control.cloud.skypilot.cloud import SkyPilotCloud
-from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.home import SkyPilotHome
-from control.cloud.skypilot.market import machine_rows
-from control.cloud.skypilot.messages import Check, Checked, Ended, WriteCatalogue
-from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.server import ApiServer
-from control.cloud.skypilot.set_up import SetUp
 from control.cloud.skypilot.settings import SkyPilotSettings
+from control.cloud.skypilot.site import SkyPilotSite
 from templates_lib.offer import Market, Offer
 from tests.control.cloud.harness import STOCK, request
 from tests.control.cloud.skypilot_world.world import World
@@ -78,7 +74,7 @@ class WorldHome(SkyPilotHome):
 class WorldSite:
     home: SkyPilotHome
     world: World
-    process: SdkProcess
+    site: SkyPilotSite
 
     def harness(self, cloud: str) -> "SkyPilotHarness":
         return SkyPilotHarness(self, cloud)
@@ -108,17 +104,15 @@ def world_home(root: Path, refused: Mapping[str, str] | None = None) -> Iterator
 
 
 @contextmanager
-def world_site(root: Path) -> Iterator[WorldSite]:
-    """With the credentials of all its clouds."""
-    with world_home(root) as (home, world):
-        process = SdkProcess(home)
+def world_site(root: Path, refused: Mapping[str, str] | None = None) -> Iterator[WorldSite]:
+    """As `world_home`, in use."""
+    with world_home(root, refused) as (home, world):
+        site = SkyPilotSite(home, SETTINGS, lambda: OFFERS)
         try:
-            assert process.call(WriteCatalogue(machine_rows(OFFERS)), 120) == Ended()
-            checked = process.call(Check(("aws", "gcp", "runpod")), 120)
-            assert isinstance(checked, Checked), checked
-            yield WorldSite(home, world, process)
+            site.cloud("gcp").list({}, START)  # the first call tells SkyPilot of the offers
+            yield WorldSite(home, world, site)
         finally:
-            process.close()
+            site.close()
 
 
 def left_of(home: SkyPilotHome) -> list[psutil.Process]:
@@ -145,7 +139,7 @@ class SkyPilotHarness:
             site.world.stock(cloud, instance_type, STOCK)
 
     def cloud(self) -> SkyPilotCloud:
-        return SkyPilotCloud(self.name, SkyPilotFleet(self.site.process, SETTINGS), SetUp(self.site.home))
+        return self.site.site.cloud(self.name)
 
     def request(
         self, name: str = "medley-i1-0-0", instance_type: str = "", command: Sequence[str] = FOREVER, **named: Any

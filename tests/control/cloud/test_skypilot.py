@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,16 +16,14 @@ import pytest
 from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.cloud.skypilot.server import ApiServer
-from control.cloud.skypilot.site import skypilot_site as open_site
 from templates_lib.offer import Market
 from tests.control.cloud.skypilot_harness import (
     OFFERS,
     ROOT,
-    SETTINGS,
     SkyPilotHarness,
     WorldSite,
     left_of,
-    world_home,
+    world_site,
 )
 from tests.control.db.processes import wait_until
 from tests.control.lifecycle.worlds import START
@@ -183,18 +182,15 @@ def test_a_vendors_refusal_comes_through_skypilot_as_the_next_step_and_leaves_no
 
 def test_a_cloud_whose_credentials_do_not_do_is_left_out_with_the_reason(tmp_path: Path) -> None:
     reason = "~/.runpod/config.toml does not exist."
-    with (
-        world_home(tmp_path, {"runpod": reason}) as (home, world),
-        open_site(home, SETTINGS, CLOUDS, OFFERS) as site,
-    ):
-        assert set(site.clouds) == {"aws", "gcp"}
-        assert set(site.left_out) == {"runpod"}
-        assert reason in site.left_out["runpod"]
-        harness = WorldSite(home, world, None).harness("gcp")
-        node = site.clouds["gcp"].create(harness.request(), START)
-        assert site.clouds["gcp"].list({}, START) == (node,)
-        assert "Instances of 'medley-i1-0-0' are ready" in site.clouds["gcp"].log(node.name, 200)
-        site.clouds["gcp"].terminate(node.name, START)
+    with world_site(tmp_path, {"runpod": reason}) as site:
+        left_out, gcp = site.harness("runpod"), site.harness("gcp")
+        with pytest.raises(UnauthorisedError, match=re.escape(reason)):
+            left_out.cloud().create(left_out.request(), START)
+        assert site.world.machines() == []
+        node = gcp.cloud().create(gcp.request(), START)
+        assert gcp.cloud().list({}, START) == (node,)
+        assert "Instances of 'medley-i1-0-0' are ready" in gcp.cloud().log(node.name, 200)
+        gcp.cloud().terminate(node.name, START)
 
 
 def test_a_server_that_is_stopped_leaves_no_process_and_starts_again_with_what_it_knew(

@@ -19,6 +19,8 @@ from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.market import machine_rows
 from control.cloud.skypilot.messages import (
     Call,
+    Check,
+    Checked,
     Cluster,
     Clusters,
     Down,
@@ -54,7 +56,8 @@ class Answers(SdkProcess):
 
     def __init__(self, home: SkyPilotHome, answers: Mapping[type, Reply]) -> None:
         super().__init__(home)
-        self.answers = {Sweep: Machines(()), Refresh: Clusters((), {}), Down: Ended(), EndMachine: Ended(), **answers}
+        nothing = {Sweep: Machines(()), Refresh: Clusters((), {}), Down: Ended(), EndMachine: Ended()}
+        self.answers = {**nothing, Check: Checked({"aws": ""}), **answers}
         self.asked: list[Call] = []
 
     def call(self, call: Call, timeout_s: float) -> Reply:  # noqa: ARG002
@@ -94,6 +97,24 @@ def test_a_record_is_the_state_that_its_cloud_vouches_for(
     cloud, _ = adapter(home, {Refresh: Clusters((known,), {})})
     (node,) = cloud.list({"medley-owner": "me"}, START)
     assert (node.name, node.state, node.tags) == (NODE, state, {"medley-owner": "me"})
+
+
+def test_a_cloud_without_credentials_that_work_is_not_asked_for_machines(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {Check: Checked({"aws": "the token has expired"}), Launch: cluster()})
+    for _ in range(2):
+        with pytest.raises(UnauthorisedError, match="aws: the token has expired"):
+            cloud.create(request(), START)
+    assert (process.count(Check), process.count(Launch)) == (2, 0)
+    process.answers[Check] = Checked({"aws": ""})
+    for _ in range(2):
+        cloud.create(request(), START)
+    assert (process.count(Check), process.count(Launch)) == (3, 2)
+    process.answers[Launch] = Failed("Error", "UnauthorizedOperation: you are not", "")
+    with pytest.raises(UnauthorisedError):
+        cloud.create(request(), START)
+    process.answers[Launch] = cluster()
+    cloud.create(request(), START)
+    assert process.count(Check) == 4
 
 
 def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(home: SkyPilotHome) -> None:

@@ -1,0 +1,29 @@
+"""How all does, in one answer: what `medley status` shows."""
+
+from pydantic import BaseModel, Field
+
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.fleet.status import FleetStatus
+from control.fleet.statuses import fleet_statuses
+from control.market.cloud_status import CloudStatus, cloud_statuses
+
+router = api_router("status")
+
+
+class Status(BaseModel):
+    clouds: list[CloudStatus] = Field(
+        description="Those that were asked for offers or that refuse. `left_out` says why plans rent nothing there: "
+        "credentials that are missing, expired or too weak; empty: they may. `failure` is of the last time that it was "
+        "asked for its offers."
+    )
+    fleets: list[FleetStatus] = Field(
+        description="Those that run, against their plans. Latencies are null here: see `fleets/NAME/slo`."
+    )
+
+
+@router.get("/status", responses=problems())
+def get_status(services: ServicesOf) -> Status:
+    """Clouds that are left out of plans, and how many instances of each fleet are ready of those planned."""
+    database = services.database
+    return Status(clouds=cloud_statuses(database, services.clock()), fleets=fleet_statuses(database, {}))
