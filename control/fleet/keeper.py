@@ -21,13 +21,14 @@ from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
 from control.hub.board import Board
-from control.hub.gang import UnplaceableError
+from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.lifecycle.advance import Transition
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.patience import overdue
 from control.lifecycle.state import InstanceState
 from templates_lib.instance import Instance
+from templates_lib.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +52,10 @@ class Keeper:
         publish: Callable[[Ready], None],
         settings: KeeperSettings | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        gang: Callable[[ServingTemplate], Gang] = gang_of,
     ) -> None:
-        """`publish` is told what is ready, whenever that has changed and every `repair_s`."""
+        """`publish` is told what is ready, whenever that has changed and every `repair_s`. `gang`: what nodes run of a
+        template."""
         self._stores = stores
         self._board = board
         self._clouds = CloudWork(stores, effects, monotonic)
@@ -60,6 +63,7 @@ class Keeper:
         self.observer: Observer = Deaf()
         self._settings = settings or KeeperSettings()
         self._monotonic = monotonic
+        self._gang_of = gang
         self._fleets: dict[str, KeptFleet] = {}
         self._known: dict[str, Instance] = {}
         self._held: dict[str, dict[int, HeldNode]] = {}
@@ -80,11 +84,15 @@ class Keeper:
             self._fleets[order.name].allowance.limits = order.limits
         else:
             nodes, clock = self._stores.nodes, self._stores.executor.clock
-            self._fleets[order.name] = KeptFleet(order, Allowance(nodes, order.name, clock, order.limits))
+            self._fleets[order.name] = KeptFleet(
+                order, Allowance(nodes, order.name, clock, order.limits), self._gang_of
+            )
 
     def forget(self, fleet: str) -> None:
-        """There is no such fleet (any more): what still runs of it is ended."""
-        self.keep(FleetOrder(fleet, ()))
+        """There is no such fleet (any more): what still runs of it is ended. Again: no harm, and no work."""
+        order = self._fleets[fleet].order if fleet in self._fleets else None
+        if order is None or order.wanted or order.earlier or not order.acts:
+            self.keep(FleetOrder(fleet, ()))
 
     def expect(self, addresses: dict[str, Address]) -> None:
         """Where schedulers were when a table was published last: right until their nodes say otherwise."""

@@ -1,6 +1,6 @@
 """One fleet as its keeper remembers it: what its instances are, and how they have failed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from agents.messages.to_hub import OUT_OF_MEMORY
@@ -24,8 +24,12 @@ _LEAST_KV_SHARE = 1 / 8
 class KeptFleet:
     """Times are monotonic seconds of the caller's."""
 
-    def __init__(self, order: FleetOrder, allowance: Allowance) -> None:
+    def __init__(
+        self, order: FleetOrder, allowance: Allowance, gang: Callable[[ServingTemplate], Gang] = gang_of
+    ) -> None:
+        """`gang`: what nodes run of a template."""
         self.order, self.allowance = order, allowance
+        self._gang_of = gang
         self._templates: dict[str, ServingTemplate] = {}
         self._gangs: dict[str, Gang] = {}
         self._kv_share: dict[Column, float] = {}
@@ -36,7 +40,7 @@ class KeptFleet:
 
     def learn(self, instance: Instance, template: ServingTemplate) -> None:
         """What it runs. Raises UnplaceableError."""
-        gang = gang_of(template).with_kv_share(self._kv_share.get(column(instance), 1.0))
+        gang = self._gang_of(template).with_kv_share(self._kv_share.get(column(instance), 1.0))
         self._templates[instance.id], self._gangs[instance.id] = template, gang
 
     def forget(self, instance: str) -> None:

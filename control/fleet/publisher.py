@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from agents.channels.dialer import Address
 from control.db.api_tokens import PostgresApiTokens
@@ -11,6 +12,14 @@ from control.db.errors import DatabaseUnavailableError
 from control.fleet.routing import Routing
 from control.fleet.wanted import Wanted
 from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
+
+
+class RoutingSink(Protocol):
+    """Who is told how fleets are reached, whatever is ready of them."""
+
+    def serve(self, fleet: str, routing: Routing) -> None: ...
+
+    def drop(self, fleet: str) -> None: ...
 
 
 class Publisher:

@@ -53,6 +53,21 @@ class Gang:
 
 def gang_of(template: ServingTemplate) -> Gang:
     """Raises UnplaceableError for a placement of another kind, or one that splits a node in a way no engine does."""
+    gang = placed_gang(template)
+    pipeline = msgspec.convert(template.placement.payload, PipelinePlacement)
+    for nodes in (nodes for stage in pipeline.stages for nodes in stage.nodes):
+        if max(nodes.dp, nodes.pp) > 1 or nodes.ep not in (1, nodes.tp):
+            raise UnplaceableError(
+                f"template {template.id}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x "
+                f"{nodes.ep} (tensor, data, pipeline, expert parallel); node agents start one engine a node, cut "
+                "over its devices by tensors or by experts"
+            )
+    return gang
+
+
+def placed_gang(template: ServingTemplate) -> Gang:
+    """The same whatever an engine can split, as for nodes that are simulated. Raises UnplaceableError for a placement
+    of another kind."""
     placement = template.placement
     if placement.kind != "pipeline":
         raise UnplaceableError(f"template {template.id}: placements of kind {placement.kind!r} are not served yet")
@@ -60,12 +75,6 @@ def gang_of(template: ServingTemplate) -> Gang:
     places: list[GangPlace] = []
     for number, stage in enumerate(pipeline.stages):
         for nodes in stage.nodes:
-            if max(nodes.dp, nodes.pp) > 1 or nodes.ep not in (1, nodes.tp):
-                raise UnplaceableError(
-                    f"template {template.id}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x "
-                    f"{nodes.ep} (tensor, data, pipeline, expert parallel); node agents start one engine a node, cut "
-                    "over its devices by tensors or by experts"
-                )
             place = GangPlace(
                 nodes.config,
                 number,

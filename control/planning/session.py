@@ -22,12 +22,22 @@ from templates_lib.library_store import LibraryStore
 from templates_lib.plan import Plan
 from templates_lib.plan_store import Baseline, KeptPlan, PlanStore
 from templates_lib.snapshot import Snapshot
+from templates_lib.solve import Solve
 from templates_lib.source import Progress
 from templates_lib.work import Unit
 
 GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survive"})
 """Rules of the check that a fleet's owner sets."""
-BASELINES = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
+Method = Callable[[Snapshot, Library, Solve], Plan]
+"""What makes a plan, given the planner."""
+
+
+def plan_medley(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:
+    """The planner's own."""
+    return solve(snapshot, library)
+
+
+BASELINES: dict[str, Method] = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +49,8 @@ class Session:
     plans: PlanStore
     progress: Progress
     clock: Callable[[], float]
+    method: Method = plan_medley
+    """What makes its plans: the planner, or what is compared with it (simulations run fleets on baselines, too)."""
 
     def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
         """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
@@ -79,7 +91,7 @@ class Session:
         of the fleet that runs have to earn; None: the cheapest plan, whatever it moves."""
         snapshot, library = recording.snapshot, templates.library
         timed = partial(solve, clock=self.clock)
-        plan = timed(snapshot, library)
+        plan = self.method(snapshot, library, timed)
         if payback is not None:
             plan = guard(snapshot, library, plan, timed, payback)
         plan = templates.placed(plan)

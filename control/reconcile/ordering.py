@@ -1,6 +1,6 @@
 """From a plan to what is kept running, and to how it is reached."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
-from control.hub.gang import gang_of
+from control.hub.gang import Gang, gang_of
 from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.spec.schema import FleetFile
@@ -20,6 +20,7 @@ from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
 from templates_lib.snapshot import Snapshot
+from templates_lib.template import ServingTemplate
 from templates_lib.weights_place import weights_path
 
 
@@ -34,9 +35,10 @@ def fleet_order(
     earlier: Iterable[Plan],
     starts: Mapping[str, NodeStart],
     acts: bool = True,
+    gang: Callable[[ServingTemplate], Gang] = gang_of,
 ) -> FleetOrder:
     """`snapshot`: the newest of the fleet, whose offers are rented from. `earlier`: plans whose instances may still
-    run. `starts`: cloud → what a new node of it runs.
+    run. `starts`: cloud → what a new node of it runs. `gang`: what it can run.
 
     Raises UnrunnableError, UnplaceableError, and ValueError as `wanted` does."""
     to_run, weights = wanted(plan), weights_of(world)
@@ -44,7 +46,7 @@ def fleet_order(
     if away and acts:
         raise UnrunnableError(f"the plan rents at {', '.join(away)}, and this control plane runs {_list(starts)} only")
     for each in to_run:
-        gang_of(each.template)
+        gang(each.template)
     guardrails = snapshot.settings.guardrails
     return FleetOrder(
         name=world.name,

@@ -1,104 +1,192 @@
 """A cloud and its market made of logs: behind the port of a cloud, and as offers at any time."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import floor, inf
 from random import Random
 
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
-from control.simulator.offer_log import OfferLog
-from templates_lib.offer import Offer, zone_id
+from control.simulator.offer_log import OfferLog, SharedLog
+from templates_lib.offer import Market, Offer, zone_id
 
 _HOUR_S = 3600.0
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class NodeLife:
+    """Of a node that was given. Times are seconds from the world's start."""
+
     node: CloudNode
-    offer: str
-    since_s: float
+    offer: Offer
+    from_s: float
+    until_s: float
+    """inf: it lives."""
 
 
 class LogCloud:
-    """Nodes are there at once and gone at once. When a log says that fewer can be held than are, seeded ones of them
-    are taken back at that moment. Not thread-safe; `now` must not go back."""
+    """Nodes are there at once and gone at once. When a log says that fewer spot nodes can be held than are, seeded ones
+    of them are taken back at that moment; others stay, and no more are given. Thread-safe; `now` must not go back."""
 
-    def __init__(self, name: str, logs: Iterable[OfferLog], start: datetime, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        logs: Iterable[OfferLog],
+        start: datetime,
+        seed: int,
+        shared: Iterable[SharedLog] = (),
+    ) -> None:
         self.name = name
         self.taken: list[tuple[float, str]] = []
         """(seconds, name) of nodes that the market took back."""
         self._logs = {log.offer.key: log for log in logs if log.offer.cloud == name}
-        self._start, self._now_s = start, 0.0
+        # The members at other clouds are none of its business.
+        self._shared = [
+            replace(log, members={key: weight for key, weight in log.members.items() if key in self._logs})
+            for log in shared
+        ]
+        self._start, self._now_s = start, -inf
         self._chance = Random(seed)  # noqa: S311 - a world that can be made again
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, NodeLife] = {}
         self._by_offer: Counter[str] = Counter()
-        self._spent_usd = 0.0
-        self._made = 0
+        self._ended: list[NodeLife] = []
+        self._ended_usd = 0.0
+        self._loss_s: float | None = None
+        """When nodes will be taken; None: it is to be found."""
+        self._turn = threading.RLock()
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
-        self._pass(now)
-        if request.name in self._held:
-            return self._held[request.name].node
-        key = f"{zone_id(self.name, request.zone)}/{request.instance_type}/{request.market.value}"
-        log = self._logs.get(key)
-        if log is None:
-            raise GiveUpError(f"{self.name}: {request.zone} has no {request.instance_type}, {request.market.value}")
-        if self._by_offer[key] >= log.nodes.at(self._now_s):
-            raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
-        self._made += 1
-        node = CloudNode(request.name, f"{self.name}-{self._made}", CloudNodeState.RUNNING, dict(request.tags))
-        self._held[request.name] = _Held(node, key, self._now_s)
-        self._by_offer[key] += 1
-        return node
+        with self._turn:
+            self._pass(now)
+            if request.name in self._held:
+                return self._held[request.name].node
+            key = f"{zone_id(self.name, request.zone)}/{request.instance_type}/{request.market.value}"
+            log = self._logs.get(key)
+            if log is None:
+                raise GiveUpError(f"{self.name}: {request.zone} has no {request.instance_type}, {request.market.value}")
+            if self.left(key) < 1:
+                raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
+            number = len(self._ended) + len(self._held) + 1
+            node = CloudNode(request.name, f"{self.name}-{number}", CloudNodeState.RUNNING, dict(request.tags))
+            self._held[request.name] = NodeLife(node, log.offer, self._now_s, inf)
+            self._by_offer[key] += 1
+            self._loss_s = None
+            return node
 
     def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:
-        self._pass(now)
-        found = (held.node for _, held in sorted(self._held.items()))
-        return tuple(node for node in found if tags.items() <= node.tags.items())
+        with self._turn:
+            self._pass(now)
+            found = (held.node for _, held in sorted(self._held.items()))
+            return tuple(node for node in found if tags.items() <= node.tags.items())
 
     def terminate(self, name: str, now: datetime) -> None:
-        self._pass(now)
-        if name in self._held:
-            self._end(name, self._now_s)
+        with self._turn:
+            self._pass(now)
+            if name in self._held:
+                self._end(name, self._now_s)
 
     def offers(self, now: datetime) -> tuple[Offer, ...]:
         """What is sold, at today's prices; as with real clouds nobody says how much of it there is."""
-        at_s = (now - self._start).total_seconds()
-        seen = now.isoformat()
+        at_s, seen = self._seconds(now), now.isoformat()
         return tuple(
             replace(log.offer, usd_per_hour=log.usd_per_hour.at(at_s), observed_at=seen) for log in self._logs.values()
         )
 
+    def left(self, key: str) -> float:
+        """Nodes of an offer that can be had beside those held, as of the last call; inf: as many as one likes."""
+        own = self._logs[key].nodes.at(self._now_s) - self._by_offer[key]
+        bounds = (
+            (log.limit.at(self._now_s) - self._used(log)) / log.members[key]
+            for log in self._shared
+            if log.members.get(key)
+        )
+        least = min([own, *bounds])
+        return max(least if least == inf else float(floor(least + _SLACK)), 0.0)
+
+    def held(self, key: str) -> int:
+        return self._by_offer[key]
+
+    def next_loss_s(self) -> float:
+        """When nodes that are held now will be taken back, if nothing changes until then; inf: never."""
+        with self._turn:
+            if self._loss_s is None:
+                self._loss_s = self._find_loss()
+            return self._loss_s
+
+    def lives(self) -> tuple[NodeLife, ...]:
+        """Of all nodes that were ever given, by name."""
+        with self._turn:
+            return tuple(sorted([*self._ended, *self._held.values()], key=lambda life: (life.from_s, life.node.name)))
+
+    def cost_usd(self, life: NodeLife, until_s: float) -> float:
+        """From the world's start, or the node's if that is later, up to a time."""
+        from_s, to_s = max(life.from_s, 0.0), min(life.until_s, until_s)
+        return self._logs[life.offer.key].usd_per_hour.integral(from_s, to_s) / _HOUR_S if to_s > from_s else 0.0
+
     def spent_usd(self, now: datetime) -> float:
         """Since the start: every node by the second, at its offer's price of that second."""
-        self._pass(now)
-        return self._spent_usd + sum(self._cost_usd(held, self._now_s) for held in self._held.values())
+        with self._turn:
+            self._pass(now)
+            return self._ended_usd + sum(self.cost_usd(life, self._now_s) for life in self._held.values())
 
     def _pass(self, now: datetime) -> None:
-        until_s = (now - self._start) / timedelta(seconds=1)
-        losses = sorted(
-            (time, key)
-            for key, held in self._by_offer.items()
-            if held
-            for time, nodes in self._logs[key].nodes.changes(self._now_s, until_s)
-            if nodes < held
-        )
-        for time, key in losses:
-            self._take_back(key, time)
+        until_s = self._seconds(now)
+        while (loss_s := self.next_loss_s()) <= until_s:
+            self._now_s = loss_s
+            self._take_back(loss_s)
+            self._loss_s = None
         self._now_s = max(self._now_s, until_s)
 
-    def _take_back(self, key: str, at_s: float) -> None:
-        there = sorted(name for name, held in self._held.items() if held.offer == key)
-        for name in self._chance.sample(there, max(len(there) - int(self._logs[key].nodes.at(at_s)), 0)):
+    def _find_loss(self) -> float:
+        own = (
+            next((time for time, nodes in self._logs[key].nodes.changes(self._now_s, inf) if nodes < held), inf)
+            for key, held in self._by_offer.items()
+            if held and _is_taken(self._logs[key])
+        )
+        together = (
+            next((time for time, limit in log.limit.changes(self._now_s, inf) if limit < self._used(log) - _SLACK), inf)
+            for log in self._shared
+            if any(self._by_offer[key] and _is_taken(self._logs[key]) for key in log.members)
+        )
+        return min((*own, *together), default=inf)
+
+    def _take_back(self, at_s: float) -> None:
+        for key in sorted(self._by_offer):
+            if _is_taken(self._logs[key]):
+                self._take({key: 1.0}, self._by_offer[key] - self._logs[key].nodes.at(at_s), at_s)
+        for log in self._shared:
+            spot = {key: weight for key, weight in log.members.items() if _is_taken(self._logs[key])}
+            self._take(spot, self._used(log) - log.limit.at(at_s), at_s)
+
+    def _take(self, members: Mapping[str, float], excess: float, at_s: float) -> None:
+        """Nodes of `members` (offer key → weight) until `excess` of them is gone."""
+        there = sorted(name for name, life in self._held.items() if members.get(life.offer.key))
+        self._chance.shuffle(there)
+        while there and excess > _SLACK:
+            name = there.pop()
+            excess -= members[self._held[name].offer.key]
             self._end(name, at_s)
             self.taken.append((at_s, name))
 
-    def _end(self, name: str, at_s: float) -> None:
-        held = self._held.pop(name)
-        self._by_offer[held.offer] -= 1
-        self._spent_usd += self._cost_usd(held, at_s)
+    def _used(self, log: SharedLog) -> float:
+        return sum(weight * self._by_offer[key] for key, weight in log.members.items())
 
-    def _cost_usd(self, held: _Held, until_s: float) -> float:
-        return self._logs[held.offer].usd_per_hour.integral(held.since_s, until_s) / _HOUR_S
+    def _end(self, name: str, at_s: float) -> None:
+        life = self._held.pop(name)
+        self._by_offer[life.offer.key] -= 1
+        self._loss_s = None
+        ended = replace(life, until_s=at_s)
+        self._ended.append(ended)
+        self._ended_usd += self.cost_usd(ended, at_s)
+
+    def _seconds(self, now: datetime) -> float:
+        return (now - self._start) / timedelta(seconds=1)
+
+
+def _is_taken(log: OfferLog) -> bool:
+    """Whether the market takes nodes of it back."""
+    return log.offer.market is Market.SPOT

@@ -19,7 +19,19 @@ class OfferLog:
     """At any time; its price and count are the logs'."""
     usd_per_hour: StepLog
     nodes: StepLog
-    """How many can be held at once."""
+    """How many can be held at once; inf: as many as one likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLog:
+    """A limit that several offers share: Σ weight · nodes held ≤ limit."""
+
+    id: str
+    members: Mapping[str, float]
+    """Offer key → weight."""
+    limit: StepLog
+    unit: str = "nodes"
+    source: str = "log"
 
 
 def joined_logs(

@@ -1,0 +1,192 @@
+"""A scenario, checked and read: everything that a simulation starts from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from control.planning.recording import decode_plan
+from control.planning.world import World, read_world
+from control.simulator.market_log import MarketLog, market_log
+from control.simulator.market_rows import LogTime, Place, read_log
+from control.simulator.request_trace import Stream
+from control.simulator.scenario_schema import MarketSection, ScenarioFile, StreamSection
+from control.simulator.step_log import StepLog
+from control.simulator.streams import Span, stream_of
+from control.simulator.traffic import Traffic
+from control.spec.document import Document, parse, read_text
+from control.spec.located import located
+from control.spec.problem import Problem, SpecError
+from control.spec.validation import validated
+from templates_lib.long_prompts import LONG_SUFFIX
+from templates_lib.nearest_name import nearest_name
+from templates_lib.plan import Plan
+from templates_lib.workload import WorkloadShape
+
+_HOUR_S = 3600.0
+
+
+class DemandSeen(StrEnum):
+    SPEC = "spec"
+    """A stated rate, or a forecast of what is metered, as the fleet's spec has it."""
+    ORACLE = "oracle"
+    """What will come."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """Times are seconds from `start`."""
+
+    name: str
+    world: World
+    """The fleet, as its spec file has it."""
+    start: datetime
+    length_s: float
+    seed: int
+    strategy: str
+    """`medley`, a baseline as `control.planning.session.BASELINES` calls it, or `fixed`."""
+    fixed: Plan | None
+    """Of strategy `fixed`."""
+    demand: DemandSeen
+    replan_s: float
+    startup_s: tuple[float, float]
+    """Least and most, from a whole gang to its first request."""
+    warm: bool
+    traffic: Traffic
+    market: MarketLog
+    sources: tuple[str, ...]
+    """Of traffic, prices and availability, in words."""
+
+    def at(self, seconds: float) -> datetime:
+        return self.start + timedelta(seconds=seconds)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Raises SpecError with every problem of the file, and of the files that it names, at once."""
+    document = parse(read_text(path), str(path))
+    return scenario_of(document, validated(document, ScenarioFile))
+
+
+def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
+    """`file`: the checked content of `document`, whose place relative paths begin at. Raises SpecError."""
+    folder = Path(document.file).parent
+    world = located(document, ("fleet",), read_world, folder / file.fleet)
+    fixed = None
+    if file.plan is not None:
+        plan = folder / file.plan
+        fixed = located(document, ("plan",), lambda: decode_plan(read_text(plan).encode(), str(plan)))
+    length_s = 60 * file.minutes
+    problems: list[Problem] = []
+    traffic = market = None
+    try:
+        traffic = _traffic(document, file, world, Span(file.start, length_s))
+    except SpecError as error:
+        problems += error.problems
+    try:
+        market = _market(document, file.market, world, LogTime(file.start, length_s))
+    except SpecError as error:
+        problems += error.problems
+    if problems or traffic is None or market is None:
+        raise SpecError(problems)
+    own_startup = 60 * world.fleet.policy.startup_minutes
+    startup = file.startup
+    return Scenario(
+        name=file.name,
+        world=world,
+        start=file.start,
+        length_s=length_s,
+        seed=file.seed,
+        strategy=file.strategy.replace("-", "_"),
+        fixed=fixed,
+        demand=DemandSeen(file.demand),
+        replan_s=60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes),
+        startup_s=((60 * startup.least_minutes, 60 * startup.most_minutes) if startup else (own_startup, own_startup)),
+        warm=file.warm,
+        traffic=traffic,
+        market=market,
+        sources=tuple(_sources(file)),
+    )
+
+
+def _traffic(document: Document, file: ScenarioFile, world: World, span: Span) -> Traffic:
+    streams: list[tuple[str, Stream]] = []
+    problems: list[Problem] = []
+    for place, section in enumerate(file.traffic):
+        key = ("traffic", place)
+        shape = _shape(section.model, world)
+        if shape is None:
+            names = [model.served_name for model in world.fleet.models]
+            text = f"{section.model!r} is not in fleet {world.name}; {nearest_name(section.model, names)}"
+            problems.append(document.problem((*key, "model"), f"traffic[{place}].model: {text}"))
+            continue
+        try:
+            named = (*key, (section.synthetic and "synthetic") or ((section.trace and "trace") or "rates"))
+            seed = (file.seed, place)
+            folder = Path(document.file).parent
+            stream = located(document, named, stream_of, section, folder, shape, span, seed)
+            streams.append((section.model, stream))
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return located(document, ("traffic",), Traffic, streams, world.recipe.served)
+
+
+def _shape(model: str, world: World) -> WorkloadShape | None:
+    """Of a model of the fleet, its parts for short and for long prompts together; None: there is none of that name."""
+    if all(model != section.served_name for section in world.fleet.models):
+        return None
+    parts = [served.shape for served in world.recipe.served if served.name in (model, model + LONG_SUFFIX)]
+    prompts = np.concatenate([part.prompt_tokens for part in parts])
+    outputs = np.concatenate([part.output_tokens for part in parts])
+    return WorkloadShape(model, prompts, outputs)
+
+
+def _market(document: Document, section: MarketSection, world: World, time: LogTime) -> MarketLog:
+    folder = Path(document.file).parent
+    prices: dict[Place, StepLog] = {}
+    stock: dict[Place, StepLog] = {}
+    if section.prices is not None:
+        hold_h = section.prices.hold_hours
+        held = replace(time, hold_s=inf if hold_h is None else _HOUR_S * hold_h)
+        key = ("market", "prices", "file")
+        prices = dict(
+            located(document, key, read_log, folder / section.prices.file, "usd_per_hour", held, _wrong_price)
+        )
+    if section.availability is not None:
+        key = ("market", "availability", "file")
+        stock = dict(
+            located(document, key, read_log, folder / section.availability.file, "available", time, _wrong_stock)
+        )
+    known = section.availability is None or section.availability.known
+    return located(document, ("market",), market_log, world.quotes, prices, stock, known=known)
+
+
+def _wrong_price(usd_per_hour: float) -> str:
+    return "" if usd_per_hour > 0 else f"usd_per_hour is {usd_per_hour:g}: a machine that can be rented costs something"
+
+
+def _wrong_stock(nodes: float) -> str:
+    return "" if nodes >= 0 and nodes == int(nodes) else f"available is {nodes:g}, not a whole number of nodes"
+
+
+def _sources(file: ScenarioFile) -> Iterator[str]:
+    for stream in file.traffic:
+        yield f"traffic of {stream.model}: {_words(stream)}"
+    if file.market.prices is not None:
+        yield f"prices: {file.market.prices.file}"
+    if file.market.availability is not None:
+        yield f"availability: {file.market.availability.file}"
+
+
+def _words(stream: StreamSection) -> str:
+    what = stream.synthetic or stream.trace or str(stream.rates)
+    rate = f", {stream.requests_per_s:g} requests/s" if stream.requests_per_s is not None else ""
+    scale = f", x {stream.scale:g}" if stream.scale is not None else ""
+    burst = f", cv {stream.cv:g}" if stream.cv is not None else ""
+    again = ", repeated" if stream.repeat else ""
+    return f"{what}{rate}{scale}{burst}{again}"
