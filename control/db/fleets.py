@@ -1,10 +1,11 @@
 """Fleets in PostgreSQL: what their owners ask for, and the plan each is held to."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, delete, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
@@ -79,6 +80,16 @@ class PostgresFleets:
         with self.database.transaction() as connection:
             rows = connection.execute(select(fleet).order_by(fleet.c.name)).all()
         return tuple(_record(row) for row in rows)
+
+    def news(self, known: Iterable[FleetRecord]) -> tuple[frozenset[str], tuple[FleetRecord, ...]]:
+        """Names of all fleets, and the records of those that are not as in `known`: for whoever looks often."""
+        # One that was removed and made anew is at version 1 again.
+        seen = [(each.name, each.version, datetime.fromisoformat(each.updated_at)) for each in known]
+        changed = tuple_(fleet.c.name, fleet.c.version, fleet.c.updated_at).not_in(seen)
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(fleet).where(changed).order_by(fleet.c.name)).all()
+            names = frozenset(connection.execute(select(fleet.c.name)).scalars())
+        return names, tuple(_record(row) for row in rows if row.name in names)
 
     def page(self, limit: int, after: str = "", project: str | None = None) -> tuple[FleetRecord, ...]:
         """By name, those that follow `after`, of all projects or of one."""

@@ -59,13 +59,13 @@ class FleetPlanner:
         self._demand = demand
         self._own = own
         self._purse = purse
-        self._worlds: dict[str, tuple[int, tuple[OwnModel, ...], World]] = {}
+        self._worlds: dict[str, tuple[FleetRecord, tuple[OwnModel, ...], World]] = {}
 
     def world(self, record: FleetRecord) -> World:
         """Raises SpecError, OfferError."""
         own, known = self._own(), self._worlds.get(record.name)
-        if known is None or known[:2] != (record.version, own):
-            known = record.version, own, self._prepare(world_of_record(record, own))
+        if known is None or known[:2] != (record, own):
+            known = record, own, self._prepare(world_of_record(record, own))
             self._worlds[record.name] = known
         return known[2]
 

@@ -15,7 +15,8 @@ from control.executor.node_start import NodeStart
 from control.fleet.effects import Effects
 from control.fleet.keeper import Keeper
 from control.fleet.order import FleetOrder
-from control.fleet.publisher import Publisher
+from control.fleet.publisher import RoutingSink
+from control.hub.gang import Gang, gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 from control.lifecycle.fleet_event import RECONCILER, FleetEvent
 from control.lifecycle.history import PastTransition
@@ -27,6 +28,7 @@ from control.reconcile.stores import ReconcileStores
 from templates_lib.instance import Instance
 from templates_lib.offer import Offer
 from templates_lib.plan import Plan
+from templates_lib.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +63,7 @@ class Ports:
     leader: PostgresLeader
     planner: FleetPlanner
     keeper: Keeper
-    publisher: Publisher
+    publisher: RoutingSink
     effects: Effects
     clock: Callable[[], datetime]
     monotonic: Callable[[], float] = time.monotonic
@@ -71,6 +73,8 @@ class Ports:
     """Cloud → what a new node of it runs."""
     reach: Callable[[World, Plan], None] = lambda _, __: None
     """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
+    gang: Callable[[ServingTemplate], Gang] = gang_of
+    """What nodes run. Raises UnplaceableError for a template that they cannot."""
 
 
 class Reconciler:
@@ -111,6 +115,10 @@ class Reconciler:
     @property
     def leads(self) -> bool:
         return self._leads
+
+    def due_s(self) -> float:
+        """When a fleet is to be planned next, by the monotonic clock; inf: none is on record."""
+        return min((max(f.wanted_s, f.began_s + _AGAIN_S) for f in self._fleets.values()), default=math.inf)
 
     def is_deposed(self) -> bool:
         """Whether it has led, and somebody else does now."""
@@ -162,20 +170,23 @@ class Reconciler:
 
     def _read(self) -> None:
         """Which fleets there are, and which plan each is held to."""
-        stores, records = self._ports.stores, {record.name: record for record in self._ports.stores.fleets.all()}
-        targets = stores.fleets.targets()
-        for name in ({i.fleet for i in self._ports.keeper.known} | set(self._fleets)) - set(records):
+        fleets = self._ports.stores.fleets
+        names, changed = fleets.news(fleet.record for fleet in self._fleets.values())
+        for name in ({i.fleet for i in self._ports.keeper.known} | set(self._fleets)) - names:
             self._fleets.pop(name, None)
             self._ports.keeper.forget(name)
             self._ports.publisher.drop(name)
-        for name, record in records.items():
-            known = self._fleets.get(name)
-            if known is None:
-                self._fleets[name] = _Fleet(record, targets[name], self._ports.monotonic())
-            elif known.record.version != record.version:
-                self.wake(name, "its spec or mode has changed")
-            self._fleets[name].record, self._fleets[name].target = record, targets[name]
-            if record.ending:
+        targets = fleets.targets()
+        for record in changed:
+            if (known := self._fleets.get(record.name)) is None:
+                target = targets.get(record.name, FleetTarget(record.name))
+                self._fleets[record.name] = _Fleet(record, target, self._ports.monotonic())
+            else:
+                known.record = record
+                self.wake(record.name, "its spec or mode has changed")
+        for name, fleet in tuple(self._fleets.items()):
+            fleet.target = targets.get(name, fleet.target)
+            if fleet.record.ending:
                 self._end(name)
 
     def _end(self, name: str) -> None:
@@ -234,7 +245,7 @@ class Reconciler:
         self._trouble(fleet, "")
         fleet.solved, fleet.solves = solved, fleet.solves + 1
         self._account(name, solved)
-        if solved.record.version != fleet.record.version:
+        if solved.record != fleet.record:
             self.wake(name, "its spec has changed meanwhile")
             return
         self._judge(fleet, solved)
@@ -285,7 +296,9 @@ class Reconciler:
         if acts:
             self._ports.reach(world, plan)
         earlier = self._earlier(name, plan.id)
-        self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts))
+        self._ports.keeper.keep(
+            fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts, self._ports.gang)
+        )
         self._ports.publisher.serve(
             name, routing(world, plan, datetime.fromisoformat(fleet.target.accepted_at or fleet.record.updated_at))
         )

@@ -128,7 +128,7 @@ class Plane:
         self.board = Board({}, 1e9, 0.0)
         self.keeper = Keeper(
             stores, self.board, InlineEffects(), publisher.publish,
-            KeeperSettings(1.0, timedelta(0), **settings), lambda: place.seconds,
+            KeeperSettings(**{"repair_s": 1.0, "in_flight": timedelta(0)} | settings), lambda: place.seconds,
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         planner = FleetPlanner(

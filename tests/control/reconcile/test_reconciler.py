@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sqlalchemy import event
+
 from control.cloud.errors import StockOutError, UnauthorisedError
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -139,6 +141,41 @@ def test_a_fleet_that_is_ended_is_drained_given_back_and_off_the_record(place: P
     assert place.cloud.list({}, place.now) == ()
     assert place.fleets.all() == ()
     assert read_published(plane.table).models == ()
+
+
+def test_a_quiet_round_asks_the_database_for_little_whatever_is_on_its_way_out(place: Place) -> None:
+    record = place.put(spec())
+    place.put(spec("other"), name="other")
+    plane = Plane(place, repair_s=1000.0)
+    plane.until_settled()
+    asked: list[str] = []
+    event.listen(place.database.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+
+    def statements() -> int:
+        asked.clear()
+        place.pass_time(0.25)
+        plane.loop.tick()
+        return len(asked)
+
+    quiet = statements()
+    assert statements() == quiet
+    place.fleets.change("chat", record.version, place.now, ending=True)
+    plane.loop.tick()
+    assert "draining" in place.states()
+    plane.loop.tick()
+    assert statements() == statements() <= quiet + 1
+
+
+def test_a_fleet_that_was_removed_and_made_anew_between_two_rounds_is_the_new_one(place: Place) -> None:
+    place.put(spec(), FleetMode.OBSERVE)
+    plane = Plane(place)
+    plane.run(3)
+    place.fleets.remove("chat")
+    place.pass_time(1)
+    place.put(spec(model="another"), FleetMode.AUTO)
+    plane.run(3)
+    plane.until_settled()
+    assert [model.routing.id for model in read_published(plane.table).models] == ["another"]
 
 
 def test_the_next_control_plane_goes_on_where_this_one_stood(place: Place) -> None:
