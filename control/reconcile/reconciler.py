@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from control.cloud.errors import CloudError
+from control.db.budgets import Scope, StoredBudget
 from control.db.errors import DatabaseUnavailableError, StaleVersionError
 from control.db.leader import PostgresLeader
 from control.executor.node_start import NodeStart
@@ -83,6 +84,7 @@ class Reconciler:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._fleets: dict[str, _Fleet] = {}
+        self._budgets: dict[tuple[Scope, str], StoredBudget] = {}
         self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
         self._leads = self._has_read = False
         ports.keeper.observer = self
@@ -103,6 +105,7 @@ class Reconciler:
             if not self._lead():
                 return
             self._read()
+            self._read_budgets()
             self._plan()
             self._decide()
             self._order()
@@ -188,6 +191,15 @@ class Reconciler:
             fleet.target = targets.get(name, fleet.target)
             if fleet.record.ending:
                 self._end(name)
+
+    def _read_budgets(self) -> None:
+        """A fleet whose budget, or whose project's, is another one now is planned again."""
+        found = {(each.scope, each.name): each for each in self._ports.stores.budgets.all()}
+        before, self._budgets = self._budgets, found
+        changed = {key for key in found.keys() | before.keys() if found.get(key) != before.get(key)}
+        for name, fleet in self._fleets.items() if changed else ():
+            if changed & {(Scope.FLEET, name), (Scope.PROJECT, fleet.record.project)}:
+                self.wake(name, "its budget has changed")
 
     def _end(self, name: str) -> None:
         self._ports.keeper.forget(name)
@@ -296,9 +308,7 @@ class Reconciler:
         if acts:
             self._ports.reach(world, plan)
         earlier = self._earlier(name, plan.id)
-        self._ports.keeper.keep(
-            fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts, self._ports.gang)
-        )
+        self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts, self._ports.gang))
         self._ports.publisher.serve(
             name, routing(world, plan, datetime.fromisoformat(fleet.target.accepted_at or fleet.record.updated_at))
         )

@@ -59,12 +59,12 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> Fle
             there.append((name, each))
             lives.append(life_of(name, each, pipelines, served[each.model]))
     models = Routing(plan, served, {}).routed(there)
-    models = tuple(_anywhere(model, plan.flows, served[model.id]) for model in models)
+    models = tuple(anywhere(model, plan.flows, served[model.id]) for model in models)
     means = {name: model.shape.mean_output_tokens for name, model in served.items()}
     return FleetTimeline(tuple(lives), ((0.0, models),), length_s, means)
 
 
-def _anywhere(model: RoutedModel, flows: tuple[Flow, ...], served: ServedModel) -> RoutedModel:
+def anywhere(model: RoutedModel, flows: tuple[Flow, ...], served: ServedModel) -> RoutedModel:
     """Flows without zones (mode `paper`: any prefill feeds any decode) spread over the zones of each leg by what runs
     there."""
     own = {route.id for route in served.routes()}
