@@ -1,0 +1,1 @@
+"""What a simulation found, as files, as pictures and as one page."""
