@@ -105,7 +105,6 @@ class Reconciler:
             if not self._lead():
                 return
             self._read()
-            self._read_budgets()
             self._plan()
             self._decide()
             self._order()
@@ -172,7 +171,7 @@ class Reconciler:
         return self._leads
 
     def _read(self) -> None:
-        """Which fleets there are, and which plan each is held to."""
+        """Which fleets there are, which plan each is held to, and what it may spend."""
         fleets = self._ports.stores.fleets
         names, changed = fleets.news(fleet.record for fleet in self._fleets.values())
         for name in ({i.fleet for i in self._ports.keeper.known} | set(self._fleets)) - names:
@@ -191,6 +190,7 @@ class Reconciler:
             fleet.target = targets.get(name, fleet.target)
             if fleet.record.ending:
                 self._end(name)
+        self._read_budgets()
 
     def _read_budgets(self) -> None:
         """A fleet whose budget, or whose project's, is another one now is planned again."""

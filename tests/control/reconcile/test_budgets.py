@@ -14,6 +14,7 @@ from tests.control.lifecycle.worlds import START
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
 REPLANNED_S = 320
+AT_ONCE_S = 5
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_fleet_beyond_its_budget_gives_up_in_steps_and_takes_it_back(place: Pl
     before = len(place.types())
     assert before > 2
     budgets.put(Scope.PROJECT, "default", Budget(usd_per_hour=0.01), place.now)
-    plane.run(REPLANNED_S)
+    plane.run(AT_ONCE_S)
     plane.until_settled()
     assert place.types() == ["cheap"]
     assert budgets.given_up("chat").rung is Rung.SHED
@@ -38,7 +39,7 @@ def test_a_fleet_beyond_its_budget_gives_up_in_steps_and_takes_it_back(place: Pl
     assert "is the budget of project default" in told
     assert "a looser class of service costs" in told
     budgets.remove(Scope.PROJECT, "default")
-    plane.run(REPLANNED_S)
+    plane.run(AT_ONCE_S)
     plane.until_settled()
     assert len(place.types()) == before
     assert budgets.given_up("chat").rung is Rung.NOTHING

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
 from sqlalchemy import event
 
 from control.cloud.errors import StockOutError, UnauthorisedError
