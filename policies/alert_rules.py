@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
+from types import MappingProxyType
 
 NEAR = 0.8
 """Share of a budget from which on it is worth a warning."""
@@ -21,6 +22,22 @@ class AlertKind(StrEnum):
     NO_OFFERS = "offers.none"
     FAILING = "instances.failing"
     STALE = "reconcile.stale"
+
+
+RULES: Mapping[AlertKind, str] = MappingProxyType(
+    {
+        AlertKind.BUDGET_HOUR: f"{NEAR:.0%} of a budget's dollars per hour are spent; critical: more than it allows",
+        AlertKind.BUDGET_MONTH: f"{NEAR:.0%} of a month's budget is spent, or at this rate the month will exceed it; "
+        "critical: it is exceeded",
+        AlertKind.LEAK: "a node exists that no row explains",
+        AlertKind.UNMET: "the plan that a fleet is held to does not serve all of its demand",
+        AlertKind.NO_OFFERS: "no offer of that plan has a node to give",
+        AlertKind.FAILING: f"{FAILURES} instances of a fleet failed within {FAILURES_WITHIN.total_seconds() / 60:.0f} "
+        "minutes",
+        AlertKind.STALE: f"a fleet was not planned for {STALE_AFTER.total_seconds() / 60:.0f} minutes",
+    }
+)
+"""When each holds, for people."""
 
 
 class Severity(IntEnum):

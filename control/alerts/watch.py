@@ -15,6 +15,9 @@ from control.db.webhooks import PostgresWebhooks
 from control.ledger.period import month_so_far
 from policies.alert_rules import BudgetFacts, Facts, LeakFacts, alerts
 
+ALERTS_S = 30.0
+"""Between two looks of a process."""
+
 
 @dataclass(frozen=True, slots=True)
 class AlertWatch:

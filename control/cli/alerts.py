@@ -51,7 +51,8 @@ def watch(
 ) -> None:
     """Look at budgets, leaks and fleets, record alerts and send them, until interrupted.
 
-    Run it where the reconcile loop's machine can be seen to fail from: a stopped loop is among what it tells.
+    `medley reconcile` and `medley up` do so themselves. Run this on another machine beside them, to be told when they
+    have stopped, too.
     """
     from control.alerts.watch import AlertWatch
     from control.db.database import open_database
@@ -72,6 +73,19 @@ def watch(
             if once:
                 return
             time.sleep(every_s)
+
+
+@app.command("rules")
+@guarded
+def rules(output: OutputOption = Output.TABLE) -> None:
+    """List what there is an alert for."""
+    from policies.alert_rules import RULES
+
+    if output is not Output.TABLE:
+        emit([{"kind": kind, "when": when} for kind, when in RULES.items()], output)
+        return
+    for kind, when in RULES.items():
+        typer.echo(f"{kind:<20} {when}")
 
 
 @webhooks.command("add")
@@ -106,7 +120,7 @@ def add(
     try:
         read_secret(check_source(secret), os.environ)
     except NoSecretError as error:
-        say(f"medley: {error} here: see to it that whoever runs `medley alerts watch` has it")
+        say(f"medley: {error} here: see to it that whoever runs `medley reconcile` has it")
     with open_database(database_url) as database:
         made = Webhook(name, url, secret, tuple(dict.fromkeys(kind or ())), internal)
         PostgresWebhooks(database).put(made, datetime.now(UTC))

@@ -62,11 +62,13 @@ class PostgresAlerts:
             for row in connection.execute(over.values(resolved_at=now).returning(*alert_table.c)).all():
                 _tell(connection, "resolved", row, takers, now)
 
-    def recent(self, limit: int, *, open_only: bool = False) -> tuple[PastAlert, ...]:
-        """The newest first."""
+    def recent(self, limit: int, *, open_only: bool = False, before: int | None = None) -> tuple[PastAlert, ...]:
+        """The newest first; `before`: of those, only older ones than that id."""
         query = select(alert_table).order_by(alert_table.c.id.desc()).limit(limit)
         if open_only:
             query = query.where(alert_table.c.resolved_at.is_(None))
+        if before is not None:
+            query = query.where(alert_table.c.id < before)
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
         return tuple(

@@ -1,12 +1,10 @@
 """Keeps live offers fresh while a control plane runs: the clouds of all fleets on record, every few minutes."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from control.db.database import Database
-from control.db.errors import DatabaseError
 from control.db.fleets import PostgresFleets
 from control.db.live_offers import PostgresOffers
 from control.market.refresh import Refreshed, refresh
@@ -17,7 +15,7 @@ from control.spec.problem import SpecError
 
 _log = logging.getLogger(__name__)
 
-_LOOK_S = 30.0
+LOOK_S = 30.0
 """Between looks at whose offers are old."""
 EVERY = timedelta(minutes=10)
 """Spot prices move in hours; quotas and price lists hold for days."""
@@ -35,23 +33,6 @@ class MarketWatch:
         self._database = database
         self._environment = environment
         self._sources = sources
-        self._ended = threading.Event()
-
-    def begin(self, clock: Callable[[], datetime]) -> None:
-        """Step now and then, in a thread that no process has to wait for: a cloud may take its time to answer."""
-        threading.Thread(target=self._run, args=(clock,), name="market watch", daemon=True).start()
-
-    def end(self) -> None:
-        self._ended.set()
-
-    def _run(self, clock: Callable[[], datetime]) -> None:
-        while not self._ended.is_set():
-            try:
-                self.step(clock())
-            except DatabaseError as error:
-                if not self._ended.is_set():
-                    _log.warning("%s", error)
-            self._ended.wait(_LOOK_S)
 
     def step(self, now: datetime) -> tuple[Refreshed, ...]:
         """Ask the clouds that are due; blocking, for as long as a round takes. Raises DatabaseUnavailableError."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from agents.channels.keys import KeyPair
+from control.alerts.watch import ALERTS_S, AlertWatch
+from control.chore import Chore
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.cloud.port import Cloud
@@ -27,7 +29,7 @@ from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.run import TICK_S, run
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
-from control.market.watch import MarketWatch
+from control.market.watch import LOOK_S, MarketWatch
 from control.planning.world import World, local_machines
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
@@ -100,12 +102,19 @@ class Daemon:
             self._database, self._clouds, self._owner, {gateway.public: "gateway"}, self._settings.home.table,
             KeeperSettings(in_flight=_IN_FLIGHT, first_in_flight=_IN_FLIGHT), _now, lambda: self._leader.epoch,
         )  # fmt: skip
-        reconciler = Reconciler(self._ports(made, keys))
+        reconciler, watch = Reconciler(self._ports(made, keys)), AlertWatch(self._database, _now)
+        alerts = Chore("alerts", watch.step, ALERTS_S, ALERTS_S)
+        if not self._settings.once_s:
+            alerts.begin()  # also while it stands by: a leader that hangs is among what there is to tell
         try:
             if not await self._stand_by(reconciler, stop):
                 return Outcome(False, {}, True)
-            return await self._lead(reconciler, made, keys, stop)
+            outcome = await self._lead(reconciler, made, keys, stop)
+            if self._settings.once_s:
+                await asyncio.to_thread(watch.step)
+            return outcome
         finally:
+            alerts.end()
             await asyncio.to_thread(made.effects.close)
             self._leader.resign()
 
@@ -161,8 +170,9 @@ class Daemon:
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
         running, listening = asyncio.create_task(run(reconciler, hub)), asyncio.create_task(desk.run())
-        market = MarketWatch(self._database, os.environ)
-        market.begin(_now)
+        prices = MarketWatch(self._database, os.environ)
+        market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
+        market.begin()
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
         try:
             while not stop.is_set() and time.monotonic() < give_up_s:

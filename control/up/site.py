@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from control.alerts.watch import ALERTS_S, AlertWatch
+from control.chore import Chore
 from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
@@ -100,6 +102,8 @@ async def keep_up(
     hub = Hub(hub_at, registry_at, keys, agent_keys, known, board, _now)
     desk = DemandDesk(_local(0), keys, gateways, PostgresDemand(site.database), _now, loop.wake)
     made.publisher.tell_demand_to(desk.address)
+    alerts = Chore("alerts", AlertWatch(site.database, _now).step, ALERTS_S, ALERTS_S)
+    alerts.begin()
     tasks = [asyncio.create_task(work) for work in (run(loop, hub), desk.run(), _keep_gateway(site, gateway))]
     stopped = asyncio.create_task(stop.wait())
     try:
@@ -107,6 +111,7 @@ async def keep_up(
         for task in done:
             task.result()  # a loop that broke is a bug: it is told after everything has ended
     finally:
+        alerts.end()
         for task in (*tasks, stopped):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

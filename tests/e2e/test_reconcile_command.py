@@ -15,7 +15,9 @@ import pytest
 
 from control.cloud.local.cloud import LocalCloud
 from control.db.cluster import Cluster
+from control.db.database import open_database
 from control.db.embedded import embedded_server
+from control.db.intents import PostgresIntents
 from tests.control.lifecycle.worlds import START
 from tests.e2e.conftest import MEDLEY, environment
 from tests.e2e.test_up_command import SPEC
@@ -112,6 +114,14 @@ def test_what_is_wrong_with_a_fleet_is_said_and_nothing_is_put_on_record(team: T
     for command in (("approve", "nobody"), ("fleets", "mode", "nobody", "auto"), ("fleets", "end", "nobody")):
         done = team.run(*command)
         assert (done.returncode, "fleet 'nobody' is not stored" in done.stderr) == (1, True), done
+
+
+def test_a_round_for_cron_says_what_somebody_should_know(team: Team) -> None:
+    with open_database(data_dir=team.home / "postgres") as database:
+        PostgresIntents(database).leaked("nobody-knows", "aws", START, None, START)
+    assert "no alert is open" in team.ok("alerts", "list")
+    team.ok("reconcile", "--once")
+    assert "critical  leak  cloud aws: 1 nodes exist that no row explains" in team.ok("alerts", "list")
 
 
 @pytest.mark.slow

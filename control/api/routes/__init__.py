@@ -1,6 +1,7 @@
 """One module a resource: its documents and its routes."""
 
 from control.api.routes import (
+    alerts,
     budgets,
     cost,
     decisions,
@@ -36,6 +37,7 @@ ROUTERS = (
     demand.router,
     cost.router,
     budgets.router,
+    alerts.router,
     slo.router,
     status.router,
     events.router,

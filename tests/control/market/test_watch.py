@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from control.chore import Chore
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
-from control.market.watch import EVERY, MarketWatch
+from control.market.watch import EVERY, LOOK_S, MarketWatch
 from control.offers.live.source import Answer, LiveSource, NoAccessError
 from tests.control.market.markets import NOON, after
 
@@ -55,6 +56,7 @@ def test_a_thread_steps_until_it_is_ended(database: Database) -> None:
         return tuple(Refusing(cloud) for cloud in clouds)
 
     watch = MarketWatch(database, {}, sources)
-    watch.begin(lambda: NOON)
+    chore = Chore("market watch", lambda: watch.step(NOON), LOOK_S)
+    chore.begin()
     assert begun.wait(30)
-    watch.end()
+    chore.end()
