@@ -12,7 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 from control.db.alert_tables import budget as budget_table
 from control.db.alert_tables import given_up
 from control.db.database import Database
-from control.db.errors import NotStoredError, StaleVersionError
+from control.db.errors import NotStoredError
+from control.db.guarded import check_version
 from policies.budget import Budget
 from policies.degradation import Rung
 
@@ -50,10 +51,10 @@ class PostgresBudgets:
     def put(self, scope: Scope, name: str, budget: Budget, now: datetime, version: int | None = None) -> StoredBudget:
         """In place of what was there. With `version` (0: nothing), StaleVersionError when another one was there."""
         with self.database.transaction() as connection:
-            found = _find(connection, scope, name, lock=True)
+            found = _locked(connection, scope, name)
             there = 0 if found is None else found.version
-            if version is not None and version != there:
-                raise StaleVersionError(f"the budget of {scope} {name!r} is at version {there}, not {version}")
+            if version is not None:
+                check_version(f"the budget of {scope} {name!r}", there, version)
             values = {
                 "usd_per_hour": budget.usd_per_hour,
                 "usd_per_month": budget.usd_per_month,
@@ -66,22 +67,21 @@ class PostgresBudgets:
             put = new.on_conflict_do_update(index_elements=keys, set_=values).returning(*budget_table.c)
             return _stored(connection.execute(put).one())
 
-    def find(self, scope: Scope, name: str) -> StoredBudget | None:
-        with self.database.transaction() as connection:
-            return _find(connection, scope, name)
-
     def all(self) -> tuple[StoredBudget, ...]:
         """By scope and name."""
         query = select(budget_table).order_by(budget_table.c.scope, budget_table.c.name)
         with self.database.transaction() as connection:
             return tuple(_stored(row) for row in connection.execute(query))
 
-    def remove(self, scope: Scope, name: str) -> None:
-        """Raises NotStoredError."""
+    def remove(self, scope: Scope, name: str, version: int | None = None) -> None:
+        """Raises NotStoredError; with `version` StaleVersionError when it is at another one."""
         gone = delete(budget_table).where(budget_table.c.scope == scope, budget_table.c.name == name)
         with self.database.transaction() as connection:
-            if connection.execute(gone.returning(budget_table.c.name)).scalar_one_or_none() is None:
+            if (there := _locked(connection, scope, name)) is None:
                 raise NotStoredError(f"{scope} {name!r} has no budget")
+            if version is not None:
+                check_version(f"the budget of {scope} {name!r}", there.version, version)
+            connection.execute(gone)
 
     def given_up(self, fleet: str) -> GivenUp:
         with self.database.transaction() as connection:
@@ -107,9 +107,9 @@ class PostgresBudgets:
             connection.execute(new.on_conflict_do_update(index_elements=[given_up.c.fleet], set_=values))
 
 
-def _find(connection: Connection, scope: Scope, name: str, *, lock: bool = False) -> StoredBudget | None:
+def _locked(connection: Connection, scope: Scope, name: str) -> StoredBudget | None:
     query = select(budget_table).where(budget_table.c.scope == scope, budget_table.c.name == name)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    row = connection.execute(query.with_for_update()).one_or_none()
     return None if row is None else _stored(row)
 
 

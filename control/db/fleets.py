@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
 from control.db.errors import StaleVersionError
+from control.db.guarded import lock_row
 from control.db.nearest import not_stored
 from control.db.reconcile_tables import fleet, fleet_target
 from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord, FleetTarget
@@ -56,15 +57,12 @@ class PostgresFleets:
     ) -> FleetRecord:
         """The fleet with what is given; the rest stays."""
         given = {"spec": spec, "folder": folder, "project": project, "mode": mode, "ending": ending}
-        values = {key: value for key, value in given.items() if value is not None}
-        changed = update(fleet).where(fleet.c.name == name, fleet.c.version == version)
-        changed = changed.values(values | {"version": version + 1, "updated_at": now})
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        values |= {"version": version + 1, "updated_at": now}
         with self.database.transaction() as connection:
-            found = connection.execute(changed.returning(fleet.c.name)).scalar_one_or_none()
-            record = _load(connection, name)
-            if found is None:
-                raise StaleVersionError(f"fleet {name!r} is at version {record.version}, not {version}: read it again")
-        return record
+            lock_row(connection, fleet, name, version)
+            connection.execute(update(fleet).where(fleet.c.name == name).values(values))
+            return _load(connection, name)
 
     def remove(self, name: str) -> None:
         """The record; whoever calls it has seen that nothing of the fleet runs. Again: no harm."""

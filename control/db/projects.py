@@ -9,7 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from control.db.api_tables import project
 from control.db.database import Database
-from control.db.errors import InUseError, StaleVersionError
+from control.db.errors import InUseError
+from control.db.guarded import lock_row
 from control.db.nearest import not_stored
 from control.db.reconcile_tables import fleet
 
@@ -41,19 +42,18 @@ class PostgresProjects:
             return _load(connection, name)
 
     def describe(self, name: str, version: int, description: str, now: datetime) -> Project:
-        changed = update(project).where(project.c.name == name, project.c.version == version)
-        changed = changed.values(description=description, version=version + 1, updated_at=now)
+        values = {"description": description, "version": version + 1, "updated_at": now}
         with self.database.transaction() as connection:
-            found = connection.execute(changed.returning(project.c.name)).scalar_one_or_none()
-            return _found(connection, name, version, found)
+            lock_row(connection, project, name, version)
+            connection.execute(update(project).where(project.c.name == name).values(values))
+            return _load(connection, name)
 
     def remove(self, name: str, version: int) -> None:
         """InUseError while it has fleets."""
         with self.database.transaction() as connection:
-            held = connection.execute(select(project).where(project.c.name == name).with_for_update()).one_or_none()
-            there = _found(connection, name, version, None if held is None or held.version != version else name)
-            if there.fleets:
-                raise InUseError(f"project {name!r} has {there.fleets} fleets: remove or move them first")
+            lock_row(connection, project, name, version)
+            if fleets := _load(connection, name).fleets:
+                raise InUseError(f"project {name!r} has {fleets} fleets: remove or move them first")
             connection.execute(delete(project).where(project.c.name == name))
 
     def load(self, name: str) -> Project:
@@ -77,13 +77,6 @@ def _load(connection: Connection, name: str) -> Project:
     if row is None:
         raise not_stored("project", name, connection.execute(select(project.c.name)).scalars().all())
     return _project(row)
-
-
-def _found(connection: Connection, name: str, version: int, written: str | None) -> Project:
-    there = _load(connection, name)
-    if written is None:
-        raise StaleVersionError(f"project {name!r} is at version {there.version}, not {version}: read it again")
-    return there
 
 
 def _project(row: Row[Any]) -> Project:

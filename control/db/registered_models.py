@@ -10,7 +10,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from control.db.api_tables import model
 from control.db.database import Database
-from control.db.errors import InUseError, StaleVersionError
+from control.db.errors import InUseError
+from control.db.guarded import lock_row
 from control.db.nearest import not_stored
 from control.spec.own_model import OwnModel
 
@@ -42,17 +43,16 @@ class PostgresModels:
 
     def replace(self, own: OwnModel, version: int, now: datetime) -> RegisteredModel:
         name = own.name
-        changed = update(model).where(model.c.name == name, model.c.version == version)
-        changed = changed.values(config=dict(own.config), weights=own.weights, version=version + 1, updated_at=now)
+        values = {"config": dict(own.config), "weights": own.weights, "version": version + 1, "updated_at": now}
         with self.database.transaction() as connection:
-            found = connection.execute(changed.returning(model.c.name)).scalar_one_or_none()
-            return _found(connection, name, version, found)
+            lock_row(connection, model, name, version)
+            connection.execute(update(model).where(model.c.name == name).values(values))
+            return _load(connection, name)
 
     def remove(self, name: str, version: int) -> None:
-        removed = delete(model).where(model.c.name == name, model.c.version == version)
         with self.database.transaction() as connection:
-            if connection.execute(removed.returning(model.c.name)).scalar_one_or_none() is None:
-                _found(connection, name, version, None)
+            lock_row(connection, model, name, version)
+            connection.execute(delete(model).where(model.c.name == name))
 
     def load(self, name: str) -> RegisteredModel:
         with self.database.transaction() as connection:
@@ -73,13 +73,6 @@ def _load(connection: Connection, name: str) -> RegisteredModel:
     if row is None:
         raise not_stored("model", name, connection.execute(select(model.c.name)).scalars().all())
     return _model(row)
-
-
-def _found(connection: Connection, name: str, version: int, written: str | None) -> RegisteredModel:
-    there = _load(connection, name)
-    if written is None:
-        raise StaleVersionError(f"model {name!r} is at version {there.version}, not {version}: read it again")
-    return there
 
 
 def _model(row: Row[Any]) -> RegisteredModel:

@@ -16,7 +16,7 @@ from control.api.text import PathName
 from control.cost.budgets import BudgetReport, budget_book
 from control.db.budgets import GivenUp, PostgresBudgets, Scope
 from control.db.database import Database
-from control.db.errors import NotStoredError, StaleVersionError
+from control.db.errors import NotStoredError
 from control.db.fleets import PostgresFleets
 from control.db.ledger import PostgresLedger
 from control.db.projects import PostgresProjects
@@ -104,13 +104,7 @@ def delete_budget(
     """From now on nothing limits what is spent but the spec's own policy."""
     version, now = read_version(if_match), services.clock()
     with services.database.as_one() as database:
-        budgets = PostgresBudgets(database)
-        there = budgets.find(scope, name)
-        if there is None:
-            raise NotStoredError(f"{scope} {name!r} has no budget")
-        if there.version != version:
-            raise StaleVersionError(f"the budget of {scope} {name!r} is at version {there.version}, not {version}")
-        budgets.remove(scope, name)
+        PostgresBudgets(database).remove(scope, name, version)
         fleet = name if scope is Scope.FLEET else ""
         caller.did(database, now, "budget.removed", f"removed the budget of {scope} {name}", fleet=fleet, subject=name)
 
