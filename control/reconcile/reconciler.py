@@ -255,7 +255,10 @@ class Reconciler:
             self._trouble(fleet, f"cannot be planned: {solved}")
             return
         self._trouble(fleet, "")
+        is_on_time = fleet.wanted_s == fleet.began_s + 60 * self._every_minutes(fleet)
         fleet.solved, fleet.solves = solved, fleet.solves + 1
+        if is_on_time:  # nobody has asked for another one; how often it is planned is known only now
+            fleet.wanted_s = fleet.began_s + 60 * self._every_minutes(fleet)
         self._account(name, solved)
         if solved.record != fleet.record:
             self.wake(name, "its spec has changed meanwhile")

@@ -68,7 +68,7 @@ class LogCloud:
             log = self._logs.get(key)
             if log is None:
                 raise GiveUpError(f"{self.name}: {request.zone} has no {request.instance_type}, {request.market.value}")
-            if self.left(key) < 1:
+            if self._left(key) < 1:
                 raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
             number = len(self._ended) + len(self._held) + 1
             node = CloudNode(request.name, f"{self.name}-{number}", CloudNodeState.RUNNING, dict(request.tags))
@@ -91,13 +91,15 @@ class LogCloud:
 
     def offers(self, now: datetime) -> tuple[Offer, ...]:
         """What is sold, at today's prices; as with real clouds nobody says how much of it there is."""
+        with self._turn:
+            self._pass(now)
         at_s, seen = self._seconds(now), now.isoformat()
         return tuple(
             replace(log.offer, usd_per_hour=log.usd_per_hour.at(at_s), observed_at=seen) for log in self._logs.values()
         )
 
-    def left(self, key: str) -> float:
-        """Nodes of an offer that can be had beside those held, as of the last call; inf: as many as one likes."""
+    def _left(self, key: str) -> float:
+        """Nodes of an offer that can be had beside those held; inf: as many as one likes."""
         own = self._logs[key].nodes.at(self._now_s) - self._by_offer[key]
         bounds = (
             (log.limit.at(self._now_s) - self._used(log)) / log.members[key]
@@ -107,7 +109,16 @@ class LogCloud:
         least = min([own, *bounds])
         return max(least if least == inf else float(floor(least + _SLACK)), 0.0)
 
+    def most(self, key: str) -> float:
+        """Nodes of an offer that its own log lets be held at once, as of the last call."""
+        return self._logs[key].nodes.at(self._now_s)
+
+    def has(self, name: str) -> bool:
+        """Whether a node of that name lives, as of the last call."""
+        return name in self._held
+
     def held(self, key: str) -> int:
+        """Nodes of an offer that are held."""
         return self._by_offer[key]
 
     def next_loss_s(self) -> float:
@@ -122,9 +133,14 @@ class LogCloud:
         with self._turn:
             return tuple(sorted([*self._ended, *self._held.values()], key=lambda life: (life.from_s, life.node.name)))
 
-    def cost_usd(self, life: NodeLife, until_s: float) -> float:
-        """From the world's start, or the node's if that is later, up to a time."""
-        from_s, to_s = max(life.from_s, 0.0), min(life.until_s, until_s)
+    def spent_between_usd(self, from_s: float, until_s: float) -> float:
+        """For all nodes, those that are gone among them."""
+        with self._turn:
+            return sum(self.cost_usd(life, until_s, from_s) for life in self.lives())
+
+    def cost_usd(self, life: NodeLife, until_s: float, since_s: float = 0.0) -> float:
+        """Of a node in [since, until), as far as it lived then: by default from the world's start on."""
+        from_s, to_s = max(life.from_s, since_s), min(life.until_s, until_s)
         return self._logs[life.offer.key].usd_per_hour.integral(from_s, to_s) / _HOUR_S if to_s > from_s else 0.0
 
     def spent_usd(self, now: datetime) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from control.offers.quotes import Quotes
 from control.simulator.market_rows import Place
@@ -98,11 +98,3 @@ def _notes(quotes: Quotes, prices: Mapping[Place, StepLog], stock: Mapping[Place
             if idle:
                 notes.append(f"{idle} machines in the log of {kind} are none that the fleet may rent")
     return tuple(notes)
-
-
-def with_stock(log: MarketLog, offer: Offer, left: float, held: int, *, counts_all: bool) -> Offer:
-    """An offer as the planner sees it. `left`: nodes that can be had beside the `held`. `counts_all`: its cloud says
-    how many nodes there are, not how many more could be had."""
-    if offer.key not in log.told or left == math.inf:
-        return replace(offer, available_count=None)
-    return replace(offer, available_count=int(left) + (held if counts_all else 0))

@@ -44,6 +44,10 @@ class Scenario:
     name: str
     world: World
     """The fleet, as its spec file has it."""
+    spec: str
+    """Its text."""
+    folder: str
+    """Where relative paths in it begin."""
     start: datetime
     length_s: float
     seed: int
@@ -97,6 +101,8 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
     return Scenario(
         name=file.name,
         world=world,
+        spec=read_text(folder / file.fleet),
+        folder=str((folder / file.fleet).absolute().parent),
         start=file.start,
         length_s=length_s,
         seed=file.seed,

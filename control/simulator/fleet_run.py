@@ -1,0 +1,145 @@
+"""The control plane of a scenario, run over its logs: which fleet it gave, and what it paid for it."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from control.db.database import Database, open_database
+from control.db.plans import PostgresPlans
+from control.planning.session import BASELINES, Method, Session, plan_medley
+from control.planning.world import World
+from control.reconcile.market import DemandSource
+from control.simulator.log_cloud import LogCloud
+from control.simulator.node_manner import NodeManner
+from control.simulator.plane import ControlPlane
+from control.simulator.plane_log import PlaneLog
+from control.simulator.scenario import DemandSeen, Scenario
+from control.simulator.simulated_demand import KnownDemand, ReportedDemand
+from control.simulator.simulated_market import SimulatedMarket
+from control.simulator.watched_planner import WatchedPlanner
+from policies.routing_table import DECODE, PREFILL, WHOLE
+from templates_lib.library import Library
+from templates_lib.library_store import LibraryStore
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+from templates_lib.solve import Solve
+from templates_lib.source import Progress
+
+_SETTLE_S = 300.0
+"""After its start-up a fleet may still be put together from offers that were not refused."""
+_MOST_DRAIN_S = 600.0
+"""`control.lifecycle.patience`: what drains for longer is given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a simulation needs of the world outside."""
+
+    libraries: LibraryStore
+    """Where libraries are kept: a new one is built and stored."""
+    progress: Progress
+    """Told of libraries that are built, and of (`control plane` or `requests`, minutes done, minutes in all)."""
+    clock: Callable[[], float]
+    """Wall seconds, monotonic."""
+    folder: Path
+    """For a database that is thrown away; its path must be short enough for a socket."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetRun:
+    """A control plane that has run to the end of its scenario."""
+
+    log: PlaneLog
+    clouds: Mapping[str, LogCloud]
+
+
+def run_fleet(scenario: Scenario, around: Around) -> FleetRun:
+    """Raises ValueError for a fleet that cannot be planned at all."""
+    with tempfile.TemporaryDirectory(prefix="medley-", dir=around.folder) as name:
+        home = Path(name)
+        with open_database(None, home / "postgres") as database:
+            plane = _Plane(scenario, around, database, home)
+            plane.run()
+    return FleetRun(plane.log, plane.clouds)
+
+
+class _Plane:
+    """The control plane of one run."""
+
+    def __init__(self, scenario: Scenario, around: Around, database: Database, home: Path) -> None:
+        self._scenario, self._around = scenario, around
+        self.clouds = {
+            name: LogCloud(name, scenario.market.offers, scenario.start, scenario.seed, scenario.market.shared)
+            for name in scenario.market.clouds
+        }
+        weights = home / "weights"
+        weights.mkdir()
+        self._world = _as_simulated(scenario, weights)
+        self._home = home
+        session = Session(around.libraries, PostgresPlans(database), around.progress, around.clock, _method(scenario))
+        market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
+        demand = self._demand(database)
+        lead_s = scenario.replan_s * ceil((scenario.startup_s[1] + _SETTLE_S) / scenario.replan_s)
+        self._plane = ControlPlane(
+            database,
+            lambda log: WatchedPlanner(session, self._world, market, demand, log.planned),
+            self.clouds,
+            NodeManner(scenario.startup_s, _drains(scenario), scenario.seed),
+            scenario.start,
+            -lead_s if scenario.warm else 0.0,
+        )
+        self.log = self._plane.log
+
+    def run(self) -> None:
+        scenario, world = self._scenario, self._world
+        self._plane.hold(world.name, scenario.spec, scenario.folder)
+        begin_s = self._plane.now_s
+        minutes = ceil((scenario.length_s - begin_s) / 60)
+        for now_s in self._plane.run_until(scenario.length_s):
+            self._around.progress("control plane", min(int((now_s - begin_s) / 60), minutes - 1), minutes)
+            if not self.log.plans and self.log.troubles:
+                raise ValueError(f"fleet {world.name} {self.log.troubles[-1][1]}")
+        self._around.progress("control plane", minutes, minutes)
+
+    def _demand(self, database: Database) -> DemandSource:
+        scenario = self._scenario
+        if scenario.demand is DemandSeen.ORACLE:
+            return KnownDemand(scenario.traffic, scenario.start, scenario.replan_s, scenario.length_s)
+        return ReportedDemand(database, scenario.traffic, scenario.start, min(scenario.replan_s, scenario.length_s))
+
+
+def _as_simulated(scenario: Scenario, weights: Path) -> World:
+    """The fleet's world as its plane sees it. A baseline carries out what it plans: the churn guard is Medley's."""
+    fleet = scenario.world.fleet
+    changed: dict[str, object] = {"replan_minutes": scenario.replan_s / 60}
+    if scenario.strategy != "medley":
+        changed["payback_minutes"] = None
+    fleet = fleet.model_copy(update={"reconcile": fleet.reconcile.model_copy(update=changed)})
+    places = {served.model.id: f"path:{weights}" for served in scenario.world.recipe.served}
+    return replace(scenario.world, fleet=fleet, weights=places)
+
+
+def _method(scenario: Scenario) -> Method:
+    if scenario.fixed is not None:
+        return _fixed(scenario.fixed)
+    return BASELINES.get(scenario.strategy, plan_medley)
+
+
+def _fixed(plan: Plan) -> Method:
+    def again(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:  # noqa: ARG001 - whatever there is
+        return replace(plan, snapshot_version=snapshot.version, library_version=library.version)
+
+    return again
+
+
+def _drains(scenario: Scenario) -> Mapping[tuple[str, str], float]:
+    """As long as the longest answer takes at its objective: what is given to an instance last is finished then."""
+    found = {}
+    for served in scenario.world.recipe.served:
+        slo, tokens = served.slo, scenario.traffic.longest_output_tokens(served.name)
+        prompt_s, answer_s = slo.ttft_ms / 1000, slo.tpot_ms * tokens / 1000
+        for leg, seconds in ((PREFILL, prompt_s), (DECODE, answer_s), (WHOLE, prompt_s + answer_s)):
+            found[served.name, leg] = min(seconds, _MOST_DRAIN_S)
+    return found

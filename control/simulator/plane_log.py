@@ -1,0 +1,105 @@
+"""What a simulated control plane did, as it did it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from agents.channels.dialer import Address
+from control.diff.target import Column
+from control.fleet.order import column
+from control.fleet.routing import Routing
+from control.fleet.wanted import Wanted, wanted
+from control.lifecycle.history import PastTransition
+from control.reconcile.fleet_planner import Solved
+from control.simulator.serving.plan_timeline import anywhere
+from policies.routing_table import RoutedModel
+from templates_lib.instance import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMade:
+    """What is kept of a solve."""
+
+    at_s: float
+    plan_id: str
+    usd_per_hour: float
+    init_usd: float
+    traffic_usd_per_hour: float
+    solve_s: float
+    """Wall seconds of the solver."""
+    demand: Mapping[str, float]
+    """App → requests per second."""
+    unmet: Mapping[str, float]
+    """The same, of those > 0."""
+    cost_model: str
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, solved: Solved, at_s: float) -> "PlanMade":
+        plan, report = solved.plan, solved.report
+        apps = {demand.key: demand.app for demand in solved.snapshot.demand}
+        return cls(
+            at_s,
+            plan.id,
+            plan.usd_per_hour,
+            plan.init_usd,
+            plan.traffic_usd_per_hour,
+            plan.solve_s,
+            {demand.app: demand.requests_per_s for demand in solved.snapshot.demand},
+            {apps[key]: rate for key, rate in plan.unmet.items()},
+            report.basis.cost_model,
+            report.basis.notes,
+        )
+
+
+class PlaneLog:
+    """It is told of routings, as a writer of routing tables is (`control.fleet.publisher`), and of all else."""
+
+    def __init__(self, start: datetime, seconds: Callable[[], float]) -> None:
+        """`seconds`: the plane's clock, since `start`."""
+        self._start = start
+        self.steps: list[tuple[float, PastTransition]] = []
+        self.plans: list[PlanMade] = []
+        self.tables: list[tuple[float, tuple[RoutedModel, ...]]] = []
+        self.wanted: dict[str, Wanted] = {}
+        """Instance → what it is, of those that were ever asked for."""
+        self._columns: dict[Column, Wanted] = {}
+        self.troubles: list[tuple[float, str]] = []
+        """From when on the fleet could not be planned or run, and why; empty: no longer."""
+        self._seconds = seconds
+        self._routing: Routing | None = None
+
+    def planned(self, solved: Solved) -> None:
+        """A plan was made now."""
+        self.plans.append(PlanMade.of(solved, self._seconds()))
+        for each in wanted(solved.plan):
+            self._columns.setdefault(each.column, each)
+
+    def met(self, instances: Iterable[Instance]) -> None:
+        """Instances that are there now."""
+        for instance in instances:
+            if instance.id not in self.wanted and (known := self._columns.get(column(instance))) is not None:
+                self.wanted[instance.id] = known
+
+    def serve(self, fleet: str, routing: Routing) -> None:  # noqa: ARG002 - there is one
+        self._routing = routing
+
+    def drop(self, fleet: str) -> None:  # noqa: ARG002
+        self._routing = None
+
+    def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
+        there = [(name, what) for name, what, _ in ready]
+        routing = self._routing
+        if routing is None:
+            return
+        served, flows = routing.models, routing.plan.flows
+        models = tuple(anywhere(model, flows, served[model.id]) for model in routing.routed(there))
+        if not self.tables or self.tables[-1][1] != models:
+            self.tables.append((self._seconds(), models))
+
+    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+        self.steps.append(((datetime.fromisoformat(step.at) - self._start).total_seconds(), step))
+
+    def trouble(self, text: str) -> None:
+        if text != (self.troubles[-1][1] if self.troubles else ""):
+            self.troubles.append((self._seconds(), text))

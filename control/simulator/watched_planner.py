@@ -1,0 +1,35 @@
+"""The planner of fleets, with somebody who hears of every plan."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from control.lifecycle.fleet import FleetRecord
+from control.planning.recording import Recording
+from control.planning.session import Session
+from control.planning.world import World
+from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.market import DemandSource, Market
+from templates_lib.instance import Instance
+
+
+class WatchedPlanner(FleetPlanner):
+    """Of one fleet, whose world is known."""
+
+    def __init__(
+        self, session: Session, world: World, market: Market, demand: DemandSource, heard: Callable[[Solved], None]
+    ) -> None:
+        super().__init__(session, lambda _: world, market, demand)
+        self._heard = heard
+
+    def solve(
+        self,
+        record: FleetRecord,
+        instances: Iterable[Instance],
+        now: datetime,
+        *,
+        supposed: Callable[[Recording], Recording] = lambda recording: recording,
+        baselines: bool = False,
+    ) -> Solved:
+        solved = super().solve(record, instances, now, supposed=supposed, baselines=baselines)
+        self._heard(solved)
+        return solved
