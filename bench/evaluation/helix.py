@@ -1,16 +1,18 @@
 """One 70B model on Helix's pool: Helix's own placement against an allocation by Medley (Coral, section 6.6).
 
-    python -m bench.helix
-
 Helix rents all 42 nodes; its throughput is the maximum flow through its published placement with its own measured
 layer times, at its own median latencies. Medley rents what it needs of the same nodes under those latencies as
 objectives, first at Helix's throughput (what it costs), then at the highest rate that the pool can serve. Medley's
 capacities come from its estimated cost model and carry the utilisation cap; Helix's are held at 100 %.
 """
 
+from pathlib import Path
+
+from bench.evaluation.campaign import Campaign
+from bench.evaluation.methods import checked_plan
+from bench.evaluation.published import HELIX_CHEAPER, HELIX_FASTER
+from bench.evaluation.table import Table
 from bench.scenarios import world_session
-from control.checker import check
-from control.planner import solve
 from control.planning.recording import versioned
 from policies.helix import FixedPool, PlacedNode, helix_pool
 from policies.scale_down import scale_demand, scale_to_feasible
@@ -23,33 +25,29 @@ AMPLE = 4.0
 """Times the example's rate: more than the pool can serve."""
 
 
-def main() -> None:
+def run(campaign: Campaign, folder: Path | None) -> bool:
+    """Whether Medley serves Helix's rate, for less."""
+    del campaign  # the pool is a set-up of its own
     with world_session("helix-pool.yaml") as (_, recording, templates):
         snapshot = recording.snapshot
 
         def plan(view: Snapshot) -> Plan:
-            found = solve(view, templates.library)
-            violations = check(found, view)
-            if violations:
-                raise SystemExit(f"plan fails the check: {violations[0]}")
-            return found
+            return checked_plan("medley", view, templates.library)
 
         helix = _helix(snapshot)
         offered = snapshot.demand[0].requests_per_s
         same = plan(versioned(scale_demand(snapshot, helix.requests_per_s / offered)))
         most = scale_to_feasible(plan, versioned(scale_demand(snapshot, AMPLE)))
-    print(f"{'':34}{'requests/s':>12}{'$/h':>8}{'nodes':>7}")
-    _print("Helix, all nodes", helix.requests_per_s, helix.usd_per_hour, len(helix_nodes()))
-    if same.unmet:
-        print(f"Medley cannot serve Helix's rate: {sum(same.unmet.values()):.2f} requests/s are unmet")
-    else:
-        _print("Medley at Helix's rate", helix.requests_per_s, same.usd_per_hour, sum(o.nodes for o in same.offers))
-        print(f"Medley costs {100 * (1 - same.usd_per_hour / helix.usd_per_hour):.0f} % less at the same rate")
+    print(f"Section 6.6: Helix's pool (paper: {HELIX_CHEAPER} cheaper at a rate {HELIX_FASTER} higher)")
+    table = Table("helix", ("", "requests/s", "$/h", "nodes", "$ per 1,000 requests"))
+    _add(table, "Helix, all nodes", helix.requests_per_s, helix.usd_per_hour, len(helix_nodes()))
+    if not same.unmet:
+        _add(table, "Medley at Helix's rate", helix.requests_per_s, same.usd_per_hour, _nodes(same))
     if most.plan is not None:
         rate = most.share * AMPLE * offered
-        _print(
-            "Medley at the pool's highest rate", rate, most.plan.usd_per_hour, sum(o.nodes for o in most.plan.offers)
-        )
+        _add(table, "Medley at the pool's highest rate", rate, most.plan.usd_per_hour, _nodes(most.plan))
+    table.show(folder)
+    return not same.unmet and same.usd_per_hour < helix.usd_per_hour
 
 
 def _helix(snapshot: Snapshot) -> FixedPool:
@@ -68,9 +66,10 @@ def _helix(snapshot: Snapshot) -> FixedPool:
     return helix_pool(placed, LAYERS)
 
 
-def _print(name: str, requests_per_s: float, usd_per_hour: float, nodes: int) -> None:
-    print(f"{name:34}{requests_per_s:12.2f}{usd_per_hour:8.2f}{nodes:7}")
+def _nodes(plan: Plan) -> int:
+    return sum(offer.nodes for offer in plan.offers)
 
 
-if __name__ == "__main__":
-    main()
+def _add(table: Table, name: str, requests_per_s: float, usd_per_hour: float, nodes: int) -> None:
+    per_thousand = usd_per_hour / requests_per_s / 3600 * 1000
+    table.add(name, f"{requests_per_s:.2f}", f"{usd_per_hour:.2f}", f"{nodes}", f"{per_thousand:.2f}")

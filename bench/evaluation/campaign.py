@@ -1,0 +1,41 @@
+"""What several experiments share is planned once: set-ups stay open, epochs are kept."""
+
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Self
+
+from bench.evaluation.epochs import Epoch, run
+from bench.evaluation.methods import METHODS
+from bench.scenarios import SetUp, set_up
+
+
+class Campaign(AbstractContextManager["Campaign"]):
+    def __init__(self, setups: tuple[str, ...]) -> None:
+        """`setups`: names of those to evaluate."""
+        self.setups = setups
+        self._stack = ExitStack()
+        self._open: dict[str, SetUp] = {}
+        self._epochs: dict[tuple[str, str, str], tuple[Epoch, ...]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def set_up(self, name: str) -> SetUp:
+        if name not in self._open:
+            self._open[name] = self._stack.enter_context(set_up(name))
+        return self._open[name]
+
+    def epochs(self, name: str, kind: str, method: str) -> tuple[Epoch, ...]:
+        """Of set-up `name` under one of `epochs.KINDS`."""
+        key = (name, kind, method)
+        if key not in self._epochs:
+            self._epochs[key] = tuple(run(self.set_up(name), kind, method))
+        return self._epochs[key]
+
+    def all_methods(self, name: str, kind: str) -> dict[str, tuple[Epoch, ...]]:
+        return {method: self.epochs(name, kind, method) for method in METHODS}

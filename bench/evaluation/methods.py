@@ -1,0 +1,57 @@
+"""The methods that are compared: each plans the same snapshot over the same library, and independent code checks it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from control.checker import check
+from control.planner import solve
+from control.planning.session import BASELINES
+from policies.scale_down import scale_demand, scale_to_feasible
+from templates_lib.library import Library
+from templates_lib.plan import Plan
+from templates_lib.snapshot import Snapshot
+
+TIMED = partial(solve, clock=time.perf_counter)
+METHODS: dict[str, Callable[..., Plan]] = {"medley": lambda s, library, by: by(s, library), **BASELINES}
+NAMES = {"medley": "Medley", "homo": "Homo", "homo_joint": "Homo-joint", "cauchy": "Cauchy"}
+"""As people know them."""
+
+
+class WrongPlanError(RuntimeError):
+    """A plan that the check does not agree with."""
+
+
+def checked_plan(method: str, snapshot: Snapshot, library: Library) -> Plan:
+    """Raises WrongPlanError."""
+    plan = METHODS[method](snapshot, library, TIMED)
+    violations = check(plan, snapshot)
+    if violations:
+        raise WrongPlanError(f"{method} on {snapshot.version}: {violations[0]}")
+    return plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offered:
+    """What a method makes of a demand."""
+
+    share: float
+    """The largest of the demand, every model at the same share, that it serves whole (section 6.4)."""
+    snapshot: Snapshot
+    """With the demand at that share; with all of it where the share is 0."""
+    plan: Plan
+    """For that demand. Where the share is 0, it leaves at least one model unserved."""
+    whole: Plan
+    """For all of the demand, whatever it leaves unmet."""
+
+
+def planned(method: str, snapshot: Snapshot, library: Library) -> Offered:
+    """Raises WrongPlanError."""
+    whole = checked_plan(method, snapshot, library)
+    if not whole.unmet:
+        return Offered(1.0, snapshot, whole, whole)
+    found = scale_to_feasible(lambda view: checked_plan(method, view, library), snapshot)
+    if found.plan is None:
+        return Offered(0.0, snapshot, whole, whole)
+    return Offered(found.share, scale_demand(snapshot, found.share), found.plan, whole)
