@@ -26,6 +26,16 @@ class Refusal:
     """Until when the class has room again, if nobody else comes; `inf` while it has no capacity at all."""
 
 
+def wait_s(done_at_s: float, now_s: float) -> float:
+    """Seconds of admitted work ahead. This and `done_s` are compiled into the simulator as they are."""
+    return max(done_at_s - now_s, 0.0)
+
+
+def done_s(done_at_s: float, now_s: float, units: float, units_per_s: float) -> float:
+    """When all admitted work is done, with `units` more."""
+    return max(done_at_s, now_s) + units / units_per_s
+
+
 class Admission:
     """Time is an argument and never goes back; the same object serves in the simulator."""
 
@@ -40,8 +50,8 @@ class Admission:
         if refusals:
             return max(refusals, key=lambda refusal: refusal.retry_after_s)
         for charge in charges:
-            start_s = max(self._done_at_s.get(charge.work, now_s), now_s)
-            self._done_at_s[charge.work] = start_s + charge.units / charge.units_per_s
+            last_s = self._done_at_s.get(charge.work, now_s)
+            self._done_at_s[charge.work] = done_s(last_s, now_s, charge.units, charge.units_per_s)
         return None
 
     def give_back(self, charge: Charge) -> None:
@@ -51,7 +61,7 @@ class Admission:
 
     def wait_s(self, work: str, now_s: float) -> float:
         """Seconds of admitted work ahead."""
-        return max(self._done_at_s.get(work, now_s) - now_s, 0.0)
+        return wait_s(self._done_at_s.get(work, now_s), now_s)
 
     def _refusal(self, charge: Charge, now_s: float) -> Refusal | None:
         if charge.units_per_s <= 0:

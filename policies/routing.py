@@ -5,6 +5,7 @@ still serves the model does: within a zone first, then across zones (serving on 
 """
 
 from collections.abc import Collection, Iterable
+from copy import copy
 from itertools import product
 
 from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
@@ -34,6 +35,14 @@ class ModelRouter:
         self._picks = {place: self._picks.get(place, SmoothWrr()) for place in members}
         for place, weights in members.items():
             self._picks[place].set_weights(weights)
+
+    def twin(self) -> "ModelRouter":
+        """Another one that will choose the same."""
+        other = copy(self)
+        planned, near, far = self._tiers
+        other._tiers = planned.twin(), near.twin(), far.twin()
+        other._picks = {place: picks.twin() for place, picks in self._picks.items()}
+        return other
 
     def choose(self, unusable: Collection[str] = _NOBODY) -> tuple[RoutedInstance, ...]:
         """One instance (whole) or two (prefill, decode); none when `unusable` instance ids leave no way to serve."""
@@ -66,6 +75,11 @@ class _Tier:
     def __init__(self) -> None:
         self.flows: dict[str, ZoneFlow] = {}
         self.picks = SmoothWrr()
+
+    def twin(self) -> "_Tier":
+        other = _Tier()
+        other.flows, other.picks = self.flows, self.picks.twin()
+        return other
 
     def update(self, flows: Iterable[ZoneFlow]) -> None:
         self.flows = {flow.key: flow for flow in flows}

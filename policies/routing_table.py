@@ -3,12 +3,14 @@
 The control plane publishes it; a gateway serves from the last one it has, whatever happens to the rest.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 WHOLE = "whole"
 PREFILL = "prefill"
 DECODE = "decode"
 LEGS = (WHOLE, PREFILL, DECODE)
+_NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,11 @@ class RoutedModel:
         if len(set(keys)) != len(keys):
             raise ValueError(f"model {self.id}: flows repeat")
 
-    @property
-    def prompt_tokens_per_s(self) -> float:
-        """Of all instances together."""
-        return sum(i.prompt_tokens_per_s for i in self.instances if i.leg in (WHOLE, PREFILL))
+    def tokens_per_s(self, unusable: Collection[str] = _NOBODY) -> tuple[float, float]:
+        """(prompt, output) capacity of the instances that can be used.
 
-    @property
-    def output_tokens_per_s(self) -> float:
-        return sum(i.output_tokens_per_s for i in self.instances if i.leg in (WHOLE, DECODE))
+        With none it stays nominal: requests then wait a little for one to come back, instead of being turned away.
+        """
+        counted = [i for i in self.instances if i.id not in unusable] or list(self.instances)
+        prompt = sum(i.prompt_tokens_per_s for i in counted if i.leg in (WHOLE, PREFILL))
+        return prompt, sum(i.output_tokens_per_s for i in counted if i.leg in (WHOLE, DECODE))

@@ -27,6 +27,12 @@ class SmoothWrr:
         """Picks that each member is behind its due; they sum to 0."""
         return self._credits
 
+    def twin(self) -> "SmoothWrr":
+        """Another one with the same history."""
+        other = SmoothWrr()
+        other._weights, other._credits = self._weights, dict(self._credits)
+        return other
+
     def set_weights(self, weights: Mapping[str, float]) -> None:
         """Replace the members. Who stays keeps its credit, who is new starts with none: no burst for a newcomer.
 

@@ -36,17 +36,10 @@ class ModelEntry:
         self.router.update(served.routing)
 
     def take_usable(self, usable: Collection[str]) -> None:
-        """Learn which instances can be used: capacity is theirs alone.
-
-        With none it stays nominal: requests then wait a little for one to come back, instead of being turned away.
-        """
+        """Learn which instances can be used: capacity is theirs alone."""
         instances = self.served.routing.instances
         self.unusable = frozenset(instance.id for instance in instances if instance.id not in usable)
-        counted = [i for i in instances if i.id in usable] or list(instances)
-        self._rates = (
-            sum(i.prompt_tokens_per_s for i in counted if i.leg != "decode"),
-            sum(i.output_tokens_per_s for i in counted if i.leg != "prefill"),
-        )
+        self._rates = self.served.routing.tokens_per_s(self.unusable)
 
     def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
         """What a request books: its prompt, and the answer that the plan expects."""

@@ -21,6 +21,18 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Use:
+    """How busy instances were."""
+
+    interval_s: float
+    first: NDArray[np.int64]
+    """(instances,) the interval in which each was ready."""
+    busy_s: tuple[Floats, ...]
+    """By instance: in each interval from then on, seconds that its nodes computed, added up over them. A step counts
+    where it begins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Served:
     """Arrays (n,), one entry a request, in the order of `Requests`. Times are seconds since the start; NaN where it did
     not come to that. Of a request that went on elsewhere, instances are the last ones."""
@@ -44,6 +56,7 @@ class Served:
     made_tokens: NDArray[np.int32]
     """Output tokens that its client got."""
     restarts: NDArray[np.int32]
-    """Attempts beyond the first."""
+    """Times that it lost its instance and went on at another."""
     preemptions: NDArray[np.int32]
     """Times that it gave up its KV cache to an older request."""
+    use: Use

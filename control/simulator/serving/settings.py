@@ -25,3 +25,5 @@ class ServingSettings:
     """From a client to the scheduler: HTTP, tokenizer, channel."""
     reply_s: float = 0.0
     """From the scheduler to the client."""
+    use_interval_s: float = 60.0
+    """How finely the use of instances is told."""

@@ -1,0 +1,31 @@
+"""What gateways do with requests of one app before an instance has them: which can be used, and where they go."""
+
+from collections.abc import Collection
+
+from policies.routing import ModelRouter
+from policies.routing_table import RoutedModel
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Front:
+    """Its table and what of it can be used change together, and seldom."""
+
+    def __init__(self, app: str) -> None:
+        self.router = ModelRouter(RoutedModel(app))
+        self.is_known = False
+        """The routing table has the app."""
+        self.unusable: frozenset[str] = _NOBODY
+        self.rates = (0.0, 0.0)
+        """Prompt and output tokens/s that admission reckons with."""
+
+    def take_table(self, models: Collection[RoutedModel]) -> None:
+        """A table that does not name it any more serves it no more."""
+        own = next((model for model in models if model.id == self.router.model.id), None)
+        self.is_known = own is not None
+        self.router.update(own or RoutedModel(self.router.model.id))
+
+    def take_usable(self, usable: Collection[str]) -> None:
+        model = self.router.model
+        self.unusable = frozenset(instance.id for instance in model.instances if instance.id not in usable)
+        self.rates = model.tokens_per_s(self.unusable)

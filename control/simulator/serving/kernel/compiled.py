@@ -1,0 +1,34 @@
+"""How the functions of this package are compiled."""
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+from policies import admission
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@lru_cache(maxsize=1)
+def _sources_digest() -> str:
+    """Hash of every source file that is compiled together."""
+    own = Path(__file__).parent
+    sources = [*sorted(own.glob("*.py")), own.parent / "step_table.py", Path(admission.__file__)]
+    return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
+
+
+def compiled(function: F) -> F:
+    """Machine code for other compiled functions alone: what Python would need to call it takes longest to compile."""
+    return cast(F, numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+
+
+def entry(function: F) -> F:
+    """Machine code that Python calls, kept on disk until any file of the package changes (numba alone looks at the
+    function's own)."""
+    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
+    dispatcher._cache._cache_file._source_stamp = _sources_digest()
+    return cast(F, dispatcher)

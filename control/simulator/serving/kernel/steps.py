@@ -1,0 +1,121 @@
+"""Time of a group's step: through the tables of each node, stage after stage."""
+
+import math
+
+from control.simulator.serving.kernel.columns import (
+    I_NODE_AT,
+    I_PIPELINE,
+    I_USE_AT,
+    I_USE_FIRST,
+    I_USES,
+    L_TABLE,
+    LF_HOP_S,
+    LF_HOP_S_PER_TOKEN,
+    NF_COMPUTE_S,
+    P_DEPTH,
+    P_NODE_AT,
+    P_STAGE_AT,
+    ST_NODE,
+    T_DECODE_CONTEXT,
+    T_HEAD,
+    T_PROMPT_CONTEXT,
+    T_ROWS,
+    TF_BUSY_SHARE,
+    TF_DECODE_STEP,
+    TF_PROMPT_STEP,
+    TF_PROMPT_TOKEN,
+    TF_REPLICAS,
+    W_CACHED,
+    W_OUT_S,
+    W_PROMPT_CONTEXT,
+    W_PROMPT_TOKENS,
+    W_REQUESTS,
+    W_START_S,
+)
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.world import Floats, World
+from control.simulator.serving.step_table import CELLS, POINTS
+
+
+@compiled
+def look_up(points: Floats, x: float) -> float:
+    """On a straight line between the two points of `table_points` beside `x` ≥ 0; the last line goes on."""
+    if x < 1.0:
+        return float(points[0] + (points[1] - points[0]) * x)
+    mantissa, exponent = math.frexp(x)  # 0.5 <= mantissa < 1
+    place = (2.0 * mantissa - 1.0) * CELLS
+    cell = int(place)
+    at = 1 + CELLS * (exponent - 1) + cell
+    if at > POINTS - 2:
+        at = POINTS - 2
+        cell_s = math.ldexp(1.0 / CELLS, (at - 1) // CELLS)
+        place = (x - math.ldexp(1.0 + ((at - 1) % CELLS) / CELLS, (at - 1) // CELLS)) / cell_s
+        cell = 0
+    return float(points[at] + (points[at + 1] - points[at]) * (place - cell))
+
+
+@compiled
+def step_seconds(
+    w: World, table: int, prompts: float, context: float, requests: float, cached: float
+) -> tuple[float, float]:
+    """(time, part of it that keeps the node's next step waiting). `prompts` tokens that attend to `context` earlier
+    ones in the mean, `requests` that decode behind `cached` tokens in the mean."""
+    own, of = w.tables[table], w.tables_f[table]
+    dp = of[TF_REPLICAS]
+    p = max(prompts / dp, min(prompts, 1.0))
+    r = max(requests / dp, min(requests, 1.0))
+    body = look_up(own[T_ROWS], p + r)
+    if r > 0:
+        body += r * look_up(own[T_DECODE_CONTEXT], cached + 1.0)
+    else:
+        body -= of[TF_DECODE_STEP]
+    if p > 0:
+        body += of[TF_PROMPT_STEP] + p * (of[TF_PROMPT_TOKEN] + look_up(own[T_PROMPT_CONTEXT], context + 1.0))
+    head = look_up(own[T_HEAD], r + min(p, 1.0))
+    return body + head, body * of[TF_BUSY_SHARE] + head
+
+
+@compiled
+def clear_work(w: World, nodes: int) -> None:
+    for a in range(nodes):
+        for k in range(4):
+            w.work[a, k] = 0.0
+        for b in range(nodes):
+            w.feeds[a, b] = False
+
+
+@compiled
+def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -> float:
+    """When the step of `work` and `feeds`, launched now, is through all stages and known to the scheduler.
+
+    Nodes take steps in the order in which they are launched; one begins when all its rows are there.
+    """
+    row = w.instances[instance]
+    pipeline = w.pipelines[row[I_PIPELINE]]
+    node_at, limit_at, stage_at, depth = row[I_NODE_AT], pipeline[P_NODE_AT], pipeline[P_STAGE_AT], pipeline[P_DEPTH]
+    end_s = now_s
+    for stage in range(depth):
+        first, end = w.stages[stage_at + stage, ST_NODE], w.stages[stage_at + stage + 1, ST_NODE]
+        before = w.stages[stage_at + stage - 1, ST_NODE] if stage else 0
+        for node in range(first, end):
+            work, limits = w.work[node], w.limits_f[limit_at + node]
+            prompts, requests = work[W_PROMPT_TOKENS], work[W_REQUESTS]
+            if prompts + requests == 0:
+                continue
+            start_s = max(now_s, w.nodes_f[node_at + node, NF_COMPUTE_S])
+            for other in range(before, first):
+                if w.feeds[other, node]:
+                    start_s = max(start_s, w.work[other, W_OUT_S])
+            context = work[W_PROMPT_CONTEXT] / prompts if prompts else 0.0
+            cached = work[W_CACHED] / requests if requests else 0.0
+            step_s, busy_s = step_seconds(w, w.limits[limit_at + node, L_TABLE], prompts, context, requests, cached)
+            w.nodes_f[node_at + node, NF_COMPUTE_S] = start_s + busy_s
+            interval = int(start_s / use_interval_s) - row[I_USE_FIRST]
+            w.use_s[row[I_USE_AT] + min(interval, row[I_USES] - 1)] += busy_s
+            rows = prompts + requests if stage + 1 < depth else 0.0
+            out_s = start_s + step_s + limits[LF_HOP_S] + limits[LF_HOP_S_PER_TOKEN] * rows
+            work[W_START_S] = start_s
+            work[W_OUT_S] = out_s
+            if stage + 1 == depth:
+                end_s = max(end_s, out_s)
+    return end_s

@@ -1,0 +1,160 @@
+"""Runs requests over a fleet's timeline: the production routers, and schedulers and hand-offs as machine code."""
+
+import numpy as np
+
+from control.simulator.serving.arrays import PICKS, limits_of, with_room, world_of
+from control.simulator.serving.changes import Change, What, changes
+from control.simulator.serving.fleet_timeline import FleetTimeline
+from control.simulator.serving.front import Front
+from control.simulator.serving.kernel import columns as c
+from control.simulator.serving.kernel.run import run
+from control.simulator.serving.requests import Requests
+from control.simulator.serving.served import Served, Use
+from control.simulator.serving.settings import ServingSettings
+from policies.routing_table import RoutedInstance
+
+
+def simulate(requests: Requests, fleet: FleetTimeline, settings: ServingSettings | None = None) -> Served:
+    """What becomes of each request, on one core. The same arguments give the same answer, bit by bit.
+
+    Raises ValueError for an instance of two legs on nodes that can hand no KV cache over."""
+    return _Simulation(requests, fleet, settings or ServingSettings()).run()
+
+
+class _Simulation:
+    """The kernel, and what it has to be told: choices of routers, and changes of the fleet.
+
+    Choices are asked for ahead of need, as they depend on nothing but how many were made before; when something
+    changes, those that were not needed are taken back.
+    """
+
+    def __init__(self, requests: Requests, fleet: FleetTimeline, settings: ServingSettings) -> None:
+        self._requests = requests
+        self._fleet = fleet
+        self._settings = settings
+        self._world = world_of(requests, fleet, settings)
+        self._limits = limits_of(settings)
+        self._fronts = [Front(app) for app in requests.apps]
+        self._before = [front.router for front in self._fronts]
+        """Routers as they were before the choices that the kernel holds."""
+        self._avoided: dict[int, set[str]] = {}
+        """Request → instances that refused it since it was last parked."""
+        self._usable: set[str] = set()
+        self._index = {life.id: number for number, life in enumerate(fleet.instances)}
+
+    def run(self) -> Served:
+        for change in changes(self._fleet, self._settings.lost_after_s):
+            self._go_on(change.at_s)
+            self._world.registers_f[c.RF_NOW_S] = change.at_s
+            self._change(change)
+        self._go_on(self._fleet.length_s)
+        return self._served()
+
+    def _go_on(self, until_s: float) -> None:
+        while True:
+            match run(self._world, self._limits, until_s):
+                case c.REACHED:
+                    return
+                case c.DRY:
+                    self._fill(self._pending_app)
+                case c.CHOOSE:
+                    self._choose_alone()
+                case c.BUSY:
+                    busy = self._fleet.instances[self._world.registers[c.R_BUSY]].id
+                    self._avoided.setdefault(self._pending_request, set()).add(busy)
+                    self._choose_alone()
+                case c.FULL:
+                    self._world = with_room(self._world)
+
+    @property
+    def _pending_request(self) -> int:
+        return int(self._world.calls[self._world.registers[c.R_PENDING], c.C_REQUEST])
+
+    @property
+    def _pending_app(self) -> int:
+        return int(self._requests.app[self._pending_request])
+
+    def _change(self, change: Change) -> None:
+        if change.what is What.DEAD:
+            self._world.instances[change.number, c.I_ALIVE] = 0
+            return
+        if change.what is What.TABLE:
+            models = self._fleet.tables[change.number][1]
+            for app, front in enumerate(self._fronts):
+                self._take_back(app)
+                front.take_table(models)
+        elif change.what is What.READY:
+            self._usable.add(self._fleet.instances[change.number].id)
+        else:
+            self._usable.discard(self._fleet.instances[change.number].id)
+        own = None if change.what is What.TABLE else self._fleet.instances[change.number].app
+        for app, name in enumerate(self._requests.apps):
+            if own in (None, name):
+                self._refresh(app)
+        if change.what is What.LOST:
+            self._world.registers[c.R_LOST] = change.number
+            self._go_on(change.at_s)
+        self._world.registers[c.R_REFRESH] = self._world.registers[c.R_PARKED]
+        self._go_on(change.at_s)
+
+    def _refresh(self, app: int) -> None:
+        """What can be used of it, and its rates, may be other ones."""
+        self._take_back(app)
+        front, world = self._fronts[app], self._world
+        front.take_usable(self._usable)
+        world.apps[app, c.A_KNOWN] = front.is_known
+        world.apps_f[app, [c.AF_PROMPT_PER_S, c.AF_OUTPUT_PER_S]] = front.rates
+        world.picked[app] = (0, 0 if front.router.can_choose(front.unusable) else -1)
+
+    def _fill(self, app: int) -> None:
+        """Choices for the next calls."""
+        front, world = self._fronts[app], self._world
+        self._before[app] = front.router.twin()
+        for place in range(PICKS):
+            world.picks[app, place] = self._numbers(front.router.choose(front.unusable))
+        world.picked[app] = (0, PICKS)
+
+    def _take_back(self, app: int) -> None:
+        """Have the router be where the kernel is."""
+        front, (taken, made) = self._fronts[app], self._world.picked[app]
+        if made > taken:
+            front.router = self._before[app].twin()
+            for _ in range(taken):
+                front.router.choose(front.unusable)
+        self._world.picked[app] = (0, min(made, 0))
+
+    def _choose_alone(self) -> None:
+        """For a call that some instance has refused."""
+        request, app, registers = self._pending_request, self._pending_app, self._world.registers
+        self._take_back(app)
+        front = self._fronts[app]
+        chosen = front.router.choose(front.unusable | self._avoided[request])
+        registers[c.R_FORCED] = 1 if chosen else 2
+        if chosen:
+            registers[[c.R_FIRST, c.R_SECOND]] = self._numbers(chosen)
+        else:
+            del self._avoided[request]
+
+    def _numbers(self, chosen: tuple[RoutedInstance, ...]) -> tuple[int, int]:
+        first, second = self._index[chosen[0].id], -1
+        return first, self._index[chosen[1].id] if len(chosen) > 1 else second
+
+    def _served(self) -> Served:
+        world = self._world
+        outcomes, times_s, instances = world.outcomes, world.times_s, world.instances
+        ends = (instances[:, c.I_USE_AT] + instances[:, c.I_USES])[:-1]
+        use = Use(self._settings.use_interval_s, instances[:, c.I_USE_FIRST].copy(), tuple(np.split(world.use_s, ends)))
+        return Served(
+            outcome=outcomes[:, c.O_OUTCOME].astype(np.int8),
+            prefill_instance=outcomes[:, c.O_PREFILL],
+            decode_instance=outcomes[:, c.O_DECODE],
+            queued_s=times_s[:, c.OF_QUEUED_S],
+            first_token_s=times_s[:, c.OF_FIRST_S],
+            accepted_s=times_s[:, c.OF_ACCEPTED_S],
+            handed_s=times_s[:, c.OF_HANDED_S],
+            finish_s=times_s[:, c.OF_FINISH_S],
+            made_tokens=outcomes[:, c.O_MADE],
+            restarts=outcomes[:, c.O_RESTARTS],
+            preemptions=outcomes[:, c.O_PREEMPTIONS],
+            use=use,
+        )
