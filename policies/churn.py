@@ -25,6 +25,8 @@ from templates_lib.solve import Solve
 _UNMET = 1e-6
 """Requests per second that are rounding."""
 
+_MORE_THAN_ANYTHING_SAVES = 100.0
+
 Column = tuple[str, str, Market]
 
 
@@ -36,10 +38,19 @@ class Payback:
     """Prices, demand and what a spot market gives change before long: savings beyond this are not counted."""
     overlap_minutes: float = 4.0
     """For which the old instance drains, paid, after the new one serves."""
+    moves_left: int | None = None
+    """Instances that may still be moved to save money, of those that may be within an hour; None: any number. With
+    none left only what is needed is begun: where a cheap offer comes and goes, a move to it always seems to pay."""
 
     def factor(self, startup_minutes: float) -> float:
         """What a new instance costs, as a share of its rent over the horizon."""
+        if self.moves_left == 0:
+            return _MORE_THAN_ANYTHING_SAVES
         return (startup_minutes + self.overlap_minutes) / self.horizon_minutes
+
+    def start_usd(self, usd_per_hour: float, startup_minutes: float) -> float:
+        """What it costs to start instances of that rent."""
+        return usd_per_hour * (startup_minutes + self.overlap_minutes) / 60
 
 
 def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback: Payback | None = None) -> Plan:
@@ -65,7 +76,7 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
         best = stay
     if _counts(best) == _counts(new):
         return new
-    return _finished(best, new, snapshot, _reasons(best, new, running, rule, factor))
+    return _finished(best, new, snapshot, _reasons(best, new, running, rule, snapshot.settings.startup_minutes))
 
 
 def _solved(snapshot: Snapshot, library: Library, templates: set[str], solve: Solve, factor: float) -> Plan:
@@ -127,7 +138,9 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
     return replace(known, id=hashlib.blake2b(content, digest_size=16).hexdigest(), solve_s=new.solve_s + plan.solve_s)
 
 
-def _reasons(best: Plan, new: Plan, running: Mapping[Column, int], rule: Payback, factor: float) -> tuple[Reason, ...]:
+def _reasons(
+    best: Plan, new: Plan, running: Mapping[Column, int], rule: Payback, startup_minutes: float
+) -> tuple[Reason, ...]:
     """One for each model whose moves are fewer."""
     kept, dropped = _counts(best), _counts(new)
     model = {(i.template_id, i.zone, i.market): i.model for plan in (best, new) for i in plan.instances}
@@ -136,12 +149,15 @@ def _reasons(best: Plan, new: Plan, running: Mapping[Column, int], rule: Payback
         there = running.get(column, 0)
         fewer[model[column]] += abs(dropped[column] - there) - abs(kept[column] - there)
     saves = best.usd_per_hour + best.spot_risk_usd_per_hour - new.usd_per_hour - new.spot_risk_usd_per_hour
-    costs = factor * (_new_usd_per_hour(new) - _new_usd_per_hour(best)) * rule.horizon_minutes / 60
+    costs = rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), startup_minutes)
+    why = f"which takes longer than {rule.horizon_minutes:g} minutes to pay back"
+    if rule.moves_left == 0:
+        why = "and as many instances were moved within an hour as may be"
     return tuple(
         Reason(
             "churn",
             f"{moves} moves of the cheapest plan are left out: all that is left out would save {saves:.2f} $/h and "
-            f"cost {costs:.2f} $ to carry out, which takes longer than {rule.horizon_minutes:g} minutes to pay back",
+            f"cost {costs:.2f} $ to carry out, {why}",
             name,
             saves,
         )

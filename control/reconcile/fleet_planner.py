@@ -1,11 +1,12 @@
 """The slow loop's work: a plan for one fleet as it runs now, on the market as it is now."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from control.cost.treasury import Purse
+from control.diff.limits import Disruption
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
 from control.planning.report import PlanReport
@@ -50,15 +51,18 @@ class FleetPlanner:
         demand: DemandSource,
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
         purse: Callable[[FleetRecord, datetime], Purse] = lambda _, __: Purse(),
+        drained: Callable[[str, datetime], Sequence[datetime]] = lambda _, __: (),
     ) -> None:
         """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `own`: registered
-        models. `purse`: what budgets leave to a fleet."""
+        models. `purse`: what budgets leave to a fleet. `drained`: when ready instances of a fleet were told to
+        drain since a time."""
         self._session = session
         self._prepare = prepare
         self.market = market
         self._demand = demand
         self._own = own
         self._purse = purse
+        self._drained = drained
         self._worlds: dict[str, tuple[FleetRecord, tuple[OwnModel, ...], World]] = {}
 
     def world(self, record: FleetRecord) -> World:
@@ -92,8 +96,7 @@ class FleetPlanner:
             pools=tuple(_without(pool, held) for pool in quotes.pools),
         )
         world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
-        minutes = world.fleet.reconcile.payback_minutes
-        payback = Payback(minutes) if minutes is not None else None
+        payback = self._payback(world, record.name, len(own), now)
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
@@ -105,6 +108,16 @@ class FleetPlanner:
         within = within_budget(world, purse.allowed, purse.in_force, planned, lambda solved: solved[2].plan)
         world, snapshot, report = within.solved
         return Solved(record, world, snapshot, report.plan, report, within.taken)
+
+    def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
+        given = world.fleet.reconcile
+        if given.payback_minutes is None:
+            return None
+        allowed = Disruption(max_share=given.payback_share).allowance(instances)
+        if allowed is None:
+            return Payback(given.payback_minutes)
+        moved = len(self._drained(fleet, now - timedelta(hours=1)))
+        return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0))
 
 
 def _held(instances: Iterable[Instance]) -> Counter[str]:

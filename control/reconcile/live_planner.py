@@ -5,6 +5,7 @@ from pathlib import Path
 
 from control.cost.treasury import Treasury
 from control.db.database import Database
+from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
@@ -26,4 +27,5 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         MeteredDemand(database),
         PostgresModels(database).own,
         Treasury(database).purse,
+        PostgresInstances(database).drained_since,
     )

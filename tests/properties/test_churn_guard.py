@@ -64,3 +64,21 @@ def test_in_a_market_that_does_not_change_nothing_moves_a_second_time(seed: int)
         return
     again = guard(first, fleet.library, solve(first, fleet.library), solve, PAYBACK)
     assert counts(again) == running(first)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seeds)
+def test_a_fleet_that_was_moved_as_much_as_it_may_begins_only_what_is_needed(seed: int) -> None:
+    fleet = random_fleet(seed)
+    if not fleet.snapshot.instances:
+        return
+    new = solve(fleet.snapshot, fleet.library)
+    nothing_new = replace(
+        fleet.snapshot, offers=tuple(replace(offer, available_count=0) for offer in fleet.snapshot.offers)
+    )
+    still = solve(nothing_new, fleet.library)
+    guarded = guard(fleet.snapshot, fleet.library, new, solve, replace(PAYBACK, moves_left=0))
+    assert not check(guarded, fleet.snapshot)
+    assert sum(guarded.unmet.values()) <= sum(new.unmet.values()) + 1e-5
+    if sum(still.unmet.values()) <= sum(new.unmet.values()) + 1e-9 and not new.unmet:
+        assert not counts(guarded) - running(fleet.snapshot)
