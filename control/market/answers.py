@@ -22,12 +22,12 @@ def note_refusal(database: Database, offer: Offer, error: CloudError, now: datet
     Raises DatabaseUnavailableError.
     """
     outcome = _outcome(error)
-    _note(database, offer, outcome, str(error), now)
+    note(database, offer, outcome, str(error), now)
 
 
 def note_success(database: Database, offer: Offer, now: datetime) -> None:
     """A cloud gave a node of `offer`. Raises DatabaseUnavailableError."""
-    _note(database, offer, Outcome.GRANTED, "", now)
+    note(database, offer, Outcome.GRANTED, "", now)
 
 
 def note_taken(database: Database, offer: Offer, reason: str, now: datetime) -> None:
@@ -35,7 +35,7 @@ def note_taken(database: Database, offer: Offer, reason: str, now: datetime) -> 
 
     Raises DatabaseUnavailableError.
     """
-    _note(database, offer, Outcome.TAKEN, reason, now)
+    note(database, offer, Outcome.TAKEN, reason, now)
 
 
 def avoided(database: Database, offers: Iterable[Offer], now: datetime) -> dict[str, str]:
@@ -51,7 +51,8 @@ def avoided_by(memory: Mapping[str, Learned], offers: Iterable[Offer], now: date
     return {offer.key: why for offer in offers if (why := why_excluded(offer, memory, now))}
 
 
-def _note(database: Database, offer: Offer, outcome: Outcome, reason: str, now: datetime) -> None:
+def note(database: Database, offer: Offer, outcome: Outcome, reason: str, now: datetime) -> None:
+    """A call for a node of `offer` came to this. Raises DatabaseUnavailableError."""
     said = "".join(letter if letter.isprintable() else " " for letter in reason)[:_REASON_LETTERS]
     own = offer.key
 
@@ -61,10 +62,10 @@ def _note(database: Database, offer: Offer, outcome: Outcome, reason: str, now: 
             return None
         return learn(known, outcome, said, now)
 
-    PostgresMarketMemory(database).note(own, outcome, said, _subjects(offer, outcome), learned, now)
+    PostgresMarketMemory(database).note(own, outcome, said, concerned(offer, outcome), learned, now)
 
 
-def _subjects(offer: Offer, outcome: Outcome) -> tuple[str, ...]:
+def concerned(offer: Offer, outcome: Outcome) -> tuple[str, ...]:
     """Whom an outcome says something about."""
     match outcome:
         case Outcome.UNKNOWN:

@@ -1,11 +1,13 @@
 """Demand as gateways meter it, where a fleet's spec says so."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from control.db.database import Database
 from control.db.demand import PostgresDemand
-from control.db.demand_overrides import PostgresDemandOverrides
+from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.lifecycle.fleet import FleetRecord
 from control.planning.metered import demand_rules
 from control.planning.world import World
@@ -17,12 +19,19 @@ HISTORY = timedelta(days=36)
 """Five weeks: a seasonal forecast averages four."""
 
 
+class Overrides(Protocol):
+    def working(self, fleet: str, now: datetime) -> Mapping[str, Override]:
+        """By model."""
+        ...
+
+
 class MeteredDemand:
     """What operators say counts for models whose demand is stated in the spec, too."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, overrides: Overrides | None = None) -> None:
+        """`overrides`: None for those in force by the database."""
         self._offered = PostgresDemand(database)
-        self._overrides = PostgresDemandOverrides(database)
+        self._overrides: Overrides = overrides or PostgresDemandOverrides(database)
 
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:
         """Raises DatabaseUnavailableError."""

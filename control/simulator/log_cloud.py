@@ -77,6 +77,16 @@ class LogCloud:
             self._loss_s = None
             return node
 
+    def adopt(self, request: NodeRequest, from_s: float) -> None:
+        """A node of an offer of its logs that is there since `from_s`, before the world began, whatever its stock."""
+        with self._turn:
+            key = f"{zone_id(self.name, request.zone)}/{request.instance_type}/{request.market.value}"
+            number = len(self._ended) + len(self._held) + 1
+            node = CloudNode(request.name, f"{self.name}-{number}", CloudNodeState.RUNNING, dict(request.tags))
+            self._held[request.name] = NodeLife(node, self._logs[key].offer, from_s, inf)
+            self._by_offer[key] += 1
+            self._loss_s = None
+
     def list(self, tags: Mapping[str, str], now: datetime) -> tuple[CloudNode, ...]:
         with self._turn:
             self._pass(now)

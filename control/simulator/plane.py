@@ -29,7 +29,8 @@ from control.simulator.node_manner import NodeManner
 from control.simulator.plane_log import PlaneLog
 from templates_lib.instance import Instance
 
-_NAME = "simulated"
+OWNER = "simulated"
+"""Of simulated nodes, by their tag."""
 _STEP_S = 1.0
 """Between rounds while something happens."""
 _IDLE_S = 60.0
@@ -55,8 +56,8 @@ class ControlPlane:
         self.log = PlaneLog(start, lambda: self.now_s)
         self.instances = PostgresInstances(database)
         self._clouds, self._manner = clouds, manner
-        leader = PostgresLeader(database, _NAME)
-        executor = NodeExecutor(PostgresIntents(database, lambda: leader.epoch), clouds, _NAME, self.now)
+        leader = PostgresLeader(database, OWNER)
+        executor = NodeExecutor(PostgresIntents(database, lambda: leader.epoch), clouds, OWNER, self.now)
         self.keeper = Keeper(
             FleetStores(self.instances, PostgresNodes(database), executor), Board({}, 1e12, 0.0), InlineEffects(),
             self.log.publish, KeeperSettings(_STEP_S, timedelta(0)), self._monotonic, placed_gang,

@@ -25,7 +25,7 @@ def spread(edges: Floats, begin: Floats, end: Floats, amount: Floats) -> Floats:
     length = end - begin
     at_once = length <= 0
     rate = np.divide(amount, length, out=np.zeros_like(length), where=~at_once)
-    points, _ = np.histogram(begin[at_once], edges, weights=amount[at_once])
+    points: Floats = np.histogram(begin[at_once], edges, weights=amount[at_once])[0]
     return amounts(edges, begin, np.maximum(begin, end), rate) + points
 
 
