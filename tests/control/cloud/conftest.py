@@ -10,17 +10,13 @@ from tests.control.cloud import skypilot_harness
 from tests.control.cloud.harness import FakeHarness, Harness, LocalHarness
 from tests.control.cloud.skypilot_harness import SkyPilotHarness, WorldSite
 from tests.control.cloud.ssh_harness import KINDS, SshHarness, sshd
-from tests.control.lifecycle.worlds import START
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[LocalHarness]:
     harness = LocalHarness(tmp_path / "local-cloud")
     yield harness
-    cloud = harness.cloud()
-    for node in cloud.list({}, START):
-        cloud.terminate(node.name, START)
-    assert cloud.list({}, START) == ()
+    harness.end()
 
 
 @pytest.fixture(scope="session")

@@ -66,14 +66,17 @@ class FakeHarness:
         self._cloud.preempt(name)
 
 
-class LocalHarness:
+class ProcessHarness:
+    """Of a cloud whose nodes are processes of this machine."""
+
     small, large = "small", "large"
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def cloud(self) -> Cloud:
+        raise NotImplementedError
 
-    def cloud(self) -> LocalCloud:
-        return LocalCloud(self.home, KINDS)
+    def pid(self, provider_id: str) -> int:
+        """Of the process that a node was started as."""
+        raise NotImplementedError
 
     def request(self, *values: str, **named: Any) -> NodeRequest:
         return request(*values, **named)
@@ -89,7 +92,23 @@ class LocalHarness:
 
     def leader(self, name: str) -> int:
         (node,) = [node for node in self.cloud().list({}, START) if node.name == name]
-        return int(node.provider_id.split("-")[1])
+        return self.pid(node.provider_id)
+
+    def end(self) -> None:
+        for node in self.cloud().list({}, START):
+            self.cloud().terminate(node.name, START)
+        assert self.cloud().list({}, START) == ()
+
+
+class LocalHarness(ProcessHarness):
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def cloud(self) -> LocalCloud:
+        return LocalCloud(self.home, KINDS)
+
+    def pid(self, provider_id: str) -> int:
+        return int(provider_id.split("-")[1])
 
 
 def request(

@@ -3,23 +3,17 @@
 import getpass
 import os
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import psutil
-
-from control.cloud.node import NodeRequest
 from control.cloud.ssh.cloud import OwnMachines
 from control.cloud.ssh.own_host import OwnHost
-from tests.control.cloud.harness import STOCK, request
-from tests.control.db.processes import lives, wait_until
-from tests.control.lifecycle.worlds import START
+from tests.control.cloud.harness import STOCK, ProcessHarness
+from tests.control.db.processes import wait_until
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _CONFIG = """\
@@ -83,35 +77,15 @@ def sshd(root: Path, kinds: tuple[str, ...]) -> Iterator[Sshd]:
         server.wait()
 
 
-class SshHarness:
-    small, large = "small", "large"
-
+class SshHarness(ProcessHarness):
     def __init__(self, server: Sshd) -> None:
         self.server = server
 
     def cloud(self) -> OwnMachines:
         return OwnMachines(self.server.hosts)
 
-    def request(self, *values: str, **named: Any) -> NodeRequest:
-        return request(*values, **named)
-
-    def crash(self, name: str) -> None:
-        subprocess.Popen(("sleep", "600"), env=psutil.Process(self.leader(name)).environ(), start_new_session=True)
-        self.vanish(name)
-
-    def vanish(self, name: str) -> None:
-        leader = self.leader(name)
-        os.kill(leader, signal.SIGKILL)
-        wait_until(lambda: not lives(leader))
-
-    def leader(self, name: str) -> int:
-        (node,) = [node for node in self.cloud().list({}, START) if node.name == name]
-        return int(node.provider_id.partition("/")[2].partition("-")[0])
-
-    def end(self) -> None:
-        for node in self.cloud().list({}, START):
-            self.cloud().terminate(node.name, START)
-        assert self.cloud().list({}, START) == ()
+    def pid(self, provider_id: str) -> int:
+        return int(provider_id.partition("/")[2].partition("-")[0])
 
 
 KINDS = ("small",) * STOCK + ("large",)
