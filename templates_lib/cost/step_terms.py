@@ -2,11 +2,12 @@
 
 Every term is non-decreasing in layers, tokens, requests and contexts, so that a fit without negative coefficients is
 too. A product of a few rows with a weight matrix costs one pass over the weights, and more for the second row than for
-each later one, hence the terms of `few` rows.
+each later one, hence the terms of `few` rows. A product also has the rows that the engine adds to it (`row_padding`).
 """
 
 import numpy as np
 
+from templates_lib.cost.row_padding import padded_rows
 from templates_lib.cost_model import Floats, Step
 
 FEW = 2.0
@@ -23,11 +24,11 @@ def step_terms(step: Step, *, head: bool) -> dict[str, Floats]:
         "token": rows,
         "layer": layers,
         "layer_few_rows": layers * np.minimum(rows, FEW),
-        "layer_row": layers * rows,
+        "layer_row": layers * padded_rows(rows),
         "layer_prompt_attention": layers * prompts * (step.prompt_context + 1.0),
         "layer_request": layers * requests,
         "layer_decode_attention": layers * requests * step.decode_context,
         "head": np.minimum(sampled, 1.0),
         "head_few_rows": np.minimum(sampled, FEW),
-        "head_row": sampled,
+        "head_row": padded_rows(sampled),
     }

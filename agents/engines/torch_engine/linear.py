@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from templates_lib.cost.row_padding import MOST_ROWS, padded
+
 _HAS_ONEDNN = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 _ONEDNN = {
     torch.float32: _HAS_ONEDNN,
@@ -12,7 +14,6 @@ _ONEDNN = {
 }
 """Data types that oneDNN multiplies on this processor. On a CPU, torch itself takes MKL for fp32, which on processors
 not made by Intel leaves out their widest vectors: a step takes two to three times as long (`bench.torch_engine`)."""
-_MOST_ROWS = 512
 _PACKED_FOR_ROWS = 32
 """oneDNN asks for a number of rows to lay weights out for; the layout it takes is good for a row as for hundreds."""
 
@@ -28,20 +29,14 @@ class Linear:
         """(tokens, inputs) → (tokens, outputs)"""
         if self.weight.device.type != "cpu" or not _ONEDNN[rows.dtype]:
             return functional.linear(rows, self.weight, self.bias)
-        if len(rows) > _MOST_ROWS:
-            return torch.cat([self(tile) for tile in torch.split(rows, _MOST_ROWS)])
-        return self._product(functional.pad(rows, (0, 0, 0, _padded(len(rows)) - len(rows))))[: len(rows)]
+        if len(rows) > MOST_ROWS:
+            return torch.cat([self(tile) for tile in torch.split(rows, MOST_ROWS)])
+        # Rows do not depend on each other, so those added change nothing.
+        return self._product(functional.pad(rows, (0, 0, 0, padded(len(rows)) - len(rows))))[: len(rows)]
 
     def _product(self, rows: torch.Tensor) -> torch.Tensor:
         product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
         return product
-
-
-def _padded(rows: int) -> int:
-    """oneDNN keeps code and buffers for every number of rows that it has met, a MiB a step; of these few, hardly any.
-    Rows do not depend on each other, so those added change nothing."""
-    quantum = 1 if rows <= 16 else 8 if rows <= 64 else 16 if rows <= 128 else 64
-    return -(-rows // quantum) * quantum
 
 
 def packed(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:

@@ -1,0 +1,28 @@
+"""How many rows a product on a processor really has: those added, so that few numbers of rows occur.
+
+oneDNN keeps code and buffers for every number of rows that it has met, a MiB a step; of these few, hardly any. The
+torch engine pads by this table, and the measured cost model charges by it.
+"""
+
+import numpy as np
+
+from templates_lib.cost_model import Floats
+
+MOST_ROWS = 512
+"""Of one product; wider ones are cut."""
+_QUANTA = ((16, 1), (64, 8), (128, 16))
+"""(rows up to, a multiple of)"""
+_WIDEST_QUANTUM = 64
+
+
+def padded(rows: int) -> int:
+    """Of one product: 0 ≤ `rows` ≤ MOST_ROWS."""
+    quantum = next((quantum for most, quantum in _QUANTA if rows <= most), _WIDEST_QUANTUM)
+    return -(-rows // quantum) * quantum
+
+
+def padded_rows(rows: Floats) -> Floats:
+    """The same of as many products as the rows need, shaped as `rows`; whole numbers, non-decreasing in `rows`."""
+    over = np.mod(rows, MOST_ROWS)
+    quantum = np.select([over <= most for most, _ in _QUANTA], [quantum for _, quantum in _QUANTA], _WIDEST_QUANTUM)
+    return np.asarray(rows - over + np.ceil(over / quantum) * quantum, dtype=np.float64)
