@@ -3,7 +3,8 @@
 import math
 
 from control.planning.world import World
-from control.spec.schema import ForecastSection, ModelSection
+from control.spec.demand_section import ForecastSection
+from control.spec.model_section import ModelSection
 from policies.forecast import Ewma, Forecast, Last
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule

@@ -6,9 +6,10 @@ from pathlib import Path
 from control.cloud.ssh.cloud import NAME
 from control.cloud.ssh.own_host import OwnHost
 from control.offers.quotes import Quotes
+from control.spec.cloud_section import HostSection
 from control.spec.document import Document
 from control.spec.problem import SpecError
-from control.spec.schema import FleetFile, HostSection
+from control.spec.schema import FleetFile
 from templates_lib.hardware import node_config_from_id
 from templates_lib.offer import Market, Offer
 

@@ -21,12 +21,13 @@ from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
+from control.spec.cloud_section import OWNED
 from control.spec.document import Document, parse, read_text
 from control.spec.located import located
 from control.spec.names import Names
 from control.spec.own_model import OwnModel
 from control.spec.read import read
-from control.spec.schema import OWNED, FleetFile
+from control.spec.schema import FleetFile
 from templates_lib.hardware import load_gpus
 from templates_lib.instance import Instance
 from templates_lib.models import load_models, weights_places

@@ -8,7 +8,7 @@ from control.planning.world import World, world_of
 from control.spec.document import Document, Key, parse
 from control.spec.own_model import OwnModel
 from control.spec.problem import SpecError
-from control.spec.schema import is_path
+from control.spec.section import is_path
 
 
 def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> World:

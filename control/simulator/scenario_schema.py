@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from control.spec.numbers import NonNegative, NonNegativeCount, Number, Positive
-from control.spec.schema import Name
+from control.spec.section import Name
 
 
 class Section(BaseModel):

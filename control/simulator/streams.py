@@ -8,7 +8,7 @@ import numpy as np
 
 from control.simulator.request_trace import MAX_REQUESTS, Stream, read_stream
 from control.simulator.scenario_schema import StreamSection
-from control.spec.schema import is_path
+from control.spec.section import is_path
 from templates_lib.arrivals import arrival_times
 from templates_lib.nearest_name import nearest_name
 from templates_lib.rate_files import read_rate_series

@@ -13,7 +13,7 @@ from control.api.text import PathName
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import PostgresSloSamples, SloSample
 from control.ledger.period import Period
-from control.spec.schema import SloSection
+from control.spec.model_section import SloSection
 
 router = api_router("slo")
 
