@@ -7,10 +7,24 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.experimental import structref
 
 from policies import admission
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_reference(fields: tuple[str, ...]) -> Any:
+    """A maker, for compiled functions, of a value with these fields that goes from function to function as one pointer;
+    a tuple of many arrays would be copied with every call, and take long to compile."""
+
+    @structref.register
+    class Type(numba.types.StructRef): ...
+
+    class Proxy(structref.StructRefProxy): ...
+
+    structref.define_proxy(Proxy, Type, list(fields))
+    return Proxy
 
 
 @lru_cache(maxsize=1)

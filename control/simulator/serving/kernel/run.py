@@ -60,18 +60,21 @@ from control.simulator.serving.kernel.columns import (
     SERVED,
     STEP,
 )
-from control.simulator.serving.kernel.compiled import compiled, entry
+from control.simulator.serving.kernel.compiled import by_reference, compiled, entry
 from control.simulator.serving.kernel.heap import ID_BITS, pop, push
 from control.simulator.serving.kernel.links import hand_off_end_s
 from control.simulator.serving.kernel.lists import wait
 from control.simulator.serving.kernel.scheduler import forget, order, wake
 from control.simulator.serving.kernel.world import Limits, World
 
+_shared = by_reference(World._fields)
+
 
 @entry
-def run(w: World, limits: Limits, until_s: float) -> int:
+def run(world: World, limits: Limits, until_s: float) -> int:
     """Let everything happen that happens before `until_s`, what is due at the moment first; REACHED, or what has to be
     done before it is called again: see the exits in `columns`."""
+    w = _shared(*world)
     while True:
         if w.registers[R_PENDING] >= 0:
             left = dispatch(w, limits, w.registers_f[RF_NOW_S])
