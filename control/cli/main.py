@@ -21,6 +21,7 @@ from control.cli import (
     plans,
     profile,
     reconcile,
+    replay,
     status,
     templates,
     token,
@@ -49,6 +50,7 @@ app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
+app.command("replay")(guarded(replay.replay))
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(demand.app, name="demand")

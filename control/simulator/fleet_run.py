@@ -124,7 +124,7 @@ def _as_simulated(scenario: Scenario, weights: Path) -> World:
 def _method(scenario: Scenario) -> Method:
     if scenario.fixed is not None:
         return _fixed(scenario.fixed)
-    return BASELINES.get(scenario.strategy, plan_medley)
+    return BASELINES.get(scenario.strategy.replace("-", "_"), plan_medley)
 
 
 def _fixed(plan: Plan) -> Method:

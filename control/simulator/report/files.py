@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from control.simulator.report.chart import Chart
 from control.simulator.report.charts import charts_of
 from control.simulator.report.drawing import need_plots, png
 from control.simulator.report.fate import judge
-from control.simulator.report.page import html
+from control.simulator.report.page import Page, html
 from control.simulator.report.simulation_page import simulation_page
 from control.simulator.report.summary import Summary, summarise
 from control.simulator.report.tables import Coded, Column, RowFile, row_files
@@ -62,19 +63,26 @@ def write_results(
     judged = judge(result.requests, result.served, {m.name: m.slo for m in result.models}, result.facts.length_s)
     summary = summarise(result, judged)
     files, charts = row_files(result, judged), charts_of(result, judged) if plots else ()
-    steps = len(files) + len(charts) + 2
+    steps = len(files) + 1
     write = _write_csv if rows is RowFormat.CSV else _write_parquet
     for done, file in enumerate(files):
         progress("results", done, steps)
         _whole(folder / f"{file.name}.{rows}", partial(write, file))
-    for done, chart in enumerate(charts, len(files)):
-        progress("results", done, steps)
-        _whole(folder / f"{chart.id}.png", partial(_write_bytes, png(chart)))
     if plots:
-        _whole(folder / "report.html", partial(_write_bytes, html(simulation_page(summary, charts)).encode()))
+        progress("results", len(files), steps)
+        write_page(folder, simulation_page(summary, charts), charts)
     _whole(folder / "summary.json", partial(_write_bytes, summary_json(summary)))
     progress("results", steps, steps)
     return summary
+
+
+def write_page(folder: Path, page: Page, charts: Iterable[Chart]) -> None:
+    """`report.html`, and a PNG for each of its charts. Raises MissingPlotsError, OSError."""
+    need_plots()
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in charts:
+        _whole(folder / f"{chart.id}.png", partial(_write_bytes, png(chart)))
+    _whole(folder / "report.html", partial(_write_bytes, html(page).encode()))
 
 
 def summary_json(summary: Summary) -> bytes:

@@ -1,0 +1,123 @@
+"""`medley replay`: a recorded span under another policy, beside what really happened."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+from control.simulator.replay.change import Change, ForecastPolicy, Strategy
+
+if TYPE_CHECKING:
+    from control.simulator.replay.comparison import Comparison, Figures
+    from control.simulator.replay.replay import Replay
+
+_MOST_HOURS = 48
+"""Shown one by one; of longer spans days are."""
+
+
+def replay(
+    fleet: Annotated[str, typer.Argument(help="Name of the fleet.")],
+    since: Annotated[str, typer.Option(help="Begin of the span: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago.")],
+    until: Annotated[str | None, typer.Option(help="Its end, as --since. Default: now.", show_default=False)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Another spec than is on record.", metavar="SPEC", show_default=False),
+    ] = None,
+    strategy: Annotated[Strategy, typer.Option(help="What plans.")] = Strategy.MEDLEY,
+    forecast: Annotated[
+        ForecastPolicy | None, typer.Option(help="Of metered demand. Default: as in the spec.", show_default=False)
+    ] = None,
+    unguarded: Annotated[bool, typer.Option("--unguarded", help="Carry out every plan: no churn guard.")] = False,
+    on_demand: Annotated[bool, typer.Option("--on-demand", help="Rent no spot node.")] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="Write report.html, its pictures and replay.json there.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn: start-up times, which nodes are lost.")] = 0,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Go through a recorded span of a fleet once more, under another policy or spec, beside what really happened.
+
+    The real loop and planner run on the offers, demand and answers of clouds that are on record, from the fleet that
+    ran then. Nothing is rented, and the database is only read. Exits 1 for a span that is not on record whole.
+    """
+    import tempfile
+    import time
+
+    from control.cli.cost import moment
+    from control.cli.progress import run_progress
+    from control.cli.reconciling import home
+    from control.db.database import open_database
+    from control.db.libraries import PostgresLibraries
+    from control.simulator.fleet_run import Around
+    from control.simulator.replay.comparison import comparison
+    from control.simulator.replay.replay import Asked
+    from control.simulator.replay.replay import replay as again
+    from control.simulator.report.drawing import need_plots
+
+    if folder is not None:
+        need_plots()
+    now = datetime.now(UTC)
+    begin = moment("--since", since, now)
+    end = now if until is None else moment("--until", until, now)
+    asked = Asked(fleet, begin, end, file, Change(strategy, forecast, unguarded, on_demand), seed)
+    with open_database(database_url) as database, run_progress() as progress:
+        around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))
+        found = again(database, asked, now, home(), around)
+    compared = comparison(found)
+    if folder is not None:
+        _write(found, compared, folder)
+    if output is not Output.TABLE:
+        emit(compared, output)
+        return
+    _print(found, compared)
+
+
+def _write(found: "Replay", compared: "Comparison", folder: Path) -> None:
+    from control.cli.output import render
+    from control.simulator.replay.replay_page import replay_charts, replay_page
+    from control.simulator.report.files import write_page
+
+    charts = replay_charts(found)
+    write_page(folder, replay_page(compared, charts), charts)
+    (folder / "replay.json").write_text(render(compared, Output.JSON), encoding="utf-8")
+    say(f"the report is {folder / 'report.html'}")
+
+
+def _print(found: "Replay", compared: "Comparison") -> None:
+    from rich.table import Table
+
+    from control.simulator.replay.comparison import lines
+
+    hours = len(found.happened.usd)
+    every = 1 if hours <= _MOST_HOURS else 24
+    changed = "; ".join(compared.policy) or "the same policy"
+    typer.echo(f"{compared.fleet}, {compared.since[:16]} to {compared.until[:16]} UTC: {changed}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("from" if every == 1 else "day from")
+    for name in ("$", "unmet %", "moves", "launched", "refused"):
+        table.add_column(f"{name} was", justify="right")
+        table.add_column("replayed", justify="right")
+    for line in lines(found, every):
+        table.add_row(line.since[:16].replace("T", " "), *_cells(line.happened, line.replayed))
+    table.add_row("all", *_cells(compared.happened, compared.replayed), style="bold")
+    console().print(table)
+    was, now = compared.happened, compared.replayed
+    if was.usd > 0:
+        typer.echo(f"{now.usd - was.usd:+,.2f} $ ({100 * (now.usd / was.usd - 1):+.1f} %)")
+    if compared.unpriced_node_hours:
+        say(f"not in what it was: {compared.unpriced_node_hours:,.1f} node hours of which nobody knows the price")
+    for text in (*compared.troubles, *compared.notes):
+        say(text)
+
+
+def _cells(was: "Figures", now: "Figures") -> list[str]:
+    pairs = (
+        (f"{each.usd:,.2f}", f"{100 * each.unmet_share:.2f}", str(each.moved), str(each.launched), str(each.refused))
+        for each in (was, now)
+    )
+    return [cell for pair in zip(*pairs, strict=True) for cell in pair]

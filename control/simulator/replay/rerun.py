@@ -1,0 +1,262 @@
+"""A recorded span once more: the real loop from the state that it began in, over the recorded market and demand."""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from math import ceil, inf
+from pathlib import Path
+
+from control.cloud.node import NodeRequest
+from control.db.database import Database, open_database
+from control.db.demand_overrides import Override
+from control.db.fleets import PostgresFleets
+from control.db.past import PastInstance, PastNode, PastOverride, PostgresPast
+from control.db.past_copy import copy_demand, copy_instances, steps_before
+from control.db.plans import PostgresPlans
+from control.executor.nodes import INSTANCE_TAG, OWNER_TAG
+from control.lifecycle.history import PastTransition
+from control.lifecycle.state import InstanceState
+from control.market.answers import note
+from control.planning.session import BASELINES, Session, plan_medley
+from control.planning.world import World
+from control.reconcile.metered_demand import HISTORY, MeteredDemand
+from control.simulator.fleet_run import Around
+from control.simulator.log_cloud import LogCloud
+from control.simulator.node_manner import NodeManner
+from control.simulator.plane import OWNER, ControlPlane
+from control.simulator.plane_log import PlaneLog
+from control.simulator.replay.change import Strategy
+from control.simulator.replay.course import Course, Floats, Held, Life, course
+from control.simulator.replay.happened import REFUSALS, drains_s, moves_of, offered, shape_of, startup_s, wanted_then
+from control.simulator.replay.recorded_market import RecordedMarket, ReplayedMarket
+from control.simulator.replay.span import Span
+from control.simulator.watched_planner import WatchedPlanner
+
+_REPLAYED = "replay"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """The fleet under its other policy."""
+
+    world: World
+    """Its name is the recorded fleet's."""
+    spec: str
+    folder: str
+    """Where relative paths of the spec begin; empty: it may name none."""
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rerun:
+    course: Course
+    plans: tuple[tuple[float, float], ...]
+    """(seconds since the span began, $/h) of every plan that was made."""
+    troubles: tuple[str, ...]
+    """Why the fleet could not be planned or run at times."""
+    notes: tuple[str, ...]
+    """What was assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastOverrides:
+    """What operators said, as of any moment of a span."""
+
+    all: tuple[PastOverride, ...]
+
+    def working(self, fleet: str, now: datetime) -> Mapping[str, Override]:  # noqa: ARG002 - of one
+        return {
+            past.said.model: past.said
+            for past in self.all
+            if past.said.made_at <= now < past.said.expires_at and (past.ended_at is None or past.ended_at > now)
+        }
+
+
+def rerun(
+    database: Database,
+    span: Span,
+    subject: Subject,
+    market: RecordedMarket,
+    edges_s: Floats,
+    around: Around,
+    seed: int,
+) -> Rerun:
+    """`database`: the recorded one, of which nothing but its libraries is written.
+
+    Raises ValueError and LookupError for a fleet that cannot be planned at all, DatabaseUnavailableError.
+    """
+    with tempfile.TemporaryDirectory(prefix="medley-", dir=around.folder) as name:
+        home = Path(name)
+        with open_database(None, home / "postgres") as own:
+            world = _with_weights(subject.world, home)
+            run = _Run(database, own, span, replace(subject, world=world), market, around, seed)
+            run.go()
+            return run.result(edges_s)
+
+
+class _Run:
+    def __init__(
+        self,
+        recorded: Database,
+        own: Database,
+        span: Span,
+        subject: Subject,
+        market: RecordedMarket,
+        around: Around,
+        seed: int,
+    ) -> None:
+        world = subject.world
+        self._span, self._subject, self._market, self._around = span, subject, market, around
+        self._offers = {log.offer.key: log.offer for log in market.log.offers}
+        self._prices = {log.offer.key: log.usd_per_hour for log in market.log.offers}
+        self._clouds = {
+            name: LogCloud(name, market.log.offers, span.since, seed, market.log.shared) for name in market.log.clouds
+        }
+        self._wanted = wanted_then(PostgresPlans(recorded), span.instances)
+        self._startup_s = startup_s(span) or (60 * world.fleet.policy.startup_minutes,) * 2
+        copy_demand(recorded, own, span.fleet, span.begin - HISTORY, span.until)
+        method = BASELINES.get(subject.strategy.replace("-", "_"), plan_medley)
+        session = Session(around.libraries, PostgresPlans(own), around.progress, around.clock, method)
+        planner = ReplayedMarket(own, market, self._clouds, span.since)
+        demand = MeteredDemand(own, PastOverrides(span.overrides))
+        self._plane = ControlPlane(
+            own,
+            lambda log: WatchedPlanner(session, world, planner, demand, log.planned),
+            self._clouds,
+            NodeManner(self._startup_s, drains_s(span, self._wanted), seed),
+            span.since,
+            span.seconds(span.begin),
+        )
+        self._log: PlaneLog = self._plane.log
+        self._own, self._left_out = own, 0
+        self._adopt(recorded)
+
+    def go(self) -> None:
+        span, begin_s = self._span, self._plane.now_s
+        minutes = ceil((span.length_s - begin_s) / 60)
+        for now_s in self._plane.run_until(span.length_s):
+            self._around.progress(_REPLAYED, min(int((now_s - begin_s) / 60), minutes - 1), minutes)
+            if not self._log.plans and self._log.troubles:
+                raise ValueError(f"fleet {span.fleet} {self._log.troubles[-1][1]}")
+        self._around.progress(_REPLAYED, minutes, minutes)
+
+    def result(self, edges_s: Floats) -> Rerun:
+        log, length_s = self._log, self._span.length_s
+        calls = PostgresPast(self._own).calls(self._span.since, self._span.until)
+        plans = tuple((plan.at_s, plan.usd_per_hour) for plan in log.plans)
+        found = course(
+            edges_s,
+            [held for cloud in self._clouds.values() for held in self._held(cloud)],
+            [(max(at_s, 0.0), usd) for at_s, usd in plans],
+            offered(self._span, self._subject.world),
+            [route for served in self._subject.world.recipe.served for route in served.routes()],
+            list(self._lives()),
+            moves_of(
+                ((at_s, step) for at_s, step in log.steps if at_s >= 0),
+                [self._span.seconds(call.at) for call in calls if call.outcome in REFUSALS],
+            ),
+            anywhere=self._subject.world.fleet.offers.by_region,
+        )
+        troubles = tuple(dict.fromkeys(text for at_s, text in log.troubles if text and at_s < length_s))
+        return Rerun(found, plans, troubles, (*self._market.notes, *self._assumed()))
+
+    def _adopt(self, recorded: Database) -> None:
+        """What ran when the replay begins, and what was known and wanted then."""
+        span, begin = self._span, self._span.begin
+        for call in span.calls:
+            if call.at < begin and call.offer in self._offers:
+                note(self._own, self._offers[call.offer], call.outcome, call.reason, call.at)
+        there = [(past, self._nodes_of(past)) for past in span.instances if _lives(past, begin)]
+        taken = [(past, nodes) for past, nodes in there if past.id in self._wanted and self._rent(past, nodes)]
+        self._left_out = len(there) - len(taken)
+        plans = {past.plan_id for past, _ in taken} | ({span.held[1]} if span.held else set())
+        kept = self._copy_plans(recorded, plans)
+        copy_instances(self._own, [past for past, _ in taken], [node for _, nodes in taken for node in nodes], begin)
+        for past, _ in taken:
+            self._log.wanted[past.id] = self._wanted[past.id]
+            for step in steps_before(past, begin):
+                self._log.said(span.fleet, step)
+        self._plane.hold(span.fleet, self._subject.spec, self._subject.folder)
+        if span.held and span.held[1] in kept:
+            fleets = PostgresFleets(self._own)
+            fleets.accept(fleets.target(span.fleet), span.held[1], _REPLAYED, span.held[0])
+
+    def _nodes_of(self, past: PastInstance) -> list[PastNode]:
+        """That it had when the replay begins."""
+        begin = self._span.begin
+        return [
+            node
+            for node in self._span.nodes
+            if node.instance == past.id
+            and node.created_at is not None
+            and node.created_at < begin
+            and (node.gone_at is None or node.gone_at >= begin)
+        ]
+
+    def _rent(self, past: PastInstance, nodes: list[PastNode]) -> bool:
+        """Whether its nodes are of offers that this replay has, and are there now."""
+        if not all(node.offer in self._offers for node in nodes):
+            return False
+        for node in nodes:
+            offer, tags = self._offers[node.offer], {OWNER_TAG: OWNER, INSTANCE_TAG: past.id}
+            place = offer.region, offer.zone, offer.instance_type, offer.market
+            request = NodeRequest(node.name, *place, tags, ("true",))
+            self._clouds[offer.cloud].adopt(request, self._span.seconds(node.requested_at))
+        return True
+
+    def _copy_plans(self, recorded: Database, ids: Iterable[str]) -> set[str]:
+        """Those that are not thrown away."""
+        source, target, kept = PostgresPlans(recorded), PostgresPlans(self._own), set()
+        for plan_id in sorted(ids):
+            with suppress(LookupError):
+                plan = source.load(plan_id)
+                target.save(self._span.fleet, plan, source.snapshot(plan.snapshot_version))
+                kept.add(plan_id)
+        return kept
+
+    def _lives(self) -> Iterator[Life]:
+        steps: dict[str, list[tuple[float, PastTransition]]] = {}
+        for at_s, step in self._log.steps:
+            steps.setdefault(step.instance_id, []).append((at_s, step))
+        for name, own in steps.items():
+            what = self._log.wanted.get(name)
+            ends = [at_s for at_s, _ in own[1:]] + [inf]
+            for (at_s, step), until_s in zip(own, ends, strict=True):
+                if what is not None and step.to_state is InstanceState.READY:
+                    yield Life(what.zone, what.units, at_s, until_s)
+
+    def _held(self, cloud: LogCloud) -> Iterator[Held]:
+        """Of every node one for each price."""
+        for life in cloud.lives():
+            prices = self._prices[life.offer.key]
+            times = [life.from_s, *(at_s for at_s, _ in prices.changes(life.from_s, life.until_s)), life.until_s]
+            for from_s, until_s in pairwise(times):
+                yield Held(shape_of(life.offer.key), from_s, until_s, prices.at(from_s))
+
+    def _assumed(self) -> Iterator[str]:
+        least, most = (seconds / 60 for seconds in self._startup_s)
+        took = f"{least:.3g} to {most:.3g} minutes" if least != most else f"{least:.3g} minutes"
+        yield f"Instances take {took} to serve, as those on record did (or as the spec says, if there are none)."
+        if self._left_out:
+            yield (
+                f"{self._left_out} instances that ran when the span began are of offers that this replay may not rent: "
+                "they are not there from the start."
+            )
+        if any(load.seconds > 60 for load in self._span.load):
+            yield "Demand older than two days is known by the hour only."
+        yield "Budgets, and what other fleets asked for, are not replayed."
+
+
+def _lives(past: PastInstance, before: datetime) -> bool:
+    steps = steps_before(past, before)
+    return bool(steps) and steps[-1].to_state is not InstanceState.TERMINATED
+
+
+def _with_weights(world: World, home: Path) -> World:
+    """No weight is read in a replay: the machine that replays need not have them."""
+    weights = home / "weights"
+    weights.mkdir()
+    return replace(world, weights={served.model.id: f"path:{weights}" for served in world.recipe.served})

@@ -1,0 +1,77 @@
+"""How many nodes of an offer could be held, as far as what clouds answered tells."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+
+from control.db.past import PastCall
+from control.market.answers import concerned
+from control.offers.learned import subjects
+from control.simulator.step_log import StepLog, step_log
+from policies.availability import Learned, Outcome, learn
+from templates_lib.offer import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Of what is remembered together (`control.offers.learned`): an offer, a quota family or a cloud."""
+
+    subject: str
+    since: datetime
+    until: datetime
+
+
+def shortages(calls: Iterable[PastCall], offers: Mapping[str, Offer]) -> tuple[Shortage, ...]:
+    """From each refusal until the cool-down after it has passed, or something was granted before that.
+
+    That is the loop's own belief (`policies.availability`): nobody asked meanwhile, so nobody knows better. Calls for
+    offers that are not in `offers` say nothing. `calls`: in order.
+    """
+    known: dict[str, Learned] = {}
+    found: dict[str, list[Shortage]] = {}
+    for call in calls:
+        offer = offers.get(call.offer)
+        if offer is None or call.outcome is Outcome.UNKNOWN:
+            continue
+        for subject in concerned(offer, call.outcome):
+            own = found.setdefault(subject, [])
+            known[subject] = learn(known.get(subject), call.outcome, call.reason, call.at)
+            until = known[subject].excluded_until
+            if own and own[-1].until > call.at:
+                own[-1] = Shortage(subject, own[-1].since, call.at)
+            if until is not None:
+                own.append(Shortage(subject, call.at, until))
+    return tuple(each for own in found.values() for each in own)
+
+
+def taken(offer: Offer, at: datetime, lasts: timedelta) -> Shortage:
+    """A node of it was lost."""
+    return Shortage(offer.key, at, at + lasts)
+
+
+def nodes_log(
+    offer: Offer,
+    short: Mapping[str, Sequence[Shortage]],
+    held: Callable[[datetime], int],
+    seconds: Callable[[datetime], float],
+    otherwise: StepLog,
+) -> StepLog:
+    """How many nodes of `offer` can be held: during a shortage of it, or of what it belongs to, as many as were `held`
+    just after it began, else `otherwise`.
+
+    `short`: by subject. `seconds`: on the axis of the log.
+    """
+    own = [
+        (seconds(each.since), seconds(each.until), float(held(each.since)))
+        for subject in subjects(offer)
+        for each in short.get(subject, ())
+    ]
+    times = sorted({t for begin, end, _ in own for t in (begin, end)} | set(otherwise.times_s))
+    first = [] if not times else [times[0] - 1.0]
+
+    def most(at_s: float) -> float:
+        least = min((count for begin, end, count in own if begin <= at_s < end), default=inf)
+        return min(least, otherwise.at(at_s))
+
+    return step_log((time, most(time)) for time in (*first, *times))
