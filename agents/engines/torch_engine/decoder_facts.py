@@ -1,0 +1,41 @@
+"""What an engine that holds layers of a decoder says of itself."""
+
+import torch
+
+from agents.engines.layer_range import LayerRange
+from agents.engines.stage_facts import StageFacts
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
+from agents.engines.torch_engine.decoder_config import DecoderConfig
+from agents.engines.torch_engine.shard import Shard
+
+
+def decoder_facts(
+    engine: str,
+    config: DecoderConfig,
+    held: LayerRange,
+    shard: Shard,
+    dtype: torch.dtype,
+    device: torch.device,
+    kv_blocks: int,
+    loaded_bytes: int,
+    load_s: float,
+) -> StageFacts:
+    """Of `shard`'s part of `held`."""
+    return StageFacts(
+        engine=engine,
+        held=held,
+        model_layers=config.layers,
+        hidden_size=config.hidden_size,
+        vocab_size=config.vocab_size,
+        max_context_tokens=config.max_context_tokens,
+        dtype=dtype,
+        device=device,
+        first_kv_head=shard.span(config.kv_heads).start,
+        kv_heads=config.kv_heads // shard.size,
+        head_dim=config.head_dim,
+        block_tokens=BLOCK_TOKENS,
+        kv_blocks=kv_blocks,
+        stop_token_ids=config.stop_token_ids,
+        loaded_bytes=loaded_bytes,
+        load_s=load_s,
+    )
