@@ -22,6 +22,7 @@ from control.cli import (
     profile,
     reconcile,
     replay,
+    simulate,
     status,
     templates,
     token,
@@ -50,6 +51,7 @@ app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))
 app.command("check")(guarded(check.check))
+app.command("simulate")(guarded(simulate.simulate))
 app.command("replay")(guarded(replay.replay))
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")

@@ -7,6 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from control.db.database import Database, open_database
+from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
 from control.planning.session import BASELINES, Method, Session, plan_medley
 from control.planning.world import World
@@ -84,7 +85,9 @@ class _Plane:
         lead_s = scenario.replan_s * ceil((scenario.startup_s[1] + _SETTLE_S) / scenario.replan_s)
         self._plane = ControlPlane(
             database,
-            lambda log: WatchedPlanner(session, self._world, market, demand, log.planned),
+            lambda log: WatchedPlanner(
+                session, self._world, market, demand, PostgresInstances(database).drained_since, log.planned
+            ),
             self.clouds,
             NodeManner(scenario.startup_s, _drains(scenario), scenario.seed),
             scenario.start,

@@ -1,6 +1,6 @@
 """The planner of fleets, with somebody who hears of every plan."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from control.lifecycle.fleet import FleetRecord
@@ -16,9 +16,16 @@ class WatchedPlanner(FleetPlanner):
     """Of one fleet, whose world is known."""
 
     def __init__(
-        self, session: Session, world: World, market: Market, demand: DemandSource, heard: Callable[[Solved], None]
+        self,
+        session: Session,
+        world: World,
+        market: Market,
+        demand: DemandSource,
+        drained: Callable[[str, datetime], Sequence[datetime]],
+        heard: Callable[[Solved], None],
     ) -> None:
-        super().__init__(session, lambda _: world, market, demand)
+        """`drained`: as of `FleetPlanner`."""
+        super().__init__(session, lambda _: world, market, demand, drained=drained)
         self._of_all, self._heard = world, heard
 
     def world(self, record: FleetRecord) -> World:  # noqa: ARG002 - there is one, whatever its text names

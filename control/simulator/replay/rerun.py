@@ -13,6 +13,7 @@ from control.cloud.node import NodeRequest
 from control.db.database import Database, open_database
 from control.db.demand_overrides import Override
 from control.db.fleets import PostgresFleets
+from control.db.instances import PostgresInstances
 from control.db.past import PastInstance, PastNode, PastOverride, PostgresPast
 from control.db.past_copy import copy_demand, copy_instances, steps_before
 from control.db.plans import PostgresPlans
@@ -124,7 +125,9 @@ class _Run:
         demand = MeteredDemand(own, PastOverrides(span.overrides))
         self._plane = ControlPlane(
             own,
-            lambda log: WatchedPlanner(session, world, planner, demand, log.planned),
+            lambda log: WatchedPlanner(
+                session, world, planner, demand, PostgresInstances(own).drained_since, log.planned
+            ),
             self._clouds,
             NodeManner(self._startup_s, drains_s(span, self._wanted), seed),
             span.since,

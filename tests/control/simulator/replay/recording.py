@@ -10,6 +10,7 @@ from pathlib import Path
 from agents.messages.to_demand_desk import Offered, OfferedLine
 from control.db.database import Database
 from control.db.demand import PostgresDemand
+from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.plans import PostgresPlans
@@ -86,7 +87,8 @@ class Recording:
         self.plane = ControlPlane(
             database,
             lambda log: WatchedPlanner(
-                session, self._world, LiveMarket(database), MeteredDemand(database), log.planned
+                session, self._world, LiveMarket(database), MeteredDemand(database),
+                PostgresInstances(database).drained_since, log.planned,
             ),
             {"aws": cloud},
             NodeManner((STARTUP_S, STARTUP_S), {(APP, "whole"): DRAIN_S}, seed=1),

@@ -1,0 +1,111 @@
+"""`medley simulate`: a scenario through the real planner, router and policies, on this machine."""
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption
+from control.cli.output import Output, OutputOption, console, emit, say
+
+if TYPE_CHECKING:
+    from control.simulator.report.summary import ModelSummary, Summary
+
+
+class Rows(StrEnum):
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def simulate(
+    file: Annotated[Path, typer.Option("--file", "-f", help="Scenario file (apiVersion: medley/v1, kind: Scenario).")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="For the results. Default: <name>-simulated, here.", show_default=False),
+    ] = None,
+    rows: Annotated[Rows, typer.Option(help="How rows of requests, nodes and epochs are written.")] = Rows.CSV,
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Write pictures and report.html.")] = True,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Simulate a fleet over logs of traffic, prices and availability: what it costs, and what requests see of it.
+
+    Prints a summary; the folder gets summary.json, rows of everything, pictures and one page with them all. Nothing is
+    rented; of the database only libraries of templates are used, and built on first use.
+    """
+    import os
+    import tempfile
+    import time
+
+    from control.cli.progress import run_progress
+    from control.db.database import open_database
+    from control.db.libraries import PostgresLibraries
+    from control.db.location import home_directory
+    from control.planning.local_profiles import with_known_profiles
+    from control.simulator.fleet_run import Around
+    from control.simulator.report.drawing import need_plots
+    from control.simulator.report.files import RowFormat, need_format, write_results
+    from control.simulator.run import simulate as run
+    from control.simulator.scenario import read_scenario
+
+    form = RowFormat(rows.value)
+    need_format(form)
+    if plots:
+        need_plots()
+    scenario = read_scenario(file)
+    target = Path(f"{scenario.name}-simulated") if folder is None else folder
+    _refuse_unwritable(target)
+    scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
+    with open_database(database_url) as database, run_progress() as progress:
+        around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))
+        summary = write_results(run(scenario, around), target, rows=form, plots=plots, progress=progress)
+    if output is Output.TABLE:
+        _print(summary)
+        say(f"the {'report is' if plots else 'results are'} {target / 'report.html' if plots else f'in {target}'}")
+    else:
+        emit(summary, output)
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Before minutes of work are done for it."""
+    import os
+
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"{folder}: cannot be written: {there} is a file")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{folder}: cannot be written: the folder {there} is not ours to write")
+
+
+def _print(summary: "Summary") -> None:
+    from rich.table import Table
+
+    facts = summary.facts
+    typer.echo(
+        f"{facts.name}: fleet {facts.fleet} for {summary.hours:g} h under {facts.strategy}, "
+        f"{summary.requests:,} requests"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model")
+    for name in ("requests", "within SLO %", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s", "refused"):
+        table.add_column(name, justify="right")
+    for model in summary.models:
+        table.add_row(model.name, f"{model.requests:,}", *_figures(model))
+    console().print(table)
+    typer.echo(
+        f"{summary.spent_usd:,.2f} $ for nodes, {summary.spent_usd_per_hour:,.2f} $/h "
+        f"(plans: {summary.planned_usd_per_hour:,.2f} $/h, start-ups {summary.init_usd_per_hour:,.2f} $/h); "
+        f"{summary.goodput_tokens_per_s:,.0f} output tokens/s within the objectives"
+    )
+    for note in (*facts.notes, f"step times are {facts.cost_model}"):
+        say(note)
+
+
+def _figures(model: "ModelSummary") -> list[str]:
+    within = "-" if model.within_share is None else f"{100 * model.within_share:.2f}"
+    times = (model.ttft_ms.p50, model.ttft_ms.p99, model.tpot_ms.p50, model.tpot_ms.p99)
+    shown = ["-" if each is None else f"{each:,.0f}" for each in times]
+    refused = model.fates.get("refused", 0)
+    return [within, *shown, f"{model.goodput_tokens_per_s:,.0f}", f"{refused:,}"]
