@@ -213,6 +213,7 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
     else:
         first, second = w.picks[app, w.picked[app, 0], 0], w.picks[app, w.picked[app, 0], 1]
         w.picked[app, 0] += 1
+    w.calls_f[call, CF_UNTIL_S] = np.nan
     known = w.prompt[request] + w.outcomes[request, O_MADE]
     whole = w.prompt[request] + w.output[request] - 1
     for instance in (first, second):
@@ -227,7 +228,6 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
             w.calls[call, C_AVOIDS] = 1
             return BUSY
     w.registers[R_PENDING] = -1
-    w.calls_f[call, CF_UNTIL_S] = np.nan
     w.outcomes[request, O_PREFILL] = first
     w.outcomes[request, O_DECODE] = first if second < 0 else second
     _submit(w, 2 * call, first, WHOLE if second < 0 else PREFILL, now_s)

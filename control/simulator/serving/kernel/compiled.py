@@ -37,7 +37,8 @@ def _sources_digest() -> str:
 
 def compiled(function: F) -> F:
     """Machine code for other compiled functions alone: what Python would need to call it takes longest to compile."""
-    return cast(F, numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    options: dict[str, Any] = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(F, numba.njit(**options)(function))
 
 
 def entry(function: F) -> F:

@@ -35,8 +35,9 @@ def kept_bytes(w: World, pipeline: int, first: int, end: int, tokens: int) -> fl
 def hand_off_end_s(
     w: World, source: int, source_nodes: Ints, target: int, target_nodes: Ints, tokens: int, now_s: float
 ) -> float:
-    """When all of it is there. `…_nodes`: of the request, one a stage, at the two instances. Each node sends, and
-    takes in, one part at a time."""
+    """When all of it is there. `…_nodes`: of the request, one a stage, at the two instances. A node's network
+    is busy with a part for as long as it takes at its own rate: links have threads of their own, so that a fast node
+    takes in from several slow ones at once."""
     ours, theirs = w.instances[source, I_PIPELINE], w.instances[target, I_PIPELINE]
     own, other = w.pipelines[ours], w.pipelines[theirs]
     begin_s = now_s + w.pipelines_f[ours, PF_HAND_OFF_S]
@@ -49,11 +50,12 @@ def hand_off_end_s(
             if first >= end:
                 continue
             a, b = source_nodes[s], target_nodes[t]
-            rate = min(w.limits_f[own[P_NODE_AT] + a, LF_BYTES_PER_S], w.limits_f[other[P_NODE_AT] + b, LF_BYTES_PER_S])
+            size = kept_bytes(w, ours, first, end, tokens)
             from_, to = w.instances[source, I_NODE_AT] + a, w.instances[target, I_NODE_AT] + b
-            start_s = max(begin_s, w.nodes_f[from_, NF_OUT_S], w.nodes_f[to, NF_IN_S])
-            done_s = start_s + kept_bytes(w, ours, first, end, tokens) / rate
-            w.nodes_f[from_, NF_OUT_S] = done_s
-            w.nodes_f[to, NF_IN_S] = done_s
-            end_s = max(end_s, done_s)
+            start_s = max(begin_s, w.nodes_f[from_, NF_OUT_S])
+            out_s = start_s + size / w.limits_f[own[P_NODE_AT] + a, LF_BYTES_PER_S]
+            in_s = max(start_s, w.nodes_f[to, NF_IN_S]) + size / w.limits_f[other[P_NODE_AT] + b, LF_BYTES_PER_S]
+            w.nodes_f[from_, NF_OUT_S] = out_s
+            w.nodes_f[to, NF_IN_S] = in_s
+            end_s = max(end_s, out_s, in_s)
     return float(end_s)

@@ -1,0 +1,102 @@
+"""When the nodes of an instance are through with what they are told, and when its links are."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from agents.scheduler.orders import Entry
+from control.simulator.serving.pipeline_model import NodeModel, PipelineModel
+from control.simulator.serving.step_table import StepTable, table_points
+
+_POINTS = table_points()
+
+
+class Clocks:
+    def __init__(self, pipeline: PipelineModel) -> None:
+        self.pipeline = pipeline
+        self._free_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        self.sends_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        """Until when each node is busy with sending KV caches."""
+        self.takes_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+
+    def launch(self, entries: Sequence[tuple[Entry, bool]], now_s: float) -> tuple[float, dict[int, float]]:
+        """Entries, each with whether it decodes → when the step is through all stages, and by run when it begins."""
+        start_s: dict[int, float] = {}
+        there_s = {entry.run: now_s for entry, _ in entries}
+        last = len(self.pipeline.stages) - 1
+        for number, stage in enumerate(self.pipeline.stages):
+            for place, node in enumerate(stage.nodes):
+                own = [(entry, decodes) for entry, decodes in entries if entry.nodes[number] == place]
+                if not own:
+                    continue
+                begin_s = max(self._free_s[number][place], *(there_s[entry.run] for entry, _ in own))
+                step_s, busy_s = step_seconds(node.step, own)
+                self._free_s[number][place] = begin_s + busy_s
+                rows = 0 if number == last else sum(len(entry.token_ids) for entry, _ in own)
+                end_s = begin_s + step_s + node.hop_s + node.hop_s_per_token * rows
+                for entry, _ in own:
+                    there_s[entry.run] = end_s
+                    start_s.setdefault(entry.run, begin_s)
+        return max(there_s.values()), start_s
+
+
+def step_seconds(table: StepTable, entries: Iterable[tuple[Entry, bool]]) -> tuple[float, float]:
+    """See `StepTable`: (time, part of it that keeps the next step waiting)."""
+    prompts = context = requests = cached = 0.0
+    for entry, decodes in entries:
+        tokens = len(entry.token_ids)
+        if decodes:
+            requests += 1
+            cached += entry.position
+        else:
+            prompts += tokens
+            context += tokens * (entry.position + (tokens - 1) / 2)
+    p, r = (max(total / table.replicas, min(total, 1.0)) for total in (prompts, requests))
+    body = _at(table.rows_s, p + r)
+    body += r * _at(table.decode_context_s, cached / requests + 1) if requests else -table.decode_step_s
+    if prompts:
+        of_token = table.prompt_token_s + _at(table.prompt_context_s, context / prompts + 1)
+        body += table.prompt_step_s + p * of_token
+    head = _at(table.head_s, r + min(p, 1.0))
+    return body + head, body * table.busy_share + head
+
+
+def hand_over(
+    source: Clocks, source_nodes: Sequence[int], target: Clocks, target_nodes: Sequence[int], tokens: int, now_s: float
+) -> float:
+    """When all of a request's KV cache is there. A node's network is busy with a part for as long as it takes at its
+    own rate."""
+    begin_s = end_s = now_s + source.pipeline.hand_off_s
+    for s, (first, end, a) in enumerate(_parts(source.pipeline, source_nodes)):
+        for t, (their_first, their_end, b) in enumerate(_parts(target.pipeline, target_nodes)):
+            layers = range(max(first, their_first), min(end, their_end))
+            if not layers:
+                continue
+            i, j = source_nodes[s], target_nodes[t]
+            size = _kept_bytes(source.pipeline, layers, tokens)
+            start_s = max(begin_s, source.sends_s[s][i])
+            out_s = start_s + size / a.hand_off_bytes_per_s
+            in_s = max(start_s, target.takes_s[t][j]) + size / b.hand_off_bytes_per_s
+            source.sends_s[s][i], target.takes_s[t][j] = out_s, in_s
+            end_s = max(end_s, out_s, in_s)
+    return end_s
+
+
+def _parts(pipeline: PipelineModel, nodes: Sequence[int]) -> list[tuple[int, int, NodeModel]]:
+    parts, first = [], 0
+    for stage, node in zip(pipeline.stages, nodes, strict=True):
+        parts.append((first, first + stage.layers, stage.nodes[node]))
+        first += stage.layers
+    return parts
+
+
+def _kept_bytes(pipeline: PipelineModel, layers: range, tokens: int) -> float:
+    kept = sum(min(tokens, pipeline.windows[layer] or tokens) for layer in layers)
+    return kept * pipeline.kv_bytes_per_token_per_layer
+
+
+def _at(curve: np.ndarray[tuple[int], np.dtype[np.float64]], x: float) -> float:
+    if x > _POINTS[-1]:
+        slope = (curve[-1] - curve[-2]) / (_POINTS[-1] - _POINTS[-2])
+        return float(curve[-1] + slope * (x - _POINTS[-1]))
+    return float(np.interp(x, _POINTS, curve))

@@ -1,0 +1,339 @@
+"""Gateways and the loop over events, around `SteppedInstance`s."""
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from math import inf, nan
+
+import numpy as np
+
+from agents.messages.to_gateway import Failure, Finished, FinishReason, Tokens
+from agents.messages.to_kv_source import Accept, Taken
+from agents.messages.to_kv_target import Offer, Withdraw
+from agents.messages.to_scheduler import Generate, Leg, Sampling
+from agents.scheduler.core import Answer
+from agents.scheduler.orders import Dispatch
+from control.simulator.serving.changes import Change, What, changes
+from control.simulator.serving.fleet_timeline import FleetTimeline
+from control.simulator.serving.front import Front
+from control.simulator.serving.requests import Requests
+from control.simulator.serving.served import Outcome
+from control.simulator.serving.settings import ServingSettings
+from control.simulator.serving.stepping.clocks import hand_over
+from control.simulator.serving.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
+from policies.admission import Admission, Charge
+from policies.routing_table import RoutedInstance
+
+_CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _RETRY, _ORDER, _SEND = range(-1, 7)
+"""What goes first at one time; then by the number of what it happens to."""
+_SAMPLING = Sampling(0.0, 1.0, 0, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request, and what became of it."""
+
+    number: int
+    app: int
+    prompt: int
+    output: int
+    outcome: Outcome = Outcome.UNFINISHED
+    instances: tuple[int, int] = (-1, -1)
+    queued_s: float = nan
+    first_token_s: float = nan
+    accepted_s: float = nan
+    handed_s: float = nan
+    finish_s: float = nan
+    made: int = 0
+    restarts: int = 0
+    anew: int = 0
+    """Times that it was computed from its first token on."""
+    booked: Charge | None = None
+    avoided: set[str] = field(default_factory=set)
+    parked_until_s: float = nan
+    attempt: "Attempt | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    id: int
+    call: Call
+    open: list[SteppedInstance]
+    """Legs that are not done."""
+
+
+class Simulation:
+    def __init__(self, requests: Requests, fleet: FleetTimeline, settings: ServingSettings) -> None:
+        self.calls = [
+            Call(n, int(app), int(prompt), int(output))
+            for n, (app, prompt, output) in enumerate(
+                zip(requests.app, requests.prompt_tokens, requests.output_tokens, strict=True)
+            )
+        ]
+        self._requests = requests
+        self._fleet = fleet
+        self._settings = settings
+        self.instances = [SteppedInstance(n, life, settings.max_waiting) for n, life in enumerate(fleet.instances)]
+        self._by_id = {instance.life.id: instance for instance in self.instances}
+        self._fronts = [Front(app) for app in requests.apps]
+        self._usable: set[str] = set()
+        self._admission = Admission(settings.max_wait_s)
+        self._attempts: dict[int, Attempt] = {}
+        self._ids = count(1)
+        self._parked: dict[Call, float] = {}
+        self._now_s = 0.0
+        self._events: list[tuple[float, int, int, int, Callable[[], None]]] = []
+        self._pushed = count()
+        self._means = [
+            fleet.mean_output_tokens.get(app, float(requests.output_tokens[requests.app == n].mean()))
+            for n, app in enumerate(requests.apps)
+        ]
+
+    def run(self) -> None:
+        for change in changes(self._fleet, self._settings.lost_after_s):
+            self._push(change.at_s, _CHANGE, 0, partial(self._change, change))
+        for call in self.calls:
+            come_s = float(self._requests.arrival_s[call.number]) + self._settings.request_s
+            self._push(come_s, _ARRIVAL, call.number, partial(self._arrive, call))
+            self._push(come_s + self._settings.request_timeout_s, _LATE, call.number, partial(self._late, call))
+        while self._events and self._events[0][0] < self._fleet.length_s:
+            self._now_s, *_, happen = heapq.heappop(self._events)
+            happen()
+
+    def _push(self, at_s: float, priority: int, subject: int, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (at_s, priority, subject, next(self._pushed), happen))
+
+    # -- what changes of the fleet
+
+    def _change(self, change: Change) -> None:
+        if change.what is What.DEAD:
+            self.instances[change.number].is_alive = False
+            return
+        if change.what is What.TABLE:
+            for front in self._fronts:
+                front.take_table(self._fleet.tables[change.number][1])
+        elif change.what is What.READY:
+            self._usable.add(self.instances[change.number].life.id)
+        else:
+            self._usable.discard(self.instances[change.number].life.id)
+        for front in self._fronts:
+            front.take_usable(self._usable)
+        if change.what is What.LOST:
+            lost = self.instances[change.number]
+            for attempt in [a for a in self._attempts.values() if lost in a.open]:
+                self._lose(attempt, lost, is_loss=True)
+        for call in list(self._parked):
+            self._retry(call, self._parked[call])
+
+    # -- what gateways do
+
+    def _arrive(self, call: Call) -> None:
+        front = self._fronts[call.app]
+        contexts = [
+            life.pipeline.max_context_tokens for life in self._fleet.instances if life.app == front.router.model.id
+        ]
+        if not front.is_known or call.prompt + call.output > min(contexts, default=0) or not self._is_admitted(call):
+            call.outcome = Outcome.REFUSED
+            return
+        self._dispatch(call)
+
+    def _is_admitted(self, call: Call) -> bool:
+        if not self._settings.admits:
+            return True
+        app, rates = self._requests.apps[call.app], self._fronts[call.app].rates
+        prompt = Charge(f"{app}/prompt", call.prompt, rates[0])
+        call.booked = Charge(f"{app}/output", self._means[call.app], rates[1])
+        return self._admission.admit((prompt, call.booked), self._now_s) is None
+
+    def _late(self, call: Call) -> None:
+        if call.outcome is Outcome.UNFINISHED:
+            self._parked.pop(call, None)
+            if call.attempt is not None:
+                self._drop(call.attempt)
+            self._finish(call, Outcome.LOST)
+
+    def _dispatch(self, call: Call) -> None:
+        front = self._fronts[call.app]
+        chosen = front.router.choose(front.unusable | call.avoided)
+        if chosen:
+            self._send(call, [self._by_id[instance.id] for instance in chosen], chosen)
+        else:
+            self._park(call)
+
+    def _send(self, call: Call, to: list[SteppedInstance], chosen: tuple[RoutedInstance, ...]) -> None:
+        attempt = Attempt(next(self._ids), call, list(to))
+        self._attempts[attempt.id] = call.attempt = attempt
+        before, call.instances = call.instances, (to[0].number, to[-1].number)
+        call.parked_until_s = nan
+        answers = []
+        for n, (routed, instance) in enumerate(zip(chosen, to, strict=True)):
+            if not instance.is_alive:
+                continue
+            peer = to[1 - n].leg(str(attempt.id)) if len(to) == 2 else None
+            generate = Generate(
+                attempt=attempt.id,
+                request=str(call.number),
+                model=instance.life.app,
+                prompt=(TOKEN,) * call.prompt,
+                generated=(TOKEN,) * call.made,
+                max_tokens=call.output,
+                stop_ids=(),
+                sampling=_SAMPLING,
+                deadline_s=inf,
+                leg=Leg(routed.leg),
+                peer=peer,
+                trace=str(call.number),
+            )
+            answers += [(instance, answer) for answer in instance.core.submit(GATEWAY, generate, self._now_s)]
+            self._wake(instance)
+        if answers:  # it was refused, and holds what it held before
+            call.instances = before
+        for instance, answer in answers:
+            self._hear(instance, answer)
+
+    def _hear(self, instance: SteppedInstance, answer: Answer) -> None:
+        message = answer.message
+        if isinstance(message, Tokens):
+            for run in message.runs:
+                call = self._attempts[run.attempt].call
+                assert run.seq == call.made, "a token is lost, or came twice"  # noqa: S101
+                call.made += len(run.ids)
+                if np.isnan(call.first_token_s):
+                    call.first_token_s = self._now_s + self._settings.reply_s
+            return
+        attempt = self._attempts.get(message.attempt)
+        if attempt is None:
+            return
+        if isinstance(message, Finished):
+            attempt.open.remove(instance)
+            if message.reason is not FinishReason.HANDED_OFF:
+                self._drop(attempt)
+                self._finish(attempt.call, Outcome.SERVED)
+        elif message.failure.is_retryable:
+            self._lose(attempt, instance, is_loss=message.failure is not Failure.OVERLOADED)
+        else:
+            self._drop(attempt)
+            self._finish(attempt.call, Outcome.LOST if attempt.call.made else Outcome.REFUSED)
+
+    def _lose(self, attempt: Attempt, instance: SteppedInstance, *, is_loss: bool) -> None:
+        call = attempt.call
+        self._drop(attempt)
+        call.avoided.add(instance.life.id)
+        call.restarts += is_loss
+        if call.restarts > self._settings.max_resumptions:
+            self._finish(call, Outcome.LOST)
+        else:
+            self._dispatch(call)
+
+    def _drop(self, attempt: Attempt) -> None:
+        del self._attempts[attempt.id]
+        attempt.call.attempt = None
+        for instance in attempt.open:
+            if instance.is_alive:
+                instance.core.cancel(GATEWAY, attempt.id)
+                self._wake(instance)
+                self._speak(instance)
+
+    def _finish(self, call: Call, outcome: Outcome) -> None:
+        call.outcome = outcome
+        if outcome is Outcome.SERVED:
+            call.finish_s = self._now_s + self._settings.reply_s
+        if call.booked is not None:
+            left = call.booked.units - call.made
+            self._admission.give_back(Charge(call.booked.work, left, call.booked.units_per_s))
+
+    def _park(self, call: Call) -> None:
+        if np.isnan(call.parked_until_s):
+            call.parked_until_s = self._now_s + self._settings.resume_wait_s
+        if self._now_s >= call.parked_until_s:
+            self._finish(call, Outcome.LOST)
+            return
+        call.avoided.clear()
+        self._parked[call] = at_s = self._now_s + self._settings.retry_s
+        self._push(at_s, _RETRY, call.number, partial(self._retry, call, at_s))
+
+    def _retry(self, call: Call, at_s: float) -> None:
+        if self._parked.get(call) == at_s:
+            del self._parked[call]
+            self._dispatch(call)
+
+    # -- what instances do
+
+    def _wake(self, instance: SteppedInstance) -> None:
+        if instance.is_alive and not instance.is_due:
+            instance.is_due = True
+            self._push(self._now_s, _ORDER, instance.number, partial(self._order, instance))
+
+    def _order(self, instance: SteppedInstance) -> None:
+        instance.is_due = False
+        if not instance.is_alive:
+            return
+        steps, sent, begun, anew = instance.order(self._now_s)
+        for group, step, end_s in steps:
+            self._push(end_s, _STEP, self._group(instance, group), partial(self._join, instance, step))
+        for dispatch in sent:
+            attempt = self._attempts.get(int(dispatch.to.hand_off))
+            if attempt is not None:
+                self._push(
+                    self._now_s, _SEND, attempt.call.number, partial(self._hand_over, instance, dispatch, attempt)
+                )
+        for request, start_s in begun.items():
+            call = self.calls[request]
+            if np.isnan(call.queued_s):
+                call.queued_s = start_s - float(self._requests.arrival_s[request])
+        for request in anew:
+            self.calls[request].anew += 1
+        self._speak(instance)
+
+    def _group(self, instance: SteppedInstance, group: int) -> int:
+        return sum(before.life.pipeline.groups for before in self.instances[: instance.number]) + group
+
+    def _join(self, instance: SteppedInstance, step: int) -> None:
+        if not instance.is_alive:
+            return
+        for answer in instance.join(step):
+            self._hear(instance, answer)
+        self._speak(instance)
+        self._wake(instance)
+
+    def _hand_over(self, source: SteppedInstance, dispatch: Dispatch, attempt: Attempt) -> None:
+        target = self._by_id[dispatch.to.public_key]
+        if self._attempts.get(attempt.id) is not attempt or not (source.is_alive and target.is_alive):
+            return
+        end_s = hand_over(
+            source.clocks, dispatch.nodes, target.clocks, dispatch.target_nodes, dispatch.tokens, self._now_s
+        )
+        arrive = partial(self._kv_arrives, source, target, dispatch, attempt)
+        self._push(end_s, _ARRIVED, attempt.call.number, arrive)
+
+    def _kv_arrives(
+        self, source: SteppedInstance, target: SteppedInstance, dispatch: Dispatch, attempt: Attempt
+    ) -> None:
+        if self._attempts.get(attempt.id) is not attempt or not (source.is_alive and target.is_alive):
+            return
+        for stage, node in enumerate(dispatch.target_nodes):
+            target.core.arrive(dispatch.target_run, stage, node, 0)
+        self._speak(target)
+        self._wake(target)
+
+    def _speak(self, instance: SteppedInstance) -> None:
+        """Have the other legs' schedulers hear what this one says, at once."""
+        for word in instance.core.take_words():
+            other, message = self._by_id[word.to.public_key], word.message
+            attempt = self._attempts.get(int(message.hand_off))
+            if attempt is not None and isinstance(message, Accept):
+                attempt.call.accepted_s = self._now_s
+            elif attempt is not None and isinstance(message, Taken):
+                attempt.call.handed_s = self._now_s
+            if not other.is_alive:
+                continue
+            if isinstance(message, Offer | Withdraw):
+                answers: Iterable[Answer] = other.core.hear_source(instance.life.id, message)
+            else:
+                answers = other.core.hear_target(instance.life.id, message)
+            for answer in answers:
+                self._hear(other, answer)
+            self._wake(other)
+            self._speak(other)

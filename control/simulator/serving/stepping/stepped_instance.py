@@ -1,0 +1,77 @@
+"""One instance: a production scheduler, and clocks in place of stages."""
+
+from agents.messages.to_scheduler import OtherLeg
+from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.flight import Sampled
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from agents.scheduler.orders import Dispatch, GroupStep, Reserve
+from control.simulator.serving.fleet_timeline import InstanceLife
+from control.simulator.serving.stepping.clocks import Clocks
+
+GATEWAY = "gateway"
+TOKEN = 0
+"""What every model says here."""
+
+
+class SteppedInstance:
+    def __init__(self, number: int, life: InstanceLife, max_waiting: int) -> None:
+        self.number = number
+        self.life = life
+        self.core = SchedulerCore(_layout(life), max_waiting)
+        self.clocks = Clocks(life.pipeline)
+        self.is_alive = True
+        self.is_due = False
+        """It is to order what there is to do."""
+        self._flights: dict[int, GroupStep] = {}
+        self._sampled: set[int] = set()
+        """Runs that decode."""
+        self.requests: dict[int, int] = {}
+        """Run → request, of those that began here."""
+
+    def leg(self, hand_off: str) -> OtherLeg:
+        """As the instance that does the other leg knows it."""
+        return OtherLeg(self.life.id, "tcp://nowhere:1", self.life.id, hand_off)
+
+    def order(self, now_s: float) -> tuple[list[tuple[int, int, float]], list[Dispatch], dict[int, float], list[int]]:
+        """What it wants done now: steps as (group, step, when it is through), KV caches to be sent; by request when its
+        first entry of a run begins; and the requests whose computation begins anew here."""
+        steps: list[tuple[int, int, float]] = []
+        sent: list[Dispatch] = []
+        begun: dict[int, float] = {}
+        anew: list[int] = []
+        for each in self.core.next_orders():
+            if isinstance(each, Reserve):
+                self._sampled.add(each.run)
+            elif isinstance(each, Dispatch):
+                sent.append(each)
+            elif isinstance(each, GroupStep):
+                self._flights[each.number] = each
+                end_s, start_s = self.clocks.launch([(e, e.run in self._sampled) for e in each.entries], now_s)
+                steps.append((each.group, each.number, end_s))
+                for entry in each.entries:
+                    if entry.trace:
+                        self.requests[entry.run] = int(entry.trace)
+                        begun[int(entry.trace)] = start_s[entry.run]
+                        anew.append(int(entry.trace))
+        return steps, sent, begun, anew
+
+    def join(self, step: int) -> tuple[Answer, ...]:
+        """The step is through all stages."""
+        flight = self._flights.pop(step)
+        answers: tuple[Answer, ...] = ()
+        for node in sorted({entry.nodes[-1] for entry in flight.entries}):
+            sampling = [e for e in flight.entries if e.nodes[-1] == node and e.sampling is not None]
+            answers += self.core.record(step, node, {entry.run: Sampled(TOKEN) for entry in sampling})
+            self._sampled |= {entry.run for entry in sampling}
+        return answers
+
+
+def _layout(life: InstanceLife) -> PipelineLayout:
+    stages = tuple(
+        tuple(
+            NodeLimits(f"{s}.{n}", node.weight, node.batch_cap, node.chunk_tokens, node.kv_blocks)
+            for n, node in enumerate(stage.nodes)
+        )
+        for s, stage in enumerate(life.pipeline.stages)
+    )
+    return PipelineLayout(life.app, stages, life.pipeline.block_tokens, life.pipeline.max_context_tokens, TOKEN + 1)
