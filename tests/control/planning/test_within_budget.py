@@ -1,21 +1,19 @@
 """A fleet whose budget does not pay for everything: real plans, each rung cheaper than the one before."""
 
 import math
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from control.db.database import Database
-from control.db.libraries import PostgresLibraries
-from control.db.plans import PostgresPlans
-from control.planning.session import Session
 from control.planning.within_budget import given_up, within_budget
-from control.planning.world import World, read_world
+from control.planning.world import World
 from policies.budget import Allowance
 from policies.degradation import Rung
 from templates_lib.plan import Plan
+from tests.control.planning.worlds import planned, world_of
 
 SPEC = """\
 apiVersion: medley/v1
@@ -35,19 +33,12 @@ solver: {n_max: 1, gap: 0.01}
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    (tmp_path / "fleet.yaml").write_text(SPEC)
-    return read_world(tmp_path / "fleet.yaml")
+    return world_of(tmp_path, SPEC)
 
 
 @pytest.fixture
 def solve(database: Database) -> Callable[[World], Plan]:
-    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
-
-    def made(world: World) -> Plan:
-        recording, templates = session.record(world, "2026-11-21T12:00:00+00:00")
-        return session.plan(recording, templates, baselines=False).plan
-
-    return made
+    return partial(planned, database)
 
 
 def same(plan: Plan) -> Plan:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from control.planning.world import World, read_world
+from control.planning.world import read_world
 from control.spec.problem import SpecError
 from templates_lib.settings import Mode
+from tests.control.planning.worlds import world_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -25,12 +26,6 @@ clouds:
     regions: [us-east-2]
     gpus: [L4]
 """
-
-
-def world(folder: Path, text: str) -> World:
-    spec = folder / "fleet.yaml"
-    spec.write_text(text)
-    return read_world(spec)
 
 
 def test_the_core_example_is_the_papers_set_up() -> None:
@@ -61,7 +56,7 @@ def test_real_clouds_has_only_what_is_sold_in_zones_with_traffic_priced() -> Non
 
 
 def test_bags_are_what_a_zone_offers_together(tmp_path: Path) -> None:
-    made = world(tmp_path, SMALL)
+    made = world_of(tmp_path, SMALL)
     offered: dict[str, set[str]] = {}
     for offer in made.quotes.offers:
         offered.setdefault(offer.zone_id, set()).add(offer.node_config)
@@ -74,7 +69,7 @@ def test_quotas_availability_and_own_offers_are_taken_in(tmp_path: Path) -> None
         "apiVersion: medley/v1\nkind: Offers\noffers:\n  - {cloud: own, region: hall, instance_type: box, "
         "node_config: 'L4:1/n10', market: owned, usd_per_hour: 0, available: 3}\n"
     )
-    made = world(
+    made = world_of(
         tmp_path,
         SMALL + "offers: {availability: supply.csv, files: [hall.yaml]}\n"
         "quotas:\n  - {cloud: aws, region: us-east-2, family: G-VT, limit: 64}\n",
@@ -87,13 +82,13 @@ def test_quotas_availability_and_own_offers_are_taken_in(tmp_path: Path) -> None
 def test_an_unknown_quota_family_is_told_at_its_line(tmp_path: Path) -> None:
     text = SMALL + "quotas:\n  - {cloud: aws, region: us-east-2, family: G-VTX, limit: 64}\n"
     with pytest.raises(SpecError, match=r"fleet\.yaml:14: .*'G-VTX'.*'G-VT'"):
-        world(tmp_path, text)
+        world_of(tmp_path, text)
 
 
 def test_a_problem_of_a_named_file_is_told_with_both_places(tmp_path: Path) -> None:
     (tmp_path / "supply.csv").write_text("zone,config,market,available\naws/us-east-2,L4:1,on-demand,many\n")
     with pytest.raises(SpecError, match=r"fleet\.yaml:13: .*supply\.csv:2: .*whole number"):
-        world(tmp_path, SMALL + "offers: {availability: supply.csv}\n")
+        world_of(tmp_path, SMALL + "offers: {availability: supply.csv}\n")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +105,7 @@ def test_demand_comes_from_a_trace(tmp_path: Path, demand: str, expected: float)
     arrivals = [i * 60 / 90 for i in range(90)] + [60 + i * 2 for i in range(30)]
     rows = "".join(f"{at},100,10\n" for at in arrivals)
     (tmp_path / "arrivals.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}")
-    made = world(tmp_path, SMALL.replace("{requests_per_s: 2}", demand))
+    made = world_of(tmp_path, SMALL.replace("{requests_per_s: 2}", demand))
     assert made.demand[0].requests_per_s == pytest.approx(expected, rel=0.02)
 
 
@@ -124,17 +119,17 @@ def test_a_model_and_its_lengths_may_come_from_files(tmp_path: Path) -> None:
     text = SMALL.replace("model: gpt-oss-20b", "model: ./config.json\n    name: mine").replace(
         "azure-code", "lengths.csv"
     )
-    (served,) = world(tmp_path, text).recipe.served
+    (served,) = world_of(tmp_path, text).recipe.served
     assert (served.name, served.model.layers, served.shape.mean_prompt_tokens) == ("mine", 4, 200.0)
 
 
 def test_a_config_that_is_no_known_model_is_told_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(SpecError, match=r"fleet\.yaml:5: .*config\.json: is not JSON"):
-        world(tmp_path, SMALL.replace("model: gpt-oss-20b", "model: ./config.json\n    name: mine"))
+        world_of(tmp_path, SMALL.replace("model: gpt-oss-20b", "model: ./config.json\n    name: mine"))
 
 
 def test_a_limit_on_instances_keeps_every_template_of_its_model(tmp_path: Path) -> None:
     least, most = "{gpt-oss-20b/decode: {min: 1}}", "{gpt-oss-20b/decode: {max: 4}}"
-    assert world(tmp_path, SMALL + f"policy: {{replicas: {least}}}\n").recipe.unpruned == ()
-    assert world(tmp_path, SMALL + f"policy: {{replicas: {most}}}\n").recipe.unpruned == ("gpt-oss-20b",)
+    assert world_of(tmp_path, SMALL + f"policy: {{replicas: {least}}}\n").recipe.unpruned == ()
+    assert world_of(tmp_path, SMALL + f"policy: {{replicas: {most}}}\n").recipe.unpruned == ("gpt-oss-20b",)

@@ -1,18 +1,15 @@
 """Own machines in a spec file: offers at a price of zero or a stated one, in one plan with what is rented."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from control.db.database import Database
-from control.db.libraries import PostgresLibraries
-from control.db.plans import PostgresPlans
-from control.planning.session import Session
-from control.planning.world import World, read_world
+from control.planning.world import World
 from control.reconcile.fleet_world import document_of
 from control.spec.problem import SpecError
 from templates_lib.offer import Market
+from tests.control.planning.worlds import planned, world_of
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl7bY2cVqLzJ0cB5M6mP0m8n1x2y3z4A5B6C7D8E9F0"
 SPEC = """\
@@ -43,8 +40,7 @@ def host(number: int, more: str = "") -> str:
 
 
 def world(tmp_path: Path, hosts: str) -> World:
-    (tmp_path / "fleet.yaml").write_text(SPEC + hosts + SOLVER)
-    return read_world(tmp_path / "fleet.yaml")
+    return world_of(tmp_path, SPEC + hosts + SOLVER)
 
 
 def test_hosts_of_a_zone_and_kind_are_one_offer(tmp_path: Path) -> None:
@@ -61,9 +57,7 @@ def test_hosts_of_a_zone_and_kind_are_one_offer(tmp_path: Path) -> None:
 
 
 def test_a_plan_uses_what_is_owned_first_and_rents_the_rest(tmp_path: Path, database: Database) -> None:
-    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
-    recording, templates = session.record(world(tmp_path, host(1) + host(2)), "2026-11-21T12:00:00+00:00")
-    plan = session.plan(recording, templates, baselines=False).plan
+    plan = planned(database, world(tmp_path, host(1) + host(2)))
     nodes = {offer.offer.partition("/")[0]: offer.nodes for offer in plan.offers}
     assert nodes["owned"] == 2
     assert nodes["aws"] > 0

@@ -1,0 +1,26 @@
+"""Specs as worlds, and worlds as plans."""
+
+import time
+from pathlib import Path
+
+from control.db.database import Database
+from control.db.libraries import PostgresLibraries
+from control.db.plans import PostgresPlans
+from control.planning.session import Session
+from control.planning.world import World, read_world
+from templates_lib.plan import Plan
+
+NOON = "2026-11-21T12:00:00+00:00"
+
+
+def world_of(folder: Path, text: str) -> World:
+    """Of a spec file with this text in `folder`. Raises SpecError."""
+    spec = folder / "fleet.yaml"
+    spec.write_text(text)
+    return read_world(spec)
+
+
+def planned(database: Database, world: World) -> Plan:
+    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
+    recording, templates = session.record(world, NOON)
+    return session.plan(recording, templates, baselines=False).plan
