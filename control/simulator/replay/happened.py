@@ -78,7 +78,7 @@ def wanted_then(plans: PostgresPlans, instances: Iterable[PastInstance]) -> dict
 def moves_of(steps: Iterable[tuple[float, PastTransition]], refused: Iterable[float]) -> Moves:
     launched, moved, failed = [], [], []
     for at_s, step in steps:
-        if step.event is None:
+        if step.event is EventKind.PROVISION:
             launched.append(at_s)
         elif is_move(step):
             moved.append(at_s)

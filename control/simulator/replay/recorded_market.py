@@ -17,7 +17,7 @@ from control.planning.world import World
 from control.simulator.log_cloud import LogCloud
 from control.simulator.market_log import MarketLog, market_log
 from control.simulator.offer_log import OfferLog, SharedLog
-from control.simulator.replay.shortage import Shortage, nodes_log, shortages, taken
+from control.simulator.replay.shortage import Shortage, as_asked, nodes_log, shortages, taken
 from control.simulator.replay.span import Span
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.step_log import StepLog, step_log
@@ -53,7 +53,7 @@ def recorded_market(database: Database, span: Span, world: World) -> RecordedMar
     plain = market_log(quotes, {}, {}, known=False)
     offers = {offer.key: offer for offer in quotes.offers}
     short: defaultdict[str, list[Shortage]] = defaultdict(list)
-    for each in (*shortages(span.calls, offers), *_losses(span, offers)):
+    for each in (*shortages(as_asked(span.calls, span.nodes), offers), *_losses(span, offers)):
         short[each.subject].append(each)
 
     def logged(log: OfferLog) -> OfferLog:
@@ -157,7 +157,8 @@ def _held(span: Span, offer: str, at: datetime) -> int:
 
 
 def _is_there(node: PastNode, at: datetime) -> bool:
-    return node.created_at is not None and node.created_at <= at and (node.gone_at is None or node.gone_at > at)
+    """Held, or asked for and had later: a cloud that gives a node has set it aside when it was asked."""
+    return node.created_at is not None and node.requested_at <= at and (node.gone_at is None or node.gone_at > at)
 
 
 def _beside_others(log: SharedLog, span: Span) -> SharedLog:
@@ -165,7 +166,7 @@ def _beside_others(log: SharedLog, span: Span) -> SharedLog:
     others = [node for node in span.nodes if node.fleet != span.fleet and node.offer in log.members]
     if not others:
         return log
-    times = sorted({t for node in others for t in (node.created_at, node.gone_at) if t is not None})
+    times = sorted({t for node in others for t in (node.requested_at, node.gone_at) if t is not None})
     steps = [(-inf, span.begin - timedelta(seconds=1)), *((span.seconds(at), at) for at in times)]
     return replace(
         log,

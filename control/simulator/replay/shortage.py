@@ -1,16 +1,19 @@
 """How many nodes of an offer could be held, as far as what clouds answered tells."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
 
-from control.db.past import PastCall
+from control.db.past import PastCall, PastNode
 from control.market.answers import concerned
 from control.offers.learned import subjects
 from control.simulator.step_log import StepLog, step_log
 from policies.availability import Learned, Outcome, learn
 from templates_lib.offer import Offer
+
+_ANSWERED_WITHIN = timedelta(minutes=10)
+"""A call for a node: what takes longer is given up (`control.lifecycle.patience`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,21 @@ def shortages(calls: Iterable[PastCall], offers: Mapping[str, Offer]) -> tuple[S
             if until is not None:
                 own.append(Shortage(subject, call.at, until))
     return tuple(each for own in found.values() for each in own)
+
+
+def as_asked(calls: Iterable[PastCall], nodes: Sequence[PastNode]) -> tuple[PastCall, ...]:
+    """`calls` as of when their nodes were asked for, which is before they were answered and written down. Of what was
+    asked together, what was granted comes first: a refusal beside it says that this was all there was."""
+    asked: dict[tuple[str, bool], list[datetime]] = {}
+    for node in nodes:
+        asked.setdefault((node.offer, node.created_at is not None), []).append(node.requested_at)
+
+    def moment(call: PastCall) -> datetime:
+        known = asked.get((call.offer, call.outcome is Outcome.GRANTED), [])
+        return max((at for at in known if call.at - _ANSWERED_WITHIN <= at <= call.at), default=call.at)
+
+    moved = [replace(call, at=call.at if call.outcome is Outcome.TAKEN else moment(call)) for call in calls]
+    return tuple(sorted(moved, key=lambda call: (call.at, call.outcome is not Outcome.GRANTED)))
 
 
 def taken(offer: Offer, at: datetime, lasts: timedelta) -> Shortage:
