@@ -4,10 +4,10 @@
 
 Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
 ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
-joined. The loop, its planner and its database are the real ones, on a clock of a tick a minute: a plan every ten
-minutes, and one at every refusal, for the highest rate of three hours. `guarded` is the loop as it is, `obedient`
-carries out every plan, `on-demand` is obedient and rents no spot node. Moves are instances that were drained, or given
-back before they were ready, though nothing ailed them.
+joined. The loop, its planner and its database are the real ones, on a clock that skips the time in which nothing
+happens: a plan every ten minutes, and one at every refusal, for the highest rate of three hours. `guarded` is the loop
+as it is, `obedient` carries out every plan, `on-demand` is obedient and rents no spot node. Moves are instances that
+were drained, or given back before they were ready, though nothing ailed them.
 
 Exits 1 unless the guarded fleet costs no more than the obedient one, moves at most half as much, and leaves no more
 demand unmet; and costs no more than on demand only.
@@ -26,7 +26,6 @@ from pathlib import Path
 from bench.log_plane import LogDemand, LogPlane, Tally, spec_with
 from control.db.database import open_database
 from control.planning.world import read_world
-from control.simulator.log_cloud import LogCloud
 from control.simulator.log_files import read_availability_traces, read_daily_prices
 from control.simulator.offer_log import OfferLog, joined_logs
 from templates_lib.offer import Market
@@ -80,21 +79,23 @@ def _run(strategy: str, days: int, seed: int) -> Tally:
     start, began = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC), time.monotonic()
     rates = read_rate_series(DATA / "traces" / "servegen_model_rates.csv", 600.0)
     demand = LogDemand({app: rates[name].scaled_to(mean) for app, (name, mean) in APPS.items()}, start)
-    markets = frozenset({Market.ON_DEMAND} if strategy == "on-demand" else {Market.ON_DEMAND, Market.SPOT})
+    rented = {Market.ON_DEMAND} if strategy == "on-demand" else {Market.ON_DEMAND, Market.SPOT}
     settings = {} if strategy == "guarded" else {"payback_minutes": None}
-    cloud = LogCloud("aws", _logs(days, seed), start, seed)
-    with tempfile.TemporaryDirectory(prefix="medley-") as home, spec_with(SPEC, **settings) as (folder, spec):
+    logs = tuple(log for log in _logs(days, seed) if log.offer.market in rented)
+    with tempfile.TemporaryDirectory(prefix="medley-") as home, spec_with(SPEC, **settings) as spec:
         os.environ["MEDLEY_HOME"] = home
         with open_database(None) as database:
-            plane = LogPlane(database, folder, spec, cloud, demand, markets, seed)
-            for minute in range(days * 1440):
-                plane.minute()
-                if minute % 360 == 0:
+            plane, shown_s = LogPlane(database, spec, logs, demand, seed), 0.0
+            for now_s in plane.run(days * DAY_S):
+                if now_s >= shown_s + DAY_S / 4:
+                    shown_s = now_s
                     took_s = time.monotonic() - began
-                    tally, unmet = plane.tally, 100 * plane.tally.unmet_share
-                    so_far = f"${tally.usd:,.0f}, {unmet:.2f} % unmet, {tally.moves} moves, {took_s:.0f} s"
-                    print(f"{strategy}: day {minute / 1440:.2f}: {so_far}", file=sys.stderr, flush=True)
-    return plane.tally
+                    tally = plane.tally(now_s)
+                    so_far = (
+                        f"${tally.usd:,.0f}, {100 * tally.unmet_share:.2f} % unmet, {tally.moves} moves, {took_s:.0f} s"
+                    )
+                    print(f"{strategy}: day {now_s / DAY_S:.2f}: {so_far}", file=sys.stderr, flush=True)
+    return plane.tally(days * DAY_S)
 
 
 def _logs(days: int, seed: int) -> list[OfferLog]:

@@ -35,6 +35,7 @@ def simulate(
     Prints a summary; the folder gets summary.json, rows of everything, pictures and one page with them all. Nothing is
     rented; of the database only libraries of templates are used, and built on first use.
     """
+    import logging
     import os
     import tempfile
     import time
@@ -57,6 +58,7 @@ def simulate(
     scenario = read_scenario(file)
     target = Path(f"{scenario.name}-simulated") if folder is None else folder
     _refuse_unwritable(target)
+    logging.getLogger("control").setLevel(logging.ERROR)  # what clouds refuse is an event of the simulation
     scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
     with open_database(database_url) as database, run_progress() as progress:
         around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))

@@ -34,7 +34,8 @@ OWNER = "simulated"
 _STEP_S = 1.0
 """Between rounds while something happens."""
 _IDLE_S = 60.0
-"""Between rounds while a fleet is not as its plan wants it: a stock-out is asked again after a minute at least."""
+"""Between rounds, at most, while a fleet is not as its plan wants it: what waits (a back-off, a stock-out) does so for
+seconds first, then for longer."""
 _NOWHERE = Address("tcp://127.0.0.1:9", "0" * 40)
 """Of schedulers that there are none of."""
 
@@ -53,6 +54,8 @@ class ControlPlane:
     ) -> None:
         """`begin_s`: of its clock, relative to `start`; below 0 to have something run by then."""
         self._start, self._begin_s, self.now_s = start, begin_s, begin_s
+        self._stepped_s = begin_s
+        """When something changed last."""
         self.log = PlaneLog(start, lambda: self.now_s)
         self.instances = PostgresInstances(database)
         self._clouds, self._manner = clouds, manner
@@ -97,7 +100,10 @@ class ControlPlane:
         for instance, event, at_s in self._words():
             if at_s <= self.now_s:
                 self.instances.apply(instance.id, event, self.now())
-        return self.instances.last_step() != before or len(self.log.plans) != plans
+        stepped = self.instances.last_step() != before or len(self.log.plans) != plans
+        if stepped:
+            self._stepped_s = self.now_s
+        return stepped
 
     def _settle(self, until_s: float) -> None:
         """Rounds until one changes nothing."""
@@ -108,7 +114,9 @@ class ControlPlane:
         """When something will happen."""
         words = (at_s for _, _, at_s in self._words())
         losses = (cloud.next_loss_s() for cloud in self._clouds.values())
-        idle = inf if self.keeper.is_settled() else self.now_s + _IDLE_S
+        idle = inf
+        if not self.keeper.is_settled():
+            idle = self.now_s + min(max(self.now_s - self._stepped_s, _STEP_S), _IDLE_S)
         return min(self._begin_s + self._loop.due_s(), idle, *words, *losses)
 
     def _words(self) -> Iterator[tuple[Instance, Event, float]]:

@@ -94,7 +94,7 @@ class SimulationEvent:
     at_s: float
     """Since the start; below 0: while the fleet was warmed up."""
     kind: str
-    """`plan.accepted`, `instance.<state>`, `offer.refused`, `node.taken`, `fleet.trouble`."""
+    """`plan.made`, `instance.<state>`, `node.taken`, `fleet.trouble`."""
     subject: str
     """Id of what it happened to."""
     text: str
