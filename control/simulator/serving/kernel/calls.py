@@ -254,7 +254,7 @@ def _submit(w: World, row: int, instance: int, leg: int, now_s: float) -> None:
     else:
         sequence[S_PHASE] = COMPUTED
         wait(w.sequences, own, row)
-        wake(w, instance, now_s)
+    wake(w, instance, now_s)
 
 
 @compiled
