@@ -1,0 +1,63 @@
+"""`medley simulate`: a scenario through the real command, and what it says of one that it cannot simulate."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import EXAMPLES, Run
+
+SCENARIO = (EXAMPLES / "simulate" / "spot-day.yaml").read_text()
+
+
+def written(folder: Path, old: str = "", new: str = "") -> Path:
+    """The example, of 20 minutes, elsewhere."""
+    (folder / "trace.csv").write_text("arrival_s,input_tokens,output_tokens\n0,9,9\n60,9,9\n")
+    text = SCENARIO.replace("minutes: 1440", "minutes: 20")
+    for name in ("chat-fleet.yaml", "spot-prices-2024-08-02.csv", "spot-stock-2024-08-02.csv"):
+        text = text.replace(name, str(EXAMPLES / "simulate" / name))
+    assert old in text
+    path = folder / "scenario.yaml"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_a_scenario_becomes_a_summary_and_a_folder_of_results(medley: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    done = medley("simulate", "-f", written(tmp_path), "--folder", folder, "--no-plots", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary == json.loads((folder / "summary.json").read_text())
+    (model,) = summary["models"]
+    assert model["requests"] == sum(model["fates"].values()) > 1500
+    assert model["within_share"] > 0.5
+    with (folder / "nodes.csv").open() as file:
+        paid = sum(float(row["spent_usd"]) for row in csv.DictReader(file))
+    assert summary["spent_usd"] == pytest.approx(paid)
+    assert "control plane: 100 %" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("model: gpt-oss-20b", "model: gpt-oss-120b", "traffic[0].model: 'gpt-oss-120b' is not in fleet chat"),
+        ("spot-prices-2024-08-02.csv", "no-prices.csv", "no-prices.csv: cannot be read"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_with_its_line(
+    medley: Run, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    done = medley("simulate", "-f", written(tmp_path, old, new), "--folder", tmp_path / "results")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert f"{tmp_path / 'scenario.yaml'}:" in done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(medley: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = medley("simulate", "-f", written(tmp_path), "--folder", tmp_path / "file" / "results", "--no-plots")
+    assert done.returncode == 1
+    assert "is a file" in done.stderr
