@@ -1,0 +1,1 @@
+"""The simulator beside the real local runtime, on the same requests."""

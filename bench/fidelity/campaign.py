@@ -1,0 +1,87 @@
+"""What is measured, in which order, and where it is kept: two sweeps for profiles and two passes of real runs take
+turns, so that what the machine does meanwhile is in the floor as in the error."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.fidelity.company import company
+from bench.fidelity.recording import read, write
+from bench.fidelity.runtime import record
+from bench.fidelity.shapes import SHAPES, Setup, parts, requests_per_s, setup
+from bench.fidelity.trace import Asked, poisson
+from templates_lib.models import weights_places
+
+MODEL, DTYPE = "smollm2-135m-instruct", "fp32"
+LOADS = (0.3, 0.6, 0.9)
+PASSES = (0, 1)
+SECONDS = 18.0
+"""Of arrivals, at each load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    folder: Path
+    number: int
+    """Of its pass."""
+    shape: str = ""
+    """Empty: a sweep. Else its runs at every load, one behind the other."""
+
+    @property
+    def is_done(self) -> bool:
+        if not self.shape:
+            return sweep_home(self.folder, self.number).exists()
+        return all(run_path(self.folder, self.shape, load, self.number).exists() for load in LOADS)
+
+    def __str__(self) -> str:
+        return f"pass {self.number + 1}: {self.shape or 'sweep'}"
+
+    def do(self) -> None:
+        """Raises RuntimeError and SweepError."""
+        with company(weights_places()[MODEL], DTYPE):
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            if self.shape:
+                self._run(now)
+            else:
+                self._sweep(now)
+
+    def _sweep(self, now: str) -> None:
+        with tempfile.TemporaryDirectory(dir=self.folder) as home:
+            setup(Path(home) / "home", now)
+            (Path(home) / "home").rename(sweep_home(self.folder, self.number))
+
+    def _run(self, now: str) -> None:
+        made = setup(sweep_home(self.folder, PASSES[0]), now)
+        firsts = [run_path(self.folder, self.shape, load, PASSES[0]) for load in LOADS]
+        if self.number == PASSES[0]:
+            held = parts(self.shape, made)
+            asked = [self._asked(load * requests_per_s(held, made.served), made) for load in LOADS]
+        else:  # the same requests to the same instances
+            before = [read(path) for path in firsts]
+            held = before[0].parts
+            asked = [tuple(Asked(s.arrival_s, s.prompt_tokens, s.output_tokens) for s in b.requests) for b in before]
+        with tempfile.TemporaryDirectory() as home:
+            traces = dict(zip(LOADS, asked, strict=True))
+            for found in record(made, self.shape, held, traces, Path(home)):
+                write(found, run_path(self.folder, self.shape, found.load, self.number))
+
+    def _asked(self, requests_per_s: float, made: Setup) -> tuple[Asked, ...]:
+        return poisson(made.served.shape, requests_per_s, SECONDS, seed=1 + list(SHAPES).index(self.shape))
+
+
+def tasks(folder: Path, shapes: tuple[str, ...]) -> Iterator[Task]:
+    for number in PASSES:
+        yield Task(folder, number)
+        for shape in shapes:
+            yield Task(folder, number, shape)
+
+
+def sweep_home(folder: Path, number: int) -> Path:
+    """A Medley's home with the profiles of one sweep."""
+    return folder / f"sweep-{number + 1}"
+
+
+def run_path(folder: Path, shape: str, load: float, number: int) -> Path:
+    return folder / f"{shape}-{100 * load:.0f}-{number + 1}.json"
