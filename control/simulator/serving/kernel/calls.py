@@ -214,30 +214,44 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
         first, second = w.picks[app, w.picked[app, 0], 0], w.picks[app, w.picked[app, 0], 1]
         w.picked[app, 0] += 1
     w.calls_f[call, CF_UNTIL_S] = np.nan
-    known = w.prompt[request] + w.outcomes[request, O_MADE]
-    whole = w.prompt[request] + w.output[request] - 1
-    for instance in (first, second):
-        if instance < 0 or not w.instances[instance, I_ALIVE]:
-            continue  # nobody is there to refuse
-        if not could_ever_fit(w, instance, known if instance == first and second >= 0 else whole):
-            w.registers[R_PENDING] = -1
-            finish(w, limits, call, LOST if w.outcomes[request, O_MADE] else REFUSED, now_s)
-            return REACHED
-        if w.instances[instance, I_ALL] - w.instances[instance, I_RUNNING] >= limits.max_waiting:
-            w.registers[R_BUSY] = instance
-            w.calls[call, C_AVOIDS] = 1
-            return BUSY
+    wake(w, first, now_s)
+    if second >= 0:
+        wake(w, second, now_s)
+    refusal = _refusal(w, limits, request, first, second)
+    if refusal == BUSY:
+        w.calls[call, C_AVOIDS] = 1
+        return BUSY
     w.registers[R_PENDING] = -1
+    if refusal == REFUSED:
+        finish(w, limits, call, LOST if w.outcomes[request, O_MADE] else REFUSED, now_s)
+        return REACHED
     w.outcomes[request, O_PREFILL] = first
     w.outcomes[request, O_DECODE] = first if second < 0 else second
-    _submit(w, 2 * call, first, WHOLE if second < 0 else PREFILL, now_s)
+    _submit(w, 2 * call, first, WHOLE if second < 0 else PREFILL)
     if second >= 0:
-        _submit(w, 2 * call + 1, second, DECODE, now_s)
+        _submit(w, 2 * call + 1, second, DECODE)
     return REACHED
 
 
 @compiled
-def _submit(w: World, row: int, instance: int, leg: int, now_s: float) -> None:
+def _refusal(w: World, limits: Limits, request: int, first: int, second: int) -> int:
+    """BUSY or REFUSED, as the first leg that does not take it says, or else the second; REACHED: both take it."""
+    whole = w.prompt[request] + w.output[request] - 1
+    for leg in range(2):
+        instance = second if leg else first
+        if instance < 0 or not w.instances[instance, I_ALIVE]:
+            continue  # nobody is there to refuse
+        is_prefill = leg == 0 and second >= 0
+        if not could_ever_fit(w, instance, w.prompt[request] + w.outcomes[request, O_MADE] if is_prefill else whole):
+            return REFUSED
+        if w.instances[instance, I_ALL] - w.instances[instance, I_RUNNING] >= limits.max_waiting:
+            w.registers[R_BUSY] = instance
+            return BUSY
+    return REACHED
+
+
+@compiled
+def _submit(w: World, row: int, instance: int, leg: int) -> None:
     own, sequence = w.instances[instance], w.sequences[row]
     request = w.calls[row >> 1, C_REQUEST]
     own[I_ARRIVALS] += 1
@@ -254,7 +268,6 @@ def _submit(w: World, row: int, instance: int, leg: int, now_s: float) -> None:
     else:
         sequence[S_PHASE] = COMPUTED
         wait(w.sequences, own, row)
-    wake(w, instance, now_s)
 
 
 @compiled
