@@ -105,8 +105,9 @@ class LibraryStore(Protocol):
         """A finished library, templates in the order of the source's units.
 
         Templates whose ids are `protected` (they run) and that are not in it are added from the newest library that
-        has them, with the capacity certified there and, where needed, its configurations and classes. Ids that no
-        library has stay out. Raises LookupError for an unknown version.
+        has them, with the capacity certified there and, where needed, its configurations and classes. Those certified
+        there for a class of this library under another objective, and ids that no library has, stay out. Raises
+        LookupError for an unknown version.
         """
         ...
 

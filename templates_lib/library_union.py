@@ -10,9 +10,10 @@ from templates_lib.library import Library
 def union(base: Library, extra: Library) -> Library:
     """`base`, then `extra`'s templates (none of them in `base`), under `base`'s version.
 
-    Configurations and classes are matched by id; those that only `extra` has are appended. A class of the same id
-    means the same work even if it was certified under another objective.
+    Configurations and classes are matched by id; those that only `extra` has are appended. Templates of `extra` that
+    were certified for a class of `base` under another objective stay out (`recertified_source`).
     """
+    extra = _alike(base, extra)
     configs = base.configs + tuple(c for c in extra.configs if c not in base.configs)
     known = {c.id for c in base.classes}
     classes = base.classes + tuple(c for c in extra.classes if c.id not in known)
@@ -33,3 +34,11 @@ def union(base: Library, extra: Library) -> Library:
         entry_class=np.concatenate([base.entry_class, new_class[extra.entry_class]]),
         entry_units_per_s=np.concatenate([base.entry_units_per_s, extra.entry_units_per_s]),
     )
+
+
+def _alike(base: Library, extra: Library) -> Library:
+    objectives = {c.id: c.slo_share_ms for c in base.classes}
+    other = [objectives.get(c.id, c.slo_share_ms) != c.slo_share_ms for c in extra.classes]
+    keep = np.ones(extra.size, dtype=np.bool_)
+    keep[extra.point_template[extra.entry_point[np.array(other)[extra.entry_class]]]] = False
+    return extra if keep.all() else extra.select(keep)

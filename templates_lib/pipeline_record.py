@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from templates_lib.placement import Placement
+from templates_lib.placement import PipelinePlacement, Placement, Stage
 from templates_lib.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 
 KIND = "pipeline"
@@ -28,6 +28,10 @@ class Certificate(msgspec.Struct, array_like=True, frozen=True):
     percentile: float
     cost_model_fingerprint: str
 
+    def is_tighter_than(self, other: "Certificate") -> bool:
+        """The same but for an objective that is no looser."""
+        return self.slo_ms <= other.slo_ms and msgspec.structs.replace(self, slo_ms=other.slo_ms) == other
+
 
 class PipelineRecord(msgspec.Struct, array_like=True, frozen=True):
     """Self-contained, so that a template that runs can be read when no model of its name is served any more."""
@@ -35,6 +39,10 @@ class PipelineRecord(msgspec.Struct, array_like=True, frozen=True):
     certificate: Certificate
     units_per_s: float
     stages: list[StageFields]
+
+    def placed(self) -> tuple[Stage, ...]:
+        """What runs where."""
+        return msgspec.convert(pipeline_placement(self.stages).payload, PipelinePlacement).stages
 
 
 def pipeline_placement(stages: list[StageFields]) -> Placement:

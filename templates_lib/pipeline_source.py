@@ -15,9 +15,10 @@ import numpy as np
 from templates_lib.cost_model import StageCostModel
 from templates_lib.enumeration import node_sets
 from templates_lib.gpu import Gpu
+from templates_lib.hardware import node_config_from_id
 from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
-from templates_lib.pipeline_record import KIND, VERSION, Certificate, read_record
+from templates_lib.pipeline_record import KIND, VERSION, Certificate, PipelineRecord, read_record
 from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateBatch
@@ -143,6 +144,43 @@ class PipelineTemplateSource:
 
     def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
         return read_record(record, nodes)
+
+    def work_class_of(self, record: bytes) -> str:
+        """What a template of this kind was made for; empty: none of these classes, by the same software."""
+        found = msgspec.msgpack.decode(record, type=PipelineRecord).certificate
+        served, phase = self._works.get(found.work_class, (None, None))
+        if served is None or phase is None or self._certificate(served, phase).software != found.software:
+            return ""
+        return found.work_class
+
+    def recertified(self, record: bytes) -> tuple[bytes, float] | None:
+        """The record of a template of one of these classes, and what it sustains under the objective of today. None:
+        it cannot keep it, or one of its nodes is not known any more."""
+        from templates_lib.throughput.phases import node_phases
+        from templates_lib.throughput.recertify import sustained_units_per_s
+
+        found = msgspec.msgpack.decode(record, type=PipelineRecord)
+        before, (served, phase) = found.certificate, self._works[found.certificate.work_class]
+        now = self._certificate(served, phase)
+        units_per_s = found.units_per_s
+        if now != before:
+            phases = node_phases(served, phase, self._gpus, self._cost_models[served.engine])
+            stages = found.placed()
+            try:
+                configs = {n.config: self._config(n.config) for stage in stages for n in stage.nodes}
+            except LookupError:
+                return None
+            units_per_s = sustained_units_per_s(phases, stages, configs, even_split=self._even_split)
+        if now.is_tighter_than(before):
+            units_per_s = min(units_per_s, found.units_per_s)
+        if units_per_s <= 0:
+            return None
+        again = msgspec.structs.replace(found, certificate=now, units_per_s=units_per_s)
+        return msgspec.msgpack.encode(again), units_per_s
+
+    def _config(self, name: str) -> NodeConfig:
+        """Also of what is not on offer any more. Raises LookupError."""
+        return next((node for node in self._nodes if node.id == name), None) or node_config_from_id(name)
 
     def _run(self, unit: str, events: "SimpleQueue[TemplateBatch | ProgressEvent | Exception]", stopped: Event) -> None:
         def advance(done: int, total: int) -> None:

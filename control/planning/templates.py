@@ -1,6 +1,7 @@
 """The library of a recipe: built when it is not there yet, and what to say when a model is in none of its templates."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,13 +12,15 @@ from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
 from templates_lib.enumeration import config_bytes, node_sets
 from templates_lib.gpu import GIB
 from templates_lib.library import Library
-from templates_lib.library_store import LibraryStore
+from templates_lib.library_store import LibraryStore, TemplateRecord
+from templates_lib.library_union import union
 from templates_lib.listed_source import KIND as LISTED
 from templates_lib.listed_source import ListedSource, read_listed
 from templates_lib.pipeline_record import KIND as PIPELINE
 from templates_lib.pipeline_record import read_record
 from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.plan import Plan
+from templates_lib.recertified_source import RecertifiedSource
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateSource
 from templates_lib.template import Capacity, ServingTemplate
@@ -75,15 +78,38 @@ def build_templates(recipe: Recipe, store: LibraryStore, progress: Progress) -> 
 
 
 def obtain(recipe: Recipe, store: LibraryStore, progress: Progress, protected: Iterable[str] = ()) -> Templates:
-    """The library of `recipe`, built and stored on first use. `protected` templates (they run) are never dropped.
+    """The library of `recipe`, built and stored on first use. `protected` templates (they run) are in it too, unless
+    they cannot keep the objectives of today.
 
     Raises UnservableError for models that are in none of its templates.
     """
     source, cost_model = template_source(recipe)
-    library = store.load(_build(source, recipe, store, progress), tuple(protected))
+    library = store.load(_build(source, recipe, store, progress))
+    library = _with_running(source, library, store, progress, protected)
     if recipe.pipeline is not None:
         _refuse_unservable(recipe.pipeline, library)
     return Templates(source, cost_model, library, store)
+
+
+def _with_running(
+    source: TemplateSource, library: Library, store: LibraryStore, progress: Progress, running: Iterable[str]
+) -> Library:
+    """`library` and those of the `running` templates that it lacks, with what they sustain under its objectives. What
+    is of no class of it (a model that is served no more, or by another engine) is as it was certified last."""
+    present = set(library.ids.tolist()) if running else set()
+    found: dict[str, TemplateRecord] = {}
+    for name in sorted(set(running)):
+        if name.encode() not in present:
+            with suppress(LookupError):
+                found[name] = store.record(library.version, name)
+    if not isinstance(source, PipelineTemplateSource):
+        return store.load(library.version, found.keys()) if found else library
+    anew = {n: r for n, r in found.items() if r.kind == PIPELINE and source.work_class_of(r.record)}
+    if rest := found.keys() - anew.keys():
+        library = store.load(library.version, rest)
+    if anew:
+        library = union(library, store.load(build_library(RecertifiedSource(source, anew), store, progress)))
+    return library
 
 
 def _build(source: TemplateSource, recipe: Recipe, store: LibraryStore, progress: Progress) -> str:

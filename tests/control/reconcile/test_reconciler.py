@@ -9,9 +9,11 @@ from sqlalchemy import event
 from control.cloud.errors import StockOutError, UnauthorisedError
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.db.libraries import PostgresLibraries
 from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode
+from control.planning.templates import stored_template
 from tests.control.db.test_leader import cut_all
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
@@ -128,6 +130,20 @@ def test_more_demand_brings_more_and_less_takes_away_what_is_too_much(place: Pla
     plane.run(3)
     plane.until_settled(120)
     assert len(place.states()) < more
+
+
+def test_a_tighter_objective_has_what_cannot_keep_it_replaced_before_it_is_given_back(place: Place) -> None:
+    place.put(spec())
+    plane = Plane(place)
+    plane.until_settled()
+    libraries, before = PostgresLibraries(place.database), plane.keeper.known
+    assert {stored_template(libraries, i.template_id).capacity.slo_ms for i in before} == {600.0}
+    place.put(spec().replace("ttft_ms: 6000, tpot_ms: 600", "ttft_ms: 4000, tpot_ms: 400"))
+    for _ in range(40):
+        plane.tick()
+        assert "ready" in place.states()
+    plane.until_settled()
+    assert {stored_template(libraries, i.template_id).capacity.slo_ms for i in plane.keeper.known} == {400.0}
 
 
 def test_a_fleet_that_is_ended_is_drained_given_back_and_off_the_record(place: Place) -> None:
