@@ -105,6 +105,12 @@ def database_url(server_url: URL) -> Iterator[str]:
     yield from _database(server_url, TEMPLATE)
 
 
+@pytest.fixture(scope="module")
+def module_database_url(server_url: URL) -> Iterator[str]:
+    """The same, shared by the tests of a file: for what takes long to put there."""
+    yield from _database(server_url, TEMPLATE)
+
+
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     with open_database(database_url) as database:

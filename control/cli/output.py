@@ -67,6 +67,15 @@ def refuse_unwritable(*paths: Path | None) -> None:
             raise ValueError(f"{path}: cannot be written: the folder {folder} is not ours to write")
 
 
+def refuse_unwritable_folder(folder: Path) -> None:
+    """The same for a folder that is made if it is not there."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"{folder}: cannot be written: {there} is a file")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{folder}: cannot be written: the folder {there} is not ours to write")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all, so that an interrupted run leaves no half of it."""
     part = path.with_name(f"{path.name}.part")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, write_text
 from control.simulator.replay.change import Change, ForecastPolicy, Strategy
 
 if TYPE_CHECKING:
     from control.simulator.replay.comparison import Comparison, Figures
     from control.simulator.replay.replay import Replay
 
-_MOST_HOURS = 48
+_MOST_STEPS = 48
 """Shown one by one; of longer spans days are."""
 
 
@@ -45,6 +45,7 @@ def replay(
     The real loop and planner run on the offers, demand and answers of clouds that are on record, from the fleet that
     ran then. Nothing is rented, and the database is only read. Exits 1 for a span that is not on record whole.
     """
+    import logging
     import tempfile
     import time
 
@@ -61,6 +62,8 @@ def replay(
 
     if folder is not None:
         need_plots()
+        refuse_unwritable_folder(folder)
+    logging.getLogger("control").setLevel(logging.ERROR)  # what clouds refused is a figure of the replay
     now = datetime.now(UTC)
     begin = moment("--since", since, now)
     end = now if until is None else moment("--until", until, now)
@@ -84,7 +87,7 @@ def _write(found: "Replay", compared: "Comparison", folder: Path) -> None:
 
     charts = replay_charts(found)
     write_page(folder, replay_page(compared, charts), charts)
-    (folder / "replay.json").write_text(render(compared, Output.JSON), encoding="utf-8")
+    write_text(folder / "replay.json", render(compared, Output.JSON))
     say(f"the report is {folder / 'report.html'}")
 
 
@@ -93,8 +96,7 @@ def _print(found: "Replay", compared: "Comparison") -> None:
 
     from control.simulator.replay.comparison import lines
 
-    hours = len(found.happened.usd)
-    every = 1 if hours <= _MOST_HOURS else 24
+    every = 1 if len(found.happened.usd) <= _MOST_STEPS else 24
     changed = "; ".join(compared.policy) or "the same policy"
     typer.echo(f"{compared.fleet}, {compared.since[:16]} to {compared.until[:16]} UTC: {changed}")
     table = Table(box=None, pad_edge=False)

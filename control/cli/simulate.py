@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say
 
 if TYPE_CHECKING:
     from control.simulator.report.summary import ModelSummary, Summary
@@ -57,7 +57,7 @@ def simulate(
         need_plots()
     scenario = read_scenario(file)
     target = Path(f"{scenario.name}-simulated") if folder is None else folder
-    _refuse_unwritable(target)
+    refuse_unwritable_folder(target)
     logging.getLogger("control").setLevel(logging.ERROR)  # what clouds refuse is an event of the simulation
     scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
     with open_database(database_url) as database, run_progress() as progress:
@@ -68,17 +68,6 @@ def simulate(
         say(f"the {'report is' if plots else 'results are'} {target / 'report.html' if plots else f'in {target}'}")
     else:
         emit(summary, output)
-
-
-def _refuse_unwritable(folder: Path) -> None:
-    """Before minutes of work are done for it."""
-    import os
-
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise ValueError(f"{folder}: cannot be written: {there} is a file")
-    if not os.access(there, os.W_OK):
-        raise ValueError(f"{folder}: cannot be written: the folder {there} is not ours to write")
 
 
 def _print(summary: "Summary") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Row, func, or_, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from control.db.cost_tables import node_price
 from control.db.database import Database
@@ -167,7 +168,7 @@ class PostgresPast:
         """Offer key → $/h from when on it was known here, the one that held at `since` first; None: not sold."""
         columns = offer_price.c.key, offer_price.c.recorded_at, offer_price.c.usd_per_hour
         # The newest row of each key before the span, in one pass.
-        before = select(*columns).distinct(offer_price.c.key).where(offer_price.c.recorded_at < since)
+        before = select(*columns).ext(distinct_on(offer_price.c.key)).where(offer_price.c.recorded_at < since)
         before = before.order_by(offer_price.c.key, offer_price.c.sequence.desc())
         within = select(*columns).where(offer_price.c.recorded_at >= since, offer_price.c.recorded_at < until)
         found: defaultdict[str, list[tuple[datetime, float | None]]] = defaultdict(list)

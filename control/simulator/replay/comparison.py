@@ -52,7 +52,8 @@ class Comparison:
     replayed: Figures
     unpriced_node_hours: float
     """Of nodes that happened, and whose price nobody knows: `happened.usd` lacks them."""
-    hours: tuple[Line, ...]
+    steps: tuple[Line, ...]
+    """Of an hour each; of ten minutes in a span of up to six hours."""
     plans: tuple[tuple[float, float], ...]
     """Of the replay: [seconds since the span began, $/h]."""
     troubles: tuple[str, ...]
@@ -60,15 +61,15 @@ class Comparison:
 
 
 def comparison(replay: Replay) -> Comparison:
-    asked, hours = replay.asked, len(replay.happened.usd)
+    asked, steps = replay.asked, len(replay.happened.usd)
     return Comparison(
         asked.fleet,
         asked.since.isoformat(),
         asked.until.isoformat(),
         asked.policy,
         asked.seed,
-        _figures(replay.happened, 0, hours),
-        _figures(replay.replayed, 0, hours),
+        _figures(replay.happened, 0, steps),
+        _figures(replay.replayed, 0, steps),
         replay.happened.unpriced_node_hours,
         tuple(lines(replay, 1)),
         replay.plans,
@@ -78,7 +79,7 @@ def comparison(replay: Replay) -> Comparison:
 
 
 def lines(replay: Replay, every: int) -> Iterator[Line]:
-    """One for so many hours."""
+    """One for so many steps."""
     for first in range(0, len(replay.happened.usd), every):
         last = min(first + every, len(replay.happened.usd))
         since = replay.asked.since + timedelta(seconds=float(replay.happened.edges_s[first]))

@@ -29,7 +29,7 @@ def happened(database: Database, span: Span, world: World, edges_s: Floats) -> C
     what = wanted_then(plans, span.instances)
     return course(
         edges_s,
-        [held for node in span.nodes if node.fleet == span.fleet and node.charged for held in _held(node, span)],
+        [held for node in span.nodes if node.fleet == span.fleet and node.charged for held in held_of(node, span)],
         list(_in_force(plans, span)),
         offered(span, world),
         [route for served in world.recipe.served for route in served.routes()],
@@ -109,17 +109,17 @@ def _lives(past: PastInstance, what: Wanted | None, span: Span) -> Iterator[Life
             yield Life(past.zone, what.units, span.seconds(datetime.fromisoformat(step.at)), until_s)
 
 
-def _held(node: PastNode, span: Span) -> Iterator[Held]:
-    """One for each price."""
+def held_of(node: PastNode, span: Span) -> Iterator[Held]:
+    """One for each price that the node was charged at."""
     end_s = inf if node.gone_at is None else span.seconds(node.gone_at)
     times = [span.seconds(at) for at, _ in node.prices]
     for n, (_, usd) in enumerate(node.prices):
         until_s = min(times[n + 1] if n + 1 < len(times) else inf, end_s)
         if until_s > times[n]:
-            yield Held(shape_of(node.offer), times[n], until_s, usd)
+            yield Held(_shape(node.offer), times[n], until_s, usd)
 
 
-def shape_of(offer: str) -> str:
+def _shape(offer: str) -> str:
     """Machine and market of an offer, for people."""
     *_, machine, market = offer.split("/")
     return f"{machine} {market}"

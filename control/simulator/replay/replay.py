@@ -24,7 +24,9 @@ from control.simulator.replay.span import read_span, refuse_unheard
 from control.simulator.report.over_time import epochs
 from control.spec.document import parse, read_text
 
-STEP = timedelta(hours=1)
+_STEP_S, _SHORT_STEP_S = 3600.0, 600.0
+_SHORT_S = 6 * 3600.0
+"""Spans up to this are told in shorter steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def replay(database: Database, asked: Asked, now: datetime, home: Path, around: 
     refuse_unheard(span, {rule.app for rule in demand_rules(subject.world)})
     market = recorded_market(database, span, subject.world)
     subject = replace(subject, world=replace(subject.world, quotes=market.quotes))
-    edges_s = epochs(span.length_s, STEP.total_seconds())
+    edges_s = epochs(span.length_s, _SHORT_STEP_S if span.length_s <= _SHORT_S else _STEP_S)
     was = happened(database, span, then, edges_s)
     found = rerun(database, span, subject, market, edges_s, around, asked.seed)
     notes = (*_spec_notes(record, asked), *found.notes)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
 from math import ceil, inf
 from pathlib import Path
 
@@ -30,8 +29,8 @@ from control.simulator.node_manner import NodeManner
 from control.simulator.plane import OWNER, ControlPlane
 from control.simulator.plane_log import PlaneLog
 from control.simulator.replay.change import Strategy
-from control.simulator.replay.course import Course, Floats, Held, Life, course
-from control.simulator.replay.happened import REFUSALS, drains_s, moves_of, offered, shape_of, startup_s, wanted_then
+from control.simulator.replay.course import Course, Floats, Life, course
+from control.simulator.replay.happened import REFUSALS, drains_s, held_of, moves_of, offered, startup_s, wanted_then
 from control.simulator.replay.recorded_market import RecordedMarket, ReplayedMarket
 from control.simulator.replay.span import Span
 from control.simulator.watched_planner import WatchedPlanner
@@ -112,7 +111,6 @@ class _Run:
         world = subject.world
         self._span, self._subject, self._market, self._around = span, subject, market, around
         self._offers = {log.offer.key: log.offer for log in market.log.offers}
-        self._prices = {log.offer.key: log.usd_per_hour for log in market.log.offers}
         self._clouds = {
             name: LogCloud(name, market.log.offers, span.since, seed, market.log.shared) for name in market.log.clouds
         }
@@ -148,11 +146,14 @@ class _Run:
 
     def result(self, edges_s: Floats) -> Rerun:
         log, length_s = self._log, self._span.length_s
-        calls = PostgresPast(self._own).calls(self._span.since, self._span.until)
+        past = PostgresPast(self._own)
+        calls = past.calls(self._span.since, self._span.until)
+        nodes = past.nodes(self._span.begin, self._span.until)
         plans = tuple((plan.at_s, plan.usd_per_hour) for plan in log.plans)
         found = course(
             edges_s,
-            [held for cloud in self._clouds.values() for held in self._held(cloud)],
+            # By what the loop itself stamped on them, as what happened is: prices count from the plan that saw them.
+            [held for node in nodes if node.charged for held in held_of(node, self._span)],
             [(max(at_s, 0.0), usd) for at_s, usd in plans],
             offered(self._span, self._subject.world),
             [route for served in self._subject.world.recipe.served for route in served.routes()],
@@ -230,14 +231,6 @@ class _Run:
             for (at_s, step), until_s in zip(own, ends, strict=True):
                 if what is not None and step.to_state is InstanceState.READY:
                     yield Life(what.zone, what.units, at_s, until_s)
-
-    def _held(self, cloud: LogCloud) -> Iterator[Held]:
-        """Of every node one for each price."""
-        for life in cloud.lives():
-            prices = self._prices[life.offer.key]
-            times = [life.from_s, *(at_s for at_s, _ in prices.changes(life.from_s, life.until_s)), life.until_s]
-            for from_s, until_s in pairwise(times):
-                yield Held(shape_of(life.offer.key), from_s, until_s, prices.at(from_s))
 
     def _assumed(self) -> Iterator[str]:
         least, most = (seconds / 60 for seconds in self._startup_s)

@@ -36,6 +36,7 @@ def charts_of(result: SimulationResult, judged: Judged) -> tuple[Chart, ...]:
         _goodput(result, judged, grid),
         _within(result, judged, grid),
         _utilisation(result, grid),
+        _busy(result, grid),
         _fleet(result, grid),
         *_latencies(result, judged),
     )
@@ -104,6 +105,27 @@ def _utilisation(result: SimulationResult, grid: _Grid) -> Chart:
             lines.append(Line(name, 100 * share, grid.axis))
     note = "work that came, of the certified capacity of ready instances"
     return Chart("utilisation", "Utilisation", grid.unit, "%", Kind.STEPS, largest(lines), note, level=100.0)
+
+
+def _busy(result: SimulationResult, grid: _Grid) -> Chart:
+    """Of the time of nodes whose instances were ready, by model and leg."""
+    use = result.served.use
+    there: dict[str, Floats] = {}
+    busy: dict[str, Floats] = {}
+    none = np.zeros(len(grid.epochs))
+    for n, life in enumerate(result.fleet.instances):
+        name = f"{life.app}/{life.leg}"
+        nodes = float(sum(len(stage.nodes) for stage in life.pipeline.stages))
+        begin_s = (use.first[n] + np.arange(len(use.busy_s[n]))) * use.interval_s
+        own = spread(grid.edges, begin_s, begin_s + use.interval_s, use.busy_s[n])
+        lived = amounts(grid.edges, *(np.array([each]) for each in (life.ready_s, life.gone_s, nodes)))
+        busy[name], there[name] = busy.get(name, none) + own, there.get(name, none) + lived
+    lines = [
+        Line(name, 100 * np.divide(own, there[name], out=np.full(len(own), np.nan), where=there[name] > 0), grid.axis)
+        for name, own in sorted(busy.items())
+    ]
+    note = "share of their time in which nodes of ready instances computed"
+    return Chart("busy", "Nodes at work", grid.unit, "%", Kind.STEPS, largest(lines), note)
 
 
 def _fleet(result: SimulationResult, grid: _Grid) -> Chart:

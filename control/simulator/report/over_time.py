@@ -6,6 +6,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+_MOMENT_S = 1e-6
+"""What is shorter has no length: its rate would be no number."""
+
+
 def epochs(length_s: float, epoch_s: float) -> Floats:
     """(e + 1,) edges; the last epoch may be shorter."""
     return np.append(np.arange(0.0, length_s - 1e-9 * epoch_s, epoch_s), length_s)
@@ -23,7 +27,7 @@ def amounts(edges: Floats, begin: Floats, end: Floats, rate: Floats) -> Floats:
 def spread(edges: Floats, begin: Floats, end: Floats, amount: Floats) -> Floats:
     """(e,) the same of spans that add `amount` (n,) evenly; at once where they have no length."""
     length = end - begin
-    at_once = length <= 0
+    at_once = length <= _MOMENT_S
     rate = np.divide(amount, length, out=np.zeros_like(length), where=~at_once)
     points: Floats = np.histogram(begin[at_once], edges, weights=amount[at_once])[0]
     return amounts(edges, begin, np.maximum(begin, end), rate) + points

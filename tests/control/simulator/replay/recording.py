@@ -1,5 +1,5 @@
-"""A span on record: the real loop, planner and database at a cloud whose prices and stock move, in time that a test makes
-pass. Gateways are what they report; nodes are what they say."""
+"""A span on record: the real loop, planner and database at a cloud whose prices and stock move, in time that a test
+makes pass. Gateways are what they report; nodes are what they say."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from control.planning.session import Session
-from control.planning.world import World, world_of
+from control.planning.world import world_of
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.log_cloud import LogCloud
 from control.simulator.node_manner import NodeManner
@@ -30,8 +30,8 @@ from control.simulator.watched_planner import WatchedPlanner
 from control.spec.document import parse
 from templates_lib.offer import Market, Offer
 
-START = datetime(2026, 11, 20, 8, tzinfo=UTC)
-STEP = timedelta(minutes=10)
+START = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
+"""Rows say when they were written, and a replay looks for those of its span among the later ones."""
 STARTUP_S = 300.0
 DRAIN_S = 120.0
 SPEC = """\
@@ -59,13 +59,13 @@ APP = "gpt-oss-20b"
 Stock = Callable[[Offer], StepLog]
 
 
-def plenty(offer: Offer) -> StepLog:  # noqa: ARG001
+def plenty(offer: Offer) -> StepLog:
     return StepLog((0.0,), (inf,))
 
 
 def requests_per_s(minute: int) -> float:
-    """A wave of two hours, from 4 to 28."""
-    return 16 - 12 * cos(2 * pi * minute / 120)
+    """A wave of two hours, from 3 to 15."""
+    return 9 - 6 * cos(2 * pi * minute / 120)
 
 
 class Recording:
@@ -83,37 +83,34 @@ class Recording:
         self._minute = 0
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         logs = [OfferLog(offer, StepLog((0.0,), (offer.usd_per_hour,)), stock(offer)) for offer in self.quotes.offers]
-        cloud = LogCloud("aws", logs, START, seed=1)
         self.plane = ControlPlane(
             database,
             lambda log: WatchedPlanner(
                 session, self._world, LiveMarket(database), MeteredDemand(database),
                 PostgresInstances(database).drained_since, log.planned,
             ),
-            {"aws": cloud},
+            {"aws": LogCloud("aws", logs, START, seed=1)},
             NodeManner((STARTUP_S, STARTUP_S), {(APP, "whole"): DRAIN_S}, seed=1),
             START,
         )  # fmt: skip
-        self.cloud = cloud
 
-    @property
-    def world(self) -> World:
-        return self._world
+    def begin(self) -> None:
+        """An hour of demand, and the fleet is on record."""
+        self._minute = -60
+        self._report(0, heard=True)
+        self._refresh()
+        self.plane.hold("chat", self.spec, str(self.folder))
 
-    def run(self, steps: int, *, heard: bool = True) -> "Recording":
-        """So many times ten minutes: what clouds and gateways say comes first, as it would have by then."""
-        if not self._minute:
-            self._minute = -60
-            self._report(0)
+    def run(self, steps: int, *, heard: bool = True, led: bool = True) -> None:
+        """So many times ten minutes: what clouds and gateways say comes first, as it would have by then. `heard`:
+        gateways reach the control plane. `led`: there is one."""
         for _ in range(steps):
             self._refresh()
-            if self._minute == 0 and not self.plane.log.plans:
-                self.plane.hold("chat", self.spec, str(self.folder))
-            for minute in range(10):
-                for _ in self.plane.run_until(60.0 * (self._minute + 1)):
+            for _ in range(10):
+                for _ in self.plane.run_until(60.0 * (self._minute + 1)) if led else ():
                     pass
-                self._report(self._minute + 1, heard=heard or minute < 0)
-        return self
+                self._report(self._minute + 1, heard=heard)
+            self.plane.now_s = max(self.plane.now_s, 60.0 * self._minute)
 
     def _refresh(self) -> None:
         """Spot prices go up and down, each zone by itself; on demand they stay."""
@@ -129,7 +126,7 @@ class Recording:
             CloudMarket("aws", "test", now, now, offers=offers, configs=self.quotes.configs), partly=False
         )
 
-    def _report(self, until_minute: int, *, heard: bool = True) -> None:
+    def _report(self, until_minute: int, *, heard: bool) -> None:
         reports = []
         for minute in range(self._minute, until_minute):
             n = round(60 * requests_per_s(max(minute, 0)))

@@ -14,7 +14,7 @@ from control.simulator.result import (
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
 from control.simulator.serving.requests import Requests
-from control.simulator.serving.served import Outcome, Served
+from control.simulator.serving.served import Outcome, Served, Use
 from control.simulator.serving.step_table import POINTS, StepTable
 from templates_lib.slo import Slo
 
@@ -80,7 +80,7 @@ def _served(requests: Requests, seed: int) -> Served:
     zeros = np.zeros(n, np.int32)
     return Served(
         outcome, who, who, np.where(np.isnan(first_s), np.nan, 0.01), first_s, nothing, nothing, finish_s, made, zeros,
-        zeros,
+        zeros, Use(EPOCH_S, np.array([0, 3]), (np.full(12, 300.0), np.full(6, 150.0))),
     )  # fmt: skip
 
 

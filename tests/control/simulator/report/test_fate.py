@@ -5,7 +5,7 @@ import pytest
 
 from control.simulator.report.fate import Fate, judge, share_within
 from control.simulator.serving.requests import Requests
-from control.simulator.serving.served import Outcome, Served
+from control.simulator.serving.served import Outcome, Served, Use
 from templates_lib.slo import Slo
 
 NAN = float("nan")
@@ -18,7 +18,21 @@ def judged(*rows: tuple[float, int, int, Outcome, float, float], length_s: float
     n = len(rows)
     requests = Requests(("chat",), np.zeros(n, np.int32), arrival, prompt, output)
     none, zeros = np.full(n, NAN), np.zeros(n, np.int32)
-    served = Served(outcome.astype(np.int8), zeros, zeros, none, first, none, none, finish, output, zeros, zeros)
+    idle = Use(60.0, np.zeros(0, np.int64), ())
+    served = Served(
+        outcome.astype(np.int8),
+        zeros,
+        zeros,
+        none,
+        first,
+        none,
+        none,
+        finish,
+        output,
+        zeros,
+        zeros,
+        idle,
+    )
     return [Fate(f) for f in judge(requests, served, SLO, length_s).fate]
 
 

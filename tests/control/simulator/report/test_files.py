@@ -78,7 +78,7 @@ def test_the_page_asks_for_nothing_and_every_chart_is_a_picture_too(written: tup
     assert "<script" not in page
     assert "code is &lt;new&gt; &amp; small" in page
     charts = re.findall(r'<figure id="([a-z]+)"', page)
-    assert set(charts) == {"cost", "goodput", "attainment", "utilisation", "fleet", "ttft", "tpot"}
+    assert set(charts) == {"cost", "goodput", "attainment", "utilisation", "busy", "fleet", "ttft", "tpot"}
     assert all((folder / f"{chart}.png").read_bytes().startswith(PNG) for chart in charts)
     # Colours of pictures are the reader's: none that only marks one is left.
     assert "#fe0" not in page
