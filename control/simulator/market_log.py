@@ -27,13 +27,6 @@ class MarketLog:
     def clouds(self) -> tuple[str, ...]:
         return tuple(sorted({log.offer.cloud for log in self.offers}))
 
-    @property
-    def is_still(self) -> bool:
-        """Whether its stock never changes."""
-        return all(len(log.nodes.values) == 1 for log in self.offers) and all(
-            len(log.limit.values) == 1 for log in self.shared
-        )
-
 
 def market_log(
     quotes: Quotes, prices: Mapping[Place, StepLog], stock: Mapping[Place, StepLog], *, known: bool
