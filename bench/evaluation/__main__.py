@@ -1,6 +1,6 @@
 """The evaluation of the Coral paper (section 6), run again.
 
-    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|all
+    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|attainment|all
 
 Every experiment prints our figures with the paper's beside them; docs/results.md explains where they differ. Exits with
 1 when a plan fails the independent check or an experiment misses its bar.
@@ -10,8 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench.evaluation import cost, figures, helix, interval, savings, scarcity, sensitivity, skew, splits
+from bench.evaluation import attainment, cost, figures, helix, interval, savings, scarcity, sensitivity, skew, splits
 from bench.evaluation.campaign import Campaign
+from bench.evaluation.epochs import KINDS
 
 EXPERIMENTS = {
     "cost": cost.run,
@@ -23,6 +24,7 @@ EXPERIMENTS = {
     "figures": figures.run,
     "splits": splits.run,
     "savings": savings.run,
+    "attainment": attainment.run,
 }
 
 
@@ -30,11 +32,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", nargs="+", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--setup", choices=["core", "extended"], help="only this one (default: both)")
+    parser.add_argument("--market", choices=KINDS, help="savings, attainment: only this one (default: all)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
     setups = (chosen.setup,) if chosen.setup else ("core", "extended")
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
-    with Campaign(setups) as campaign:
+    with Campaign(setups, (chosen.market,) if chosen.market else KINDS) as campaign:
         missed = [name for name in names if not EXPERIMENTS[name](campaign, chosen.output)]
     if missed:
         print(f"missed: {', '.join(missed)}")

@@ -10,9 +10,10 @@ from bench.scenarios import SetUp, set_up
 
 
 class Campaign(AbstractContextManager["Campaign"]):
-    def __init__(self, setups: tuple[str, ...]) -> None:
-        """`setups`: names of those to evaluate."""
+    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+        """Names of the set-ups to evaluate, and of `epochs.KINDS` for experiments that are about all of them."""
         self.setups = setups
+        self.kinds = kinds
         self._stack = ExitStack()
         self._open: dict[str, SetUp] = {}
         self._epochs: dict[tuple[str, str, str], tuple[Epoch, ...]] = {}

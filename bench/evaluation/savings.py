@@ -6,7 +6,7 @@ from statistics import mean
 
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.cost import average_usd
-from bench.evaluation.epochs import KINDS, Epoch
+from bench.evaluation.epochs import Epoch
 from bench.evaluation.methods import METHODS, NAMES
 from bench.evaluation.table import Table
 
@@ -16,7 +16,7 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
     table = Table("savings", ("$/h", *(NAMES[m] for m in METHODS), "saved", "against"))
     met = True
     for setup in campaign.setups:
-        for kind in KINDS:
+        for kind in campaign.kinds:
             of = campaign.all_methods(setup, kind)
             own = average_usd(of["medley"])
             able = [m for m in of if m != "medley" and _share(of[m]) >= _share(of["medley"])]
