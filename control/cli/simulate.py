@@ -75,7 +75,7 @@ def _print(summary: "Summary") -> None:
 
     facts = summary.facts
     typer.echo(
-        f"{facts.name}: fleet {facts.fleet} for {summary.hours:g} h under {facts.strategy}, "
+        f"{facts.name}: fleet {facts.fleet} for {summary.hours:.3g} h under {facts.strategy}, "
         f"{summary.requests:,} requests"
     )
     table = Table(box=None, pad_edge=False)
