@@ -164,7 +164,7 @@ def _clipped_s(held: Held, length_s: float) -> float:
 
 
 def _in_force(edges_s: Floats, plans: Sequence[tuple[float, float]]) -> Floats:
-    ends = [at for at, _ in plans[1:]] + [float(edges_s[-1])]
+    ends = [*(at for at, _ in plans[1:]), float(edges_s[-1])][: len(plans)]
     spans = [Held("", at, max(at, end), usd) for (at, usd), end in zip(plans, ends, strict=True)]
     there = _over(edges_s, spans, [1.0] * len(spans))
     sums = _over(edges_s, spans, [each.usd_per_hour or 0.0 for each in spans])

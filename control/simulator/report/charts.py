@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from control.simulator.report.fate import Fate, Judged
 from control.simulator.report.over_time import amounts, spread
 from control.simulator.report.work import work_of
 from control.simulator.result import Epoch, NodeSpan, SimulationResult
+from policies.routing_table import LEGS
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +63,7 @@ def _grid(result: SimulationResult) -> _Grid:
 
 def _cost(result: SimulationResult, grid: _Grid) -> Chart:
     app_of = {instance.id: instance.app for instance in result.instances}
-    lines = _of_nodes(result.nodes, grid, lambda node: app_of[node.instance], _usd_per_hour)
+    lines = _of_nodes(result.nodes, grid, lambda node: app_of[node.instance], _usd_per_hour, _order(result).index)
     return Chart("cost", "Cost of nodes", grid.unit, "$/h", Kind.STACK, lines, "by model, from the request to the end")
 
 
@@ -122,14 +124,14 @@ def _busy(result: SimulationResult, grid: _Grid) -> Chart:
         busy[name], there[name] = busy.get(name, none) + own, there.get(name, none) + lived
     lines = [
         Line(name, 100 * np.divide(own, there[name], out=np.full(len(own), np.nan), where=there[name] > 0), grid.axis)
-        for name, own in sorted(busy.items())
+        for name, own in sorted(busy.items(), key=lambda each: _place(result, each[0]))
     ]
     note = "share of their time in which nodes of ready instances computed"
     return Chart("busy", "Nodes at work", grid.unit, "%", Kind.STEPS, largest(lines), note)
 
 
 def _fleet(result: SimulationResult, grid: _Grid) -> Chart:
-    lines = _of_nodes(result.nodes, grid, lambda node: f"{node.node_config} {node.market}", lambda _: 1.0)
+    lines = _of_nodes(result.nodes, grid, lambda node: f"{node.node_config} {node.market}", lambda _: 1.0, str)
     return Chart("fleet", "Fleet", grid.unit, "nodes", Kind.STACK, lines, "held, by configuration and market")
 
 
@@ -164,16 +166,27 @@ def _of_nodes(
     grid: _Grid,
     name: Callable[[NodeSpan], str],
     rate: Callable[[NodeSpan], float],
+    order: Callable[[str], Any],
 ) -> tuple[Line, ...]:
     """Means over each epoch of what nodes have while they are held."""
     groups: dict[str, list[tuple[float, float, float]]] = {}
     for node in nodes:
         groups.setdefault(name(node), []).append((node.from_s, node.until_s, rate(node)))
     lines = []
-    for key in sorted(groups):
+    for key in sorted(groups, key=order):
         begin, end, rates = np.array(groups[key]).T
         lines.append(Line(key, amounts(grid.edges, begin, end, rates) / np.diff(grid.edges), grid.axis))
     return largest(lines)
+
+
+def _order(result: SimulationResult) -> list[str]:
+    """Of models in every picture: one has one colour in all of them."""
+    return [*result.requests.apps, *(m.name for m in result.models if m.name not in result.requests.apps)]
+
+
+def _place(result: SimulationResult, app_and_leg: str) -> tuple[int, int]:
+    app, _, leg = app_and_leg.rpartition("/")
+    return _order(result).index(app), LEGS.index(leg)
 
 
 def _usd_per_hour(node: NodeSpan) -> float:
