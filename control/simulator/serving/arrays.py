@@ -13,7 +13,7 @@ from control.simulator.serving.settings import ServingSettings
 from policies.routing_table import WHOLE
 
 PICKS = 256
-"""Choices that are asked of a router at once."""
+"""Choices that are asked of a router at once, at the most."""
 _CALLS = 1024
 
 
@@ -68,7 +68,8 @@ def world_of(requests: Requests, fleet: FleetTimeline, settings: ServingSettings
         limits_f=rows.limits_f,
         windows=rows.windows,
         kinds=rows.kinds,
-        tables=rows.tables,
+        by_rows=rows.by_rows,
+        by_context=rows.by_context,
         tables_f=rows.tables_f,
         apps=_app_rows(requests, fleet),
         apps_f=_app_figures(requests, fleet),

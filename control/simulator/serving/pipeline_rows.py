@@ -8,7 +8,7 @@ import numpy as np
 from control.simulator.serving.kernel import columns as c
 from control.simulator.serving.kernel.world import Floats, Ints
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel
-from control.simulator.serving.step_table import POINTS, StepTable
+from control.simulator.serving.step_table import POINTS, ROW_POINTS, StepTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,8 @@ class PipelineRows:
     limits_f: Floats
     windows: Ints
     kinds: Ints
-    tables: Floats
+    by_rows: Floats
+    by_context: Floats
     tables_f: Floats
     most_nodes: int
     most_groups: int
@@ -66,7 +67,8 @@ def pipeline_rows(used: Sequence[PipelineModel]) -> PipelineRows:
         kinds=np.array([np.pad(row, (0, most_layers + 1 - len(row))) for row in held], np.int64).reshape(
             -1, most_layers + 1
         ),
-        tables=np.array([_curves(table) for table in tables]).reshape(-1, 4, POINTS),
+        by_rows=np.array([(table.rows_s, table.head_s) for table in tables]).reshape(-1, 2, ROW_POINTS),
+        by_context=np.array([(t.prompt_context_s, t.decode_context_s) for t in tables]).reshape(-1, 2, POINTS),
         tables_f=np.array([_steady(table) for table in tables], np.float64).reshape(-1, c.TF_WIDTH),
         most_nodes=max((len(nodes_of(pipeline)) for pipeline in pipelines), default=1),
         most_groups=max((pipeline.groups for pipeline in pipelines), default=1),
@@ -87,10 +89,6 @@ def _limits(node: NodeModel, table_index: dict[int, int]) -> tuple[int, int, int
 
 def _figures(node: NodeModel) -> tuple[float, float, float, float]:
     return node.weight, node.hop_s, node.hop_s_per_token, node.hand_off_bytes_per_s
-
-
-def _curves(table: StepTable) -> Floats:
-    return np.stack([table.rows_s, table.head_s, table.prompt_context_s, table.decode_context_s])
 
 
 def _steady(table: StepTable) -> tuple[float, ...]:

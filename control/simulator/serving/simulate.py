@@ -37,6 +37,8 @@ class _Simulation:
         self._fronts = [Front(app) for app in requests.apps]
         self._before = [front.router for front in self._fronts]
         """Routers as they were before the choices that the kernel holds."""
+        self._ahead = [1] * len(self._fronts)
+        """How many choices each is asked for next: more as long as they are all needed."""
         self._avoided: dict[int, set[str]] = {}
         """Request → instances that refused it since it was last parked."""
         self._usable: set[str] = set()
@@ -108,16 +110,18 @@ class _Simulation:
 
     def _fill(self, app: int) -> None:
         """Choices for the next calls."""
-        front, world = self._fronts[app], self._world
+        front, world, ahead = self._fronts[app], self._world, self._ahead[app]
         self._before[app] = front.router.twin()
-        for place in range(PICKS):
+        for place in range(ahead):
             world.picks[app, place] = self._numbers(front.router.choose(front.unusable))
-        world.picked[app] = (0, PICKS)
+        world.picked[app] = (0, ahead)
+        self._ahead[app] = min(2 * ahead, PICKS)
 
     def _take_back(self, app: int) -> None:
         """Have the router be where the kernel is."""
         front, (taken, made) = self._fronts[app], self._world.picked[app]
         if made > taken:
+            self._ahead[app] = 1
             front.router = self._before[app].twin()
             for _ in range(taken):
                 front.router.choose(front.unusable)

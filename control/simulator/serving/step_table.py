@@ -22,14 +22,18 @@ CELLS = 32
 OCTAVES = 20
 """Rows and contexts up to a million; beyond, the last cell goes on."""
 POINTS = 2 + CELLS * OCTAVES
-"""0, then 1 to 2 ^ OCTAVES."""
+"""Of contexts: 0, then 1 to 2 ^ OCTAVES."""
+DENSE_OCTAVES = 12
+DENSE = 2**DENSE_OCTAVES
+"""Rows up to which every count has its own value: products are padded to whole tiles."""
+ROW_POINTS = DENSE + CELLS * (OCTAVES - DENSE_OCTAVES) + 1
 _PROMPT_ROWS = 512.0
 _DECODE_ROWS = 64.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTable:
-    """Arrays (POINTS,), at `table_points()`; seconds."""
+    """Seconds. By rows: arrays (ROW_POINTS,), at `row_points()`; by context: arrays (POINTS,), at `table_points()`."""
 
     rows_s: Floats
     """By rows: of a step that only decodes, with nothing cached, without the head."""
@@ -55,6 +59,12 @@ def table_points() -> Floats:
     return np.concatenate(([0.0], octaves.ravel(), [2.0**OCTAVES]))
 
 
+def row_points() -> Floats:
+    """(ROW_POINTS,)"""
+    octaves = 2.0 ** np.arange(DENSE_OCTAVES, OCTAVES)[:, None] * (1 + np.arange(CELLS) / CELLS)
+    return np.concatenate((np.arange(DENSE), octaves.ravel(), [2.0**OCTAVES]))
+
+
 def step_table(
     cost_model: StageCostModel, model: ModelSpec, node: NodeConfig, parallel: Parallel, layers: int, *, head: bool
 ) -> StepTable:
@@ -70,9 +80,8 @@ def step_table(
         held = np.full(shape, float(layers))
         return cost_model.stage_seconds(model, node, parallel, Step(held, *parts), head=head)
 
-    points = table_points()
-    rows = np.maximum(points, 1.0)
-    before = rows - 1.0
+    rows = np.maximum(row_points(), 1.0)
+    before = np.maximum(table_points(), 1.0) - 1.0
     bare = seconds(0.0, 0.0, rows, 0.0, False)
     prompts = np.array([1.0, _PROMPT_ROWS])
     over = seconds(prompts, 0.0, 1.0, 0.0, False) - seconds(0.0, 0.0, prompts + 1.0, 0.0, False)
@@ -84,7 +93,7 @@ def step_table(
     part = -(-layers // parallel.pp)
     return StepTable(
         rows_s=bare,
-        head_s=seconds(0.0, 0.0, rows, 0.0, True) - bare if head else np.zeros(POINTS),
+        head_s=seconds(0.0, 0.0, rows, 0.0, True) - bare if head else np.zeros(ROW_POINTS),
         prompt_context_s=(seen - seen[0]) / _PROMPT_ROWS,
         decode_context_s=(cached - cached[0]) / _DECODE_ROWS,
         prompt_step_s=prompt_step_s,

@@ -34,7 +34,7 @@ from control.simulator.serving.kernel.columns import (
 )
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.world import Floats, World
-from control.simulator.serving.step_table import CELLS, POINTS
+from control.simulator.serving.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 
 
 @compiled
@@ -42,15 +42,25 @@ def look_up(points: Floats, x: float) -> float:
     """On a straight line between the two points of `table_points` beside `x` ≥ 0; the last line goes on."""
     if x < 1.0:
         return float(points[0] + (points[1] - points[0]) * x)
-    mantissa, exponent = math.frexp(x)  # 0.5 <= mantissa < 1
-    place = (2.0 * mantissa - 1.0) * CELLS
-    cell = int(place)
-    at = 1 + CELLS * (exponent - 1) + cell
-    if at > POINTS - 2:
-        at = POINTS - 2
-        cell_s = math.ldexp(1.0 / CELLS, (at - 1) // CELLS)
-        place = (x - math.ldexp(1.0 + ((at - 1) % CELLS) / CELLS, (at - 1) // CELLS)) / cell_s
-        cell = 0
+    return _in_octaves(points, x, 1, 0)
+
+
+@compiled
+def look_up_rows(points: Floats, x: float) -> float:
+    """The same with `row_points`."""
+    if x < DENSE:
+        at = int(x)
+        return float(points[at] + (points[at + 1] - points[at]) * (x - at))
+    return _in_octaves(points, x, DENSE, DENSE_OCTAVES)
+
+
+@compiled
+def _in_octaves(points: Floats, x: float, first: int, octave: int) -> float:
+    """`first`: where the points begin at 2 ^ `octave`."""
+    exponent = min(math.frexp(x)[1] - 1, OCTAVES - 1)
+    place = (x / 2.0**exponent - 1.0) * CELLS
+    cell = min(int(place), CELLS - 1)
+    at = first + CELLS * (exponent - octave) + cell
     return float(points[at] + (points[at + 1] - points[at]) * (place - cell))
 
 
@@ -60,18 +70,18 @@ def step_seconds(
 ) -> tuple[float, float]:
     """(time, part of it that keeps the node's next step waiting). `prompts` tokens that attend to `context` earlier
     ones in the mean, `requests` that decode behind `cached` tokens in the mean."""
-    own, of = w.tables[table], w.tables_f[table]
+    rows, contexts, of = w.by_rows[table], w.by_context[table], w.tables_f[table]
     dp = of[TF_REPLICAS]
     p = max(prompts / dp, min(prompts, 1.0))
     r = max(requests / dp, min(requests, 1.0))
-    body = look_up(own[T_ROWS], p + r)
+    body = look_up_rows(rows[T_ROWS], p + r)
     if r > 0:
-        body += r * look_up(own[T_DECODE_CONTEXT], cached + 1.0)
+        body += r * look_up(contexts[T_DECODE_CONTEXT], cached + 1.0)
     else:
         body -= of[TF_DECODE_STEP]
     if p > 0:
-        body += of[TF_PROMPT_STEP] + p * (of[TF_PROMPT_TOKEN] + look_up(own[T_PROMPT_CONTEXT], context + 1.0))
-    head = look_up(own[T_HEAD], r + min(p, 1.0))
+        body += of[TF_PROMPT_STEP] + p * (of[TF_PROMPT_TOKEN] + look_up(contexts[T_PROMPT_CONTEXT], context + 1.0))
+    head = look_up_rows(rows[T_HEAD], r + min(p, 1.0))
     return body + head, body * of[TF_BUSY_SHARE] + head
 
 

@@ -40,8 +40,10 @@ class World(NamedTuple):
     """By kind of layer of a pipeline; 0 is none."""
     kinds: Ints
     """(kinds, layers + 1) how many of the first layers are of the kind."""
-    tables: Floats
-    """(tables, 4, POINTS)"""
+    by_rows: Floats
+    """(tables, 2, ROW_POINTS)"""
+    by_context: Floats
+    """(tables, 2, POINTS)"""
     tables_f: Floats
     apps: Ints
     apps_f: Floats

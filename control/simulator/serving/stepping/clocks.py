@@ -6,9 +6,11 @@ import numpy as np
 
 from agents.scheduler.orders import Entry
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel
-from control.simulator.serving.step_table import StepTable, table_points
+from control.simulator.serving.step_table import StepTable, row_points, table_points
+from templates_lib.cost_model import Floats
 
 _POINTS = table_points()
+_ROWS = row_points()
 
 
 class Clocks:
@@ -51,13 +53,19 @@ def step_seconds(table: StepTable, entries: Iterable[tuple[Entry, bool]]) -> tup
         else:
             prompts += tokens
             context += tokens * (entry.position + (tokens - 1) / 2)
+    context, cached = (context / prompts if prompts else 0.0), (cached / requests if requests else 0.0)
+    return seconds_of(table, prompts, context, requests, cached)
+
+
+def seconds_of(table: StepTable, prompts: float, context: float, requests: float, cached: float) -> tuple[float, float]:
+    """The same of totals: prompt tokens that attend to `context` earlier ones, requests behind `cached` tokens."""
     p, r = (max(total / table.replicas, min(total, 1.0)) for total in (prompts, requests))
-    body = _at(table.rows_s, p + r)
-    body += r * _at(table.decode_context_s, cached / requests + 1) if requests else -table.decode_step_s
+    body = _at(_ROWS, table.rows_s, p + r)
+    body += r * _at(_POINTS, table.decode_context_s, cached + 1) if requests else -table.decode_step_s
     if prompts:
-        of_token = table.prompt_token_s + _at(table.prompt_context_s, context / prompts + 1)
+        of_token = table.prompt_token_s + _at(_POINTS, table.prompt_context_s, context + 1)
         body += table.prompt_step_s + p * of_token
-    head = _at(table.head_s, r + min(p, 1.0))
+    head = _at(_ROWS, table.head_s, r + min(p, 1.0))
     return body + head, body * table.busy_share + head
 
 
@@ -95,8 +103,8 @@ def _kept_bytes(pipeline: PipelineModel, layers: range, tokens: int) -> float:
     return kept * pipeline.kv_bytes_per_token_per_layer
 
 
-def _at(curve: np.ndarray[tuple[int], np.dtype[np.float64]], x: float) -> float:
-    if x > _POINTS[-1]:
-        slope = (curve[-1] - curve[-2]) / (_POINTS[-1] - _POINTS[-2])
-        return float(curve[-1] + slope * (x - _POINTS[-1]))
-    return float(np.interp(x, _POINTS, curve))
+def _at(points: Floats, curve: Floats, x: float) -> float:
+    if x > points[-1]:
+        slope = (curve[-1] - curve[-2]) / (points[-1] - points[-2])
+        return float(curve[-1] + slope * (x - points[-1]))
+    return float(np.interp(x, points, curve))

@@ -48,8 +48,6 @@ class Call:
     finish_s: float = nan
     made: int = 0
     restarts: int = 0
-    anew: int = 0
-    """Times that it was computed from its first token on."""
     booked: Charge | None = None
     avoided: set[str] = field(default_factory=set)
     parked_until_s: float = nan
@@ -270,7 +268,7 @@ class Simulation:
         instance.is_due = False
         if not instance.is_alive:
             return
-        steps, sent, begun, anew = instance.order(self._now_s)
+        steps, sent, begun = instance.order(self._now_s)
         for group, step, end_s in steps:
             self._push(end_s, _STEP, self._group(instance, group), partial(self._join, instance, step))
         for dispatch in sent:
@@ -283,8 +281,6 @@ class Simulation:
             call = self.calls[request]
             if np.isnan(call.queued_s):
                 call.queued_s = start_s - float(self._requests.arrival_s[request])
-        for request in anew:
-            self.calls[request].anew += 1
         self._speak(instance)
 
     def _group(self, instance: SteppedInstance, group: int) -> int:

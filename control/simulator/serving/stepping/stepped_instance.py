@@ -25,20 +25,17 @@ class SteppedInstance:
         self._flights: dict[int, GroupStep] = {}
         self._sampled: set[int] = set()
         """Runs that decode."""
-        self.requests: dict[int, int] = {}
-        """Run → request, of those that began here."""
 
     def leg(self, hand_off: str) -> OtherLeg:
         """As the instance that does the other leg knows it."""
         return OtherLeg(self.life.id, "tcp://nowhere:1", self.life.id, hand_off)
 
-    def order(self, now_s: float) -> tuple[list[tuple[int, int, float]], list[Dispatch], dict[int, float], list[int]]:
-        """What it wants done now: steps as (group, step, when it is through), KV caches to be sent; by request when its
-        first entry of a run begins; and the requests whose computation begins anew here."""
+    def order(self, now_s: float) -> tuple[list[tuple[int, int, float]], list[Dispatch], dict[int, float]]:
+        """What it wants done now: steps as (group, step, when it is through), KV caches to be sent, and when requests
+        that begin here do."""
         steps: list[tuple[int, int, float]] = []
         sent: list[Dispatch] = []
         begun: dict[int, float] = {}
-        anew: list[int] = []
         for each in self.core.next_orders():
             if isinstance(each, Reserve):
                 self._sampled.add(each.run)
@@ -50,10 +47,8 @@ class SteppedInstance:
                 steps.append((each.group, each.number, end_s))
                 for entry in each.entries:
                     if entry.trace:
-                        self.requests[entry.run] = int(entry.trace)
                         begun[int(entry.trace)] = start_s[entry.run]
-                        anew.append(int(entry.trace))
-        return steps, sent, begun, anew
+        return steps, sent, begun
 
     def join(self, step: int) -> tuple[Answer, ...]:
         """The step is through all stages."""

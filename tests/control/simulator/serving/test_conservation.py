@@ -1,0 +1,59 @@
+"""What must hold of any simulation: no token made from nothing or lost, nobody serves who is not there."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from control.simulator.serving.served import Outcome
+from control.simulator.serving.simulate import simulate
+from tests.control.simulator.serving.random_worlds import random_world
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**40))
+def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int) -> None:
+    requests, fleet, limits = random_world(seed)
+    served = simulate(requests, fleet, limits)
+    whole = served.outcome == Outcome.SERVED
+    assert (served.made_tokens[whole] == requests.output_tokens[whole]).all()
+    assert (served.made_tokens[~whole] < requests.output_tokens[~whole]).all()
+    assert (served.made_tokens[served.outcome == Outcome.REFUSED] == 0).all()
+    assert np.isfinite(served.finish_s[whole]).all()
+    assert np.isnan(served.finish_s[~whole]).all()
+    assert (np.isfinite(served.first_token_s) == (served.made_tokens > 0)).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**40))
+def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) -> None:
+    requests, fleet, limits = random_world(seed)
+    served = simulate(requests, fleet, limits)
+    ready_s = np.array([life.ready_s for life in fleet.instances])
+    drain_s = np.array([life.drain_s for life in fleet.instances])
+    gone_s = np.array([life.gone_s for life in fleet.instances])
+    start_s = requests.arrival_s + served.queued_s
+    stayed = np.isfinite(start_s) & (served.restarts == 0)
+    begun = served.prefill_instance[stayed]
+    assert (start_s[stayed] >= ready_s[begun]).all()
+    assert (start_s[stayed] <= gone_s[begun]).all()
+    came_s = (requests.arrival_s + limits.request_s)[stayed]
+    assert (came_s <= np.minimum(drain_s, gone_s + limits.lost_after_s)[begun]).all()
+    done = served.outcome == Outcome.SERVED
+    end_s, last = served.finish_s[done] - limits.reply_s, served.decode_instance[done]
+    alone = requests.output_tokens[done] == 1
+    last = np.where(alone, served.prefill_instance[done], last)
+    assert (end_s <= gone_s[last]).all()
+    assert (end_s >= ready_s[last]).all()
+    for life, busy_s in zip(fleet.instances, served.use.busy_s, strict=True):
+        nodes = sum(len(stage.nodes) for stage in life.pipeline.stages)
+        there_s = min(life.gone_s, fleet.length_s) - life.ready_s
+        # The last step of each of its groups may begin late and go on beyond the end.
+        assert busy_s.sum() <= nodes * there_s + 60.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**40))
+def test_the_same_world_gives_the_same_bits(seed: int) -> None:
+    one, other = (simulate(*random_world(seed)) for _ in range(2))
+    for name in ("outcome", "made_tokens", "first_token_s", "finish_s", "decode_instance"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
