@@ -9,7 +9,7 @@ from control.simulator.serving.simulate import simulate
 from tests.control.simulator.serving.random_worlds import random_world
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**40))
 def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int) -> None:
     requests, fleet, limits = random_world(seed)
@@ -23,7 +23,7 @@ def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int) -> None:
     assert (np.isfinite(served.first_token_s) == (served.made_tokens > 0)).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**40))
 def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) -> None:
     requests, fleet, limits = random_world(seed)
@@ -51,7 +51,7 @@ def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) ->
         assert busy_s.sum() <= nodes * there_s + 60.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**40))
 def test_the_same_world_gives_the_same_bits(seed: int) -> None:
     one, other = (simulate(*random_world(seed)) for _ in range(2))

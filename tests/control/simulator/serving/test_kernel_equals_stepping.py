@@ -9,7 +9,7 @@ from control.simulator.serving.stepping.simulation import Simulation
 from tests.control.simulator.serving.random_worlds import random_world
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**40))
 def test_every_request_fares_as_with_the_production_schedulers(seed: int) -> None:
     requests, fleet, limits = random_world(seed)
