@@ -49,13 +49,13 @@ class FleetPlanner:
         prepare: Callable[[World], World],
         market: Market,
         demand: DemandSource,
+        drained: Callable[[str, datetime], Sequence[datetime]],
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
         purse: Callable[[FleetRecord, datetime], Purse] = lambda _, __: Purse(),
-        drained: Callable[[str, datetime], Sequence[datetime]] = lambda _, __: (),
     ) -> None:
-        """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `own`: registered
-        models. `purse`: what budgets leave to a fleet. `drained`: when ready instances of a fleet were told to
-        drain since a time."""
+        """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `drained`: when
+        ready instances of a fleet were told to drain, since a time. `own`: registered models. `purse`: what budgets
+        leave to a fleet."""
         self._session = session
         self._prepare = prepare
         self.market = market

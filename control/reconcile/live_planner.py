@@ -25,7 +25,7 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         lambda world: with_known_profiles(world, home),
         LiveMarket(database),
         MeteredDemand(database),
+        PostgresInstances(database).drained_since,
         PostgresModels(database).own,
         Treasury(database).purse,
-        PostgresInstances(database).drained_since,
     )

@@ -21,5 +21,5 @@ class ReconcileSection(Section):
     disruption: DisruptionSection = DisruptionSection()
     payback_minutes: Positive | None = 15.0
     """A move that only saves money has to pay back its start-up and its drain within this time; None: all are made."""
-    payback_share: Share | None = 0.15
+    payback_share: Share | None = None
     """Instances that may be moved within an hour only to save money, of those that run; one always may; None: any."""
