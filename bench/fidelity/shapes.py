@@ -84,12 +84,12 @@ def requests_per_s(held: Sequence[Part], served: ServedModel) -> float:
     return min(part.units_per_s / mean[part.leg] for part in held)
 
 
-def _stages(*nodes: str) -> Callable[[Promise], bool]:
-    """Single nodes of these kinds, in this order."""
+def _single(*kinds: str) -> Callable[[Promise], bool]:
+    """One node of each of these kinds, a stage each."""
 
     def fits(promise: Promise) -> bool:
-        found = [[(n.config.partition(":")[0], n.count) for n in stage.nodes] for stage in promise.placement.stages]
-        return found == [[(kind, 1)] for kind in nodes]
+        found = sorted(n.config.partition(":")[0] for stage in promise.placement.stages for n in stage.nodes)
+        return not promise.has_peers and found == sorted(kinds)
 
     return fits
 
@@ -104,12 +104,12 @@ def _peers(promise: Promise) -> bool:
 
 
 SHAPES: dict[str, tuple[tuple[Phase, Callable[[Promise], bool]], ...]] = {
-    "one": ((Phase.AGGREGATED, _stages("local-large")),),
+    "one": ((Phase.AGGREGATED, _single("local-large")),),
     "stages": ((Phase.AGGREGATED, _uneven),),
     "peers": ((Phase.AGGREGATED, _peers),),
     "disaggregated": (
-        (Phase.PREFILL, _stages("local-large")),
-        (Phase.DECODE, _stages("local-medium", "local-small")),
+        (Phase.PREFILL, _single("local-large")),
+        (Phase.DECODE, _single("local-medium", "local-small")),
     ),
 }
 """Phase of each instance, and which of its templates may be taken."""
