@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -193,7 +193,7 @@ class Client:
                 Generate(attempt, "r", self._model, prompt, (), one.output_tokens, (), GREEDY, 3600.0, leg, peer)
             )
 
-    async def _until(self, condition, patience_s: float) -> None:  # type: ignore[no-untyped-def]
+    async def _until(self, condition: Callable[[], bool], patience_s: float) -> None:
         give_up_s = self._loop.time() + patience_s
         while not condition():
             for link in self._links:
