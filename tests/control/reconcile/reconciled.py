@@ -132,8 +132,12 @@ class Plane:
         )  # fmt: skip
         session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         planner = FleetPlanner(
-            session, self._prepared, LiveMarket(database), MeteredDemand(database),
-            PostgresInstances(database).drained_since, purse=Treasury(database).purse,
+            session,
+            self._prepared,
+            LiveMarket(database),
+            MeteredDemand(database),
+            PostgresInstances(database).drained_since,
+            purse=Treasury(database).purse,
         )
         self.loop = Reconciler(
             Ports(
