@@ -1,4 +1,12 @@
-import { LayoutDashboard, type LucideIcon } from "lucide-react";
+import {
+  CalendarClock,
+  ChartScatter,
+  KeyRound,
+  LayoutDashboard,
+  type LucideIcon,
+  ReceiptText,
+  Store,
+} from "lucide-react";
 import type { ComponentType } from "react";
 
 export type PageEntry = {
@@ -13,6 +21,11 @@ export type PageEntry = {
 /** Every page: the navigation, the routes and the command palette are made from this. */
 export const PAGES: readonly PageEntry[] = [
   { path: "/", name: "Overview", group: "Run", icon: LayoutDashboard, load: () => import("@/pages/overview/Overview") },
+  { path: "/market", name: "Market", group: "Decide", icon: Store, load: () => import("@/pages/market/Market") },
+  { path: "/templates/:template", name: "Templates", group: "Decide", icon: ChartScatter, load: () => import("@/pages/templates/Templates") },
+  { path: "/cost", name: "Cost", group: "Account", icon: ReceiptText, load: () => import("@/pages/cost/Cost") },
+  { path: "/events", name: "Events", group: "Account", icon: CalendarClock, load: () => import("@/pages/events/Events") },
+  { path: "/tokens", name: "Tokens and roles", group: "Account", icon: KeyRound, load: () => import("@/pages/tokens/Tokens") },
 ];
 
 /** Where a page begins, without what its address may name. */
