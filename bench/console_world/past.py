@@ -1,6 +1,7 @@
 """What happened: events, load and latencies, alerts, budgets, who may speak."""
 
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import insert
@@ -38,8 +39,9 @@ def fill_projects(database: Database, now: datetime) -> None:
     PostgresProjects(database).create("search", "Agents behind the search page", now - timedelta(days=44))
 
 
-def fill_past(database: Database, rng: random.Random, now: datetime) -> None:
-    _events(database, rng, now)
+def fill_past(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
+    """`plans`: ids that events speak of."""
+    _events(database, rng, plans, now)
     _load(database, rng, now)
     _latencies(database, rng, now)
     budgets = PostgresBudgets(database)
@@ -61,20 +63,30 @@ def fill_past(database: Database, rng: random.Random, now: datetime) -> None:
     tokens.revoke(left.id, now - timedelta(days=3))
 
 
-def _events(database: Database, rng: random.Random, now: datetime) -> None:
-    kinds, rows = list(_KINDS), []
+def _events(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
+    subjects = {
+        "instance": [f"i{number:012x}" for number in range(1, 40)],
+        "plan": plans,
+        "offer": ["aws/use1-az4/g6e.xlarge/spot", "gcp/us-central1-a/g2-standard-4/spot"],
+        "node": ["medley-i000000000007-0-0", "medley-i000000000021-1-0"],
+        "session": ["9bde252c0666"],
+    }
+    rows = []
     for number in range(EVENTS):
-        kind = rng.choice(kinds)
-        people = kind in ("plan.accepted", "session.started")
-        about = f"i{1 + rng.randrange(900):012x}" if kind.startswith("instance") else f"subject-{number % 60}"
+        kind = rng.choice(list(_KINDS))
+        person = kind in ("plan.accepted", "session.started")
         rows.append(
             {
-                "at": now - timedelta(seconds=150 * (EVENTS - number)), "actor": "token:ada" if people else "reconciler",
-                "kind": kind, "fleet": "" if kind == "session.started" else rng.choice((ASSISTANTS, AGENTS)),
-                "subject": about, "text": _KINDS[kind], "detail": {"attempt": 1 + number % 3},
-                "trace": f"{rng.randrange(16**32):032x}" if people else "",
+                "at": now - timedelta(seconds=150 * (EVENTS - number)),
+                "actor": "token:9bde252c0666" if person else "reconciler",
+                "kind": kind,
+                "fleet": "" if kind == "session.started" else rng.choice((ASSISTANTS, AGENTS)),
+                "subject": rng.choice(subjects[kind.partition(".")[0]]),
+                "text": _KINDS[kind],
+                "detail": {"attempt": 1 + number % 3} if kind == "offer.refused" else {},
+                "trace": f"{rng.randrange(16**32):032x}" if person else "",
             }
-        )  # fmt: skip
+        )
     with database.transaction() as connection:
         connection.execute(insert(event_table), rows)
 

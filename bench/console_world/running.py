@@ -137,8 +137,14 @@ class Launches:
         for row in self._rows[node_table]:
             row["last_heartbeat"] = None if row["load"] is None else now
         with database.transaction() as connection:
-            for table in (instance_table, instance_event, node_table, node_price):
+            for table in (instance_table, instance_event):
                 connection.execute(insert(table), self._rows[table])
+            # A missing load is no value, not the JSON document null.
+            silent = [row for row in self._rows[node_table] if row["load"] is None]
+            connection.execute(insert(node_table), [row for row in self._rows[node_table] if row["load"] is not None])
+            connection.execute(insert(node_table), [{k: v for k, v in row.items() if k != "load"} for row in silent])
+            if self._rows[node_price]:
+                connection.execute(insert(node_price), self._rows[node_price])
         self._rows.clear()
 
 

@@ -13,14 +13,16 @@ def _model(name: str, ttft_ms: int, tpot_ms: int, workload: str, requests_per_s:
 
 def _fleet(name: str, models: list[Any], clouds: list[Any], **policy: Any) -> dict[str, Any]:
     base = {"apiVersion": "medley/v1", "kind": "Fleet", "name": name}
-    return base | {"models": models, "clouds": clouds, "policy": policy, "solver": {"n_max": 2, "gap": 0.03, "nodes": 20, "proof_columns": 400}}
+    # Not the cheapest plan, but soon.
+    solver = {"n_max": 2, "gap": 0.05, "nodes": 5, "incumbent_columns": 200, "proof_columns": 200}
+    return base | {"models": models, "clouds": clouds, "policy": policy, "solver": solver}
 
 
 def assistants(scale: float) -> dict[str, Any]:
     """Two models on two clouds. `scale` 1: about a thousand instances."""
     models = [
-        _model("gpt-oss-20b", 1500, 50, "azure-code", 3500 * scale, priority=1),
-        _model("phi-4-14b", 1200, 60, "azure-conversation", 2100 * scale),
+        _model("gpt-oss-20b", 1500, 50, "azure-code", 3850 * scale, priority=1),
+        _model("phi-4-14b", 1200, 60, "azure-conversation", 2310 * scale),
     ]
     clouds = [
         {

@@ -44,7 +44,7 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
         cursor: { y: false, points: { size: 6 } },
         scales: { y: { range: (_, low, high) => bounds(low, high, fromZero) } },
         axes: [
-          { ...axis, grid: { show: false }, size: 26, space: 70, values: (_, ticks) => ticks.map((s) => near(new Date(s * 1000))) },
+          { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
           { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: 56, space: 36, values: (_, ticks) => ticks.map((v) => formatted.current(v)) },
         ],
         series: [
@@ -96,6 +96,14 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
       )}
     </figure>
   );
+}
+
+const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+/** Over more than two days the hour is of no use and takes the room. */
+function tickOf(at_s: number, span_s: number): string {
+  const moment = new Date(at_s * 1000);
+  return span_s > 172_800 ? DATE.format(moment) : near(moment);
 }
 
 function bounds(low: number | null, high: number | null, fromZero: boolean): [number, number] {

@@ -43,7 +43,7 @@ export function Ladder() {
                         <td className="strong break">{name}</td>
                         <td>{state ? <Badge tone={rung?.tone} dot>{rung?.name ?? `rung ${state.rung}`}</Badge> : "…"}</td>
                         <td><Time at={state?.since} ago /></td>
-                        <td className="break">{state?.reasons.join("; ")}</td>
+                        <td className="break why">{state?.reasons.join("; ")}</td>
                       </tr>
                     );
                   })}

@@ -92,7 +92,7 @@ function Row({ event, set }: { event: Event; set: (name: string, value: string) 
       </td>
       <td className="mono nowrap">{event.actor}</td>
       <td className="break">{event.fleet}</td>
-      <td className="mono break">{href ? <Link to={href}>{event.subject}</Link> : event.subject}</td>
+      <td className="mono break subject">{href ? <Link to={href}>{event.subject}</Link> : event.subject}</td>
       <td className="why">
         <div className="break">{event.text}</div>
         {(detail.length > 0 || event.trace) && (

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
-import { type Cell, cells, type Market as MarketName } from "@/api/market";
+import { type Cell, cells, type Market as MarketName, markets } from "@/api/market";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Select } from "@/components/Field";
@@ -17,6 +17,8 @@ const MARKETS = [
   { value: "on-demand", label: "On-demand" },
   { value: "spot", label: "Spot" },
 ] as const;
+
+const EVERY = "every";
 
 /** What can be rented where, at what price, and how likely it is to be had. */
 export default function Market() {
@@ -36,7 +38,10 @@ export default function Market() {
     );
   const sold = useQuery(cells(market));
   const all = sold.data?.items ?? [];
-  const shown = all.filter((cell) => (!cloud || cell.cloud === cloud) && (!gpu || cell.gpu === gpu));
+  const asked = (useQuery(markets()).data?.items ?? []).filter((each) => each.offers > 0).map((each) => each.cloud);
+  // Whoever asks some clouds wants to see those; the others' prices are the dated ones that ship.
+  const inClouds = (cell: Cell) => (cloud ? cloud === EVERY || cell.cloud === cloud : !asked.length || asked.includes(cell.cloud));
+  const shown = all.filter((cell) => inClouds(cell) && (!gpu || cell.gpu === gpu));
   const chosen = all.find((cell) => placeOf(cell) === at);
   return (
     <Page title="Market">
@@ -48,7 +53,7 @@ export default function Market() {
           onChange={(next) => set("show", next)}
           options={Object.entries(MEASURES).map(([value, { name }]) => ({ value: value as MeasureName, label: name }))}
         />
-        <Select label="Cloud" value={cloud} onChange={(next) => set("cloud", next)} any="All clouds" options={unique(all.map((c) => c.cloud))} />
+        <Select label="Cloud" value={cloud} onChange={(next) => set("cloud", next)} any={asked.length ? "Clouds that answered" : "All clouds"} options={[...unique(all.map((c) => c.cloud)), ...(asked.length ? [{ value: EVERY, label: "All clouds" }] : [])]} />
         <Select label="GPU" value={gpu} onChange={(next) => set("gpu", next)} any="All GPUs" options={unique(all.map((c) => c.gpu))} />
       </div>
       <Card title={`${MEASURES[measure].title}, ${market}`} side={<GpuLegend gpus={unique(shown.map((c) => c.gpu))} />} flush>
@@ -65,7 +70,7 @@ export default function Market() {
       {chosen && <CellOffers cell={chosen} onClose={() => set("at", "")} />}
       <div className="grid wide-narrow">
         <Clouds />
-        <SpotSaving cloud={cloud} gpu={gpu} />
+        <SpotSaving fits={(cell) => inClouds(cell) && (!gpu || cell.gpu === gpu)} />
       </div>
     </Page>
   );

@@ -7,10 +7,9 @@ import { GpuSwatch } from "@/components/gpu";
 import { Meter } from "@/components/Meter";
 
 /** The cheapest GPU of each kind on both markets. */
-export function SpotSaving({ cloud, gpu }: { cloud: string; gpu: string }) {
+export function SpotSaving({ fits }: { fits: (cell: Cell) => boolean }) {
   const held = useQuery(cells("on-demand"));
   const spot = useQuery(cells("spot"));
-  const fits = (cell: Cell) => (!cloud || cell.cloud === cloud) && (!gpu || cell.gpu === gpu);
   return (
     <Card title="Spot against on-demand, cheapest GPU" flush>
       <Loaded query={held}>

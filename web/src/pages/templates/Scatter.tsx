@@ -7,7 +7,7 @@ import { isMixed } from "./front";
 type ScatterProps = { items: TemplateItem[]; front: TemplateItem[]; unit: string; chosen: string | undefined; choose: (id: string) => void };
 
 const HEIGHT = 340;
-const PAD = { left: 62, right: 16, top: 12, bottom: 40 };
+const PAD = { left: 62, right: 28, top: 12, bottom: 40 };
 const REACH_PX = 14;
 
 /** One dot a template. The table of the front beside it says the same to those who do not see or point. */

@@ -4,7 +4,7 @@ import { libraries, MOST_TEMPLATES, templates } from "@/api/library";
 import { Card } from "@/components/Card";
 import { Empty, Loaded, Warning } from "@/components/feedback";
 import { Select } from "@/components/Field";
-import { Count, Num, Usd } from "@/components/figures";
+import { dollars, Num, Usd } from "@/components/figures";
 import { Page } from "@/layout/Page";
 import { front, isMixed } from "./front";
 import { NodeBill } from "./NodeBill";
@@ -61,7 +61,7 @@ export default function Templates() {
                         </Warning>
                       )}
                       <Card
-                        title={`${unit}s a second against $/h`}
+                        title={`${unit[0]?.toUpperCase()}${unit.slice(1)}s a second against $/h`}
                         side={
                           <div className="legend">
                             <span><i className="swatch mixed" />mixed</span>
@@ -76,7 +76,7 @@ export default function Templates() {
                           <Empty compact title="No zone sells what these templates need">Their node configurations are not offered together anywhere now.</Empty>
                         )}
                         <p className="hint">
-                          <Count value={items.length} /> templates, <Count value={items.length - priced.length} /> of them not sold whole in any zone now. Choose one for its placement.
+                          {items.length.toLocaleString()} templates{priced.length < items.length && `, ${(items.length - priced.length).toLocaleString()} of them not sold whole in any zone now`}. Choose one for its placement.
                         </p>
                       </Card>
                       <Card title="Pareto front: nothing gives more for less" flush>
@@ -102,7 +102,7 @@ export default function Templates() {
                                   <td className="muted">{isMixed(item) ? "mixed" : "homogeneous"}</td>
                                   <td className="right"><Num value={item.units_per_s} /></td>
                                   <td className="right"><Usd value={item.usd_per_hour} per="h" /></td>
-                                  <td className="right"><Usd value={((item.usd_per_hour ?? 0) / item.units_per_s / 3600) * 1e6} /></td>
+                                  <td className="right num">{dollars(((item.usd_per_hour ?? 0) / item.units_per_s / 3600) * 1e6)}</td>
                                 </tr>
                               ))}
                             </tbody>

@@ -1,0 +1,44 @@
+"""What a number on a page says, and which numbers a document holds."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+_SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
+_SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%]?)(/[a-z]+)?$")
+
+
+def numbers_of(document: Any) -> Iterator[float]:
+    """Every number in a JSON document, how long its lists are, and what a field adds up to over the items of a list."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    yield from _walk(document, "", sums)
+    yield from sums.values()
+
+
+def _walk(value: Any, path: str, sums: defaultdict[str, float]) -> Iterator[float]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        sums[path] += value
+        yield float(value)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _walk(each, f"{path}.{name}", sums)
+    elif isinstance(value, list):
+        yield float(len(value))
+        for each in value:
+            yield from _walk(each, f"{path}[]", sums)
+
+
+def says(text: str, value: float) -> bool:
+    """Whether a text like `$1,234/h`, `12.3%` or `1.2M` is `value`, rounded to the digits that it shows."""
+    found = _SHOWN.match(text.strip())
+    if found is None:
+        return False
+    digits, scale = found["digits"].replace(",", ""), _SCALE[found["scale"]]
+    shown = float(digits) * scale * (-1 if found["minus"] else 1)
+    decimals = len(digits.partition(".")[2])
+    # The last digit that is shown may be a half off; brief figures keep three of them.
+    step = scale * 10.0**-decimals
+    return abs(shown - value) <= 0.5001 * max(step, 1e-12) or abs(shown - value) <= 0.006 * abs(value)
