@@ -20,7 +20,6 @@ from control.api.text import NAME_PATTERN, QueryText
 from control.api.trace import current_trace
 from control.api.what_if import WhatIfBody
 from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
-from control.db.errors import NotStoredError
 from control.db.fleets import PostgresFleets
 from control.db.operations import PostgresOperations
 from control.db.plan_summary import ListedPlan, PlanSummary, PostgresPlanList
@@ -106,8 +105,8 @@ class Plan(PlanItem):
 
 class PlanExplanation(BaseModel):
     plan_id: str
-    explained_at: datetime
-    explanation: Explanation
+    explained_at: datetime | None
+    explanation: Explanation | None = Field(description="null: nobody has asked, or it is still being found.")
 
 
 @router.get("/plans", responses=problems())
@@ -156,11 +155,11 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
 
 @router.get("/plans/{plan}/explanation", responses=problems(404))
 def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
-    """What the newest `:explain` of this plan has found. 404: nobody has asked, or it is still being found."""
+    """What the newest `:explain` of this plan has found."""
     listed = PostgresPlanList(services.database).of(plan)
     found = PostgresOperations(services.database).newest_of_plan("explain", plan, listed.fleet)
-    if found is None or found.finished_at is None:
-        raise NotStoredError(f"plan {plan!r} was not explained yet: POST /api/v1/plans/{plan}:explain")
+    if found is None:
+        return PlanExplanation(plan_id=plan, explained_at=None, explanation=None)
     explanation = msgspec.convert(found.result, Explanation)
     return PlanExplanation(plan_id=plan, explained_at=found.finished_at, explanation=explanation)
 

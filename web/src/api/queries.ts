@@ -106,3 +106,10 @@ export const budgets = () =>
     queryFn: () => got(api.GET("/api/v1/budgets")),
     refetchInterval: SLOW_MS,
   });
+
+export const explanation = (id: string) =>
+  queryOptions({
+    queryKey: ["explanations", id],
+    queryFn: () => got(api.GET("/api/v1/plans/{plan}/explanation", { params: { path: { plan: id } } })),
+    staleTime: 60_000,
+  });

@@ -49,7 +49,7 @@ export function ProblemBox({ error, retry }: { error: unknown; retry?: () => voi
 
 export function Warning({ children }: { children: ReactNode }) {
   return (
-    <div className="note warn">
+    <div className="notice warn">
       <TriangleAlert size={16} aria-hidden />
       <div className="grow break">{children}</div>
     </div>

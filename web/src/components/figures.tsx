@@ -13,7 +13,7 @@ function shown(value: number, most: number): string {
 /** Three significant digits below a thousand, none behind the point above. */
 export function brief(value: number): string {
   const size = Math.abs(value);
-  if (size >= 10_000_000) return `${shown(value / 1_000_000, 1)}M`;
+  if (size >= 1_000_000) return `${shown(value / 1_000_000, 2)}M`;
   if (size >= 100_000) return `${shown(value / 1_000, 0)}k`;
   if (size >= 1_000) return shown(value, 0);
   if (size === 0) return "0";
@@ -61,7 +61,7 @@ export function Percent({ value, none = NONE }: Figure) {
 
 export function Millis({ value, none = NONE }: Figure) {
   if (value == null) return <span className="muted">{none}</span>;
-  return <data value={value}>{value >= 10_000 ? `${brief(value / 1000)} s` : `${brief(value)} ms`}</data>;
+  return <data value={value} className="nowrap">{value >= 10_000 ? `${brief(value / 1000)} s` : `${brief(value)} ms`}</data>;
 }
 
 export function Seconds({ value, none = NONE }: Figure) {

@@ -1,7 +1,10 @@
 import {
+  Boxes,
   CalendarClock,
   ChartScatter,
   KeyRound,
+  FlaskConical,
+  GitCompareArrows,
   LayoutDashboard,
   type LucideIcon,
   ReceiptText,
@@ -21,6 +24,9 @@ export type PageEntry = {
 /** Every page: the navigation, the routes and the command palette are made from this. */
 export const PAGES: readonly PageEntry[] = [
   { path: "/", name: "Overview", group: "Run", icon: LayoutDashboard, load: () => import("@/pages/overview/Overview") },
+  { path: "/fleet/:instance", name: "Fleet", group: "Run", icon: Boxes, load: () => import("@/pages/fleet/Fleet") },
+  { path: "/plans/:plan", name: "Plan", group: "Decide", icon: GitCompareArrows, load: () => import("@/pages/plans/Plans") },
+  { path: "/what-if/:plan", name: "What-if", group: "Decide", icon: FlaskConical, load: () => import("@/pages/what-if/WhatIf") },
   { path: "/market", name: "Market", group: "Decide", icon: Store, load: () => import("@/pages/market/Market") },
   { path: "/templates/:template", name: "Templates", group: "Decide", icon: ChartScatter, load: () => import("@/pages/templates/Templates") },
   { path: "/cost", name: "Cost", group: "Account", icon: ReceiptText, load: () => import("@/pages/cost/Cost") },

@@ -76,7 +76,7 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
                         <Burn span={last} />
                       </td>
                       <td className="spark-cell">
-                        <Sparkline label={`${which} p99 over the last hour`} values={spans.map((span) => span.p99_ms ?? 0)} />
+                        <Sparkline label={`${which} p99 over the last hour`} values={spans.flatMap((span) => span.p99_ms ?? [])} />
                       </td>
                     </tr>
                   );
