@@ -70,7 +70,7 @@ def useful_ms(page: Page, url: str) -> float:
 
 def at_rest(page: Page) -> None:
     page.locator(_USEFUL).first.wait_for()
-    expect(page.locator("#main .skeleton")).to_have_count(0)
+    expect(page.locator("#main .skeleton")).to_have_count(0, timeout=30_000)
 
 
 def median(rounds: int, once: Callable[[], float]) -> float:

@@ -59,6 +59,7 @@ def fill_past(database: Database, rng: random.Random, plans: Sequence[str], now:
     people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
     for name, role, days in people:
         tokens.create(name, role, now - timedelta(days=20), None if days is None else now + timedelta(days=days))
+    tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", 600, 250_000)
     left, _ = tokens.create("ben, who left", Role.ADMIN, now - timedelta(days=50))
     tokens.revoke(left.id, now - timedelta(days=3))
 

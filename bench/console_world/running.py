@@ -26,7 +26,7 @@ from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
 _STEPS = (S.REQUESTED, S.PROVISIONING, S.BOOTSTRAPPING, S.LOADING, S.READY)
-_EVENTS = ("request", "provision", "nodes_up", "agents_up", "loaded")
+_EVENTS = ("", "provision", "nodes_up", "agents_up", "loaded")
 _OTHER_STATES = (S.LOADING, S.BOOTSTRAPPING, S.PROVISIONING, S.DRAINING)
 """One in forty instances is in one of them; the others are ready."""
 

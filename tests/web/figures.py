@@ -1,10 +1,12 @@
 """What a number on a page says, and which numbers a document holds."""
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+_ROUNDING = 1e-9
 _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
 _SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%]?)(/[a-z]+)?$")
 
@@ -29,6 +31,24 @@ def _walk(value: Any, path: str, sums: defaultdict[str, float]) -> Iterator[floa
         yield float(len(value))
         for each in value:
             yield from _walk(each, f"{path}[]", sums)
+
+
+class Known:
+    """Numbers that the API said, and what follows from two of them: a difference, a share, a change against another."""
+
+    def __init__(self, numbers: Iterable[float]) -> None:
+        self._numbers = sorted(set(numbers))
+
+    def has(self, value: float) -> bool:
+        return self._said(value) or any(
+            self._said(value + whole) or (whole > 0 and (self._said(value * whole) or self._said((value + 1) * whole)))
+            for whole in self._numbers
+        )
+
+    def _said(self, value: float) -> bool:
+        rounding = _ROUNDING * max(1e-6, abs(value))
+        place = bisect_left(self._numbers, value - rounding)
+        return place < len(self._numbers) and self._numbers[place] <= value + rounding
 
 
 def says(text: str, value: float) -> bool:

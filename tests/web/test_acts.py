@@ -113,3 +113,21 @@ def test_an_instance_is_drained_and_the_fleet_shows_it(look: Look, console: Cons
     assert any("its kernel is old" in step["reason"] for step in console.api(f"/instances/{ready}/history")["items"])
     other = look("/fleet?state=draining", Role.VIEWER)
     other.page.locator("#main").get_by_text("draining").first.wait_for()
+
+
+def test_a_plan_is_approved_and_the_fleet_is_held_to_it(look: Look, console: Console) -> None:
+    waiting = console.world.proposed
+    mine = look(f"/plans/{waiting}", Role.VIEWER)
+    assert mine.page.get_by_role("button", name="Approve").get_attribute("aria-disabled") == "true"
+    watched = look(f"/plans/{waiting}", Role.OPERATOR)
+    diff = next(d for d in watched.documents() if isinstance(d, dict) and "mark" in d)
+    watched.page.get_by_role("button", name="Approve").click()
+    asked = watched.page.get_by_role("dialog")
+    asked.get_by_text(f"{diff['launched']} instances are launched").wait_for()
+    asked.get_by_role("textbox").fill("cheap enough")
+    asked.get_by_role("button", name="Approve").click()
+    watched.page.get_by_text("held to since").first.wait_for()
+    assert console.api("/fleets/assistants")["plan"]["accepted"] == waiting
+    (event,) = console.api(f"/events?kind=plan.accepted&subject={waiting}&limit=1")["items"]
+    assert "cheap enough" in event["text"]
+    mine.page.get_by_text("held to since").first.wait_for()  # told by the live feed

@@ -6,12 +6,11 @@ import pytest
 
 from control.access.role import Role
 from tests.web.conftest import Console
-from tests.web.figures import numbers_of, says
+from tests.web.figures import Known, numbers_of, says
 from tests.web.watched import Watched
 
 pytestmark = pytest.mark.needs("chromium")
 PATHS = ("/", "/fleet", "/plans", "/what-if", "/market", "/templates", "/cost", "/events", "/tokens")
-ROUNDING = 1e-9
 Look = Callable[..., Watched]
 
 
@@ -24,9 +23,9 @@ def test_the_navigation_leads_to_every_page(look: Look) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_every_number_is_the_apis(look: Look, path: str) -> None:
     watched = look(path)
-    known = sorted({n for document in watched.documents() for n in numbers_of(document)})
+    known = Known(n for document in watched.documents() for n in numbers_of(document))
     shown = [(float(value), text) for value, text in watched.figures()]
-    strange = [(v, t) for v, t in shown if not any(abs(v - k) <= ROUNDING * max(1.0, abs(k)) for k in known)]
+    strange = [(value, text) for value, text in shown if not known.has(value)]
     assert strange == [], "numbers that no answer of the API holds"
     assert [(v, t) for v, t in shown if not says(t, v)] == [], "texts that say another number"
     assert shown or path == "/events"
