@@ -1,15 +1,20 @@
 """The console's bundle as the API serves it."""
 
+import os
+import socket
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from control.api.app import routed
+from control.api.beside import serving_beside
 from control.api.caller import COOKIE
 from control.api.console import Console
 from control.api.failures import tell_failures
+from control.api.settings import ApiSettings
 
 _PAGE = '<meta name="medley-session" content="MEDLEY-SESSION"><script nonce="MEDLEY-CSP-NONCE"></script>'
 
@@ -78,3 +83,13 @@ def test_without_a_bundle_the_answer_says_how_to_build_it(tmp_path: Path) -> Non
 
 def test_the_document_needs_no_database() -> None:
     assert "/api/v1/fleets" in routed().openapi()["paths"]
+
+
+def test_it_is_served_beside_what_a_process_does_and_ends_with_it(database_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = ApiSettings(port=taken.getsockname()[1], workers=0)
+        with serving_beside(settings, database_url, os.environ) as url:
+            assert not url.endswith(f":{settings.port}")
+            assert httpx.get(f"{url}/readyz").json() == {"status": "ready"}
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/readyz")
