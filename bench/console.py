@@ -30,7 +30,7 @@ PAGES = {
     "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
     "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
-_USEFUL = "#main data[value], #main tbody time, #main form"
+_USEFUL = "#main data[value], #main tbody time, #main form, #main .empty"
 _TIMED = """async ({selector, done, key}) => {
   const target = document.querySelector(selector);
   const began = performance.now();
