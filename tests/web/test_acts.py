@@ -112,7 +112,7 @@ def test_an_instance_is_drained_and_the_fleet_shows_it(look: Look, console: Cons
     assert console.api(f"/instances/{ready}")["state"] == "draining"
     assert any("its kernel is old" in step["reason"] for step in console.api(f"/instances/{ready}/history")["items"])
     other = look("/fleet?state=draining", Role.VIEWER)
-    other.page.locator("#main").get_by_text("draining").first.wait_for()
+    other.page.locator("#main .badge", has_text="draining").first.wait_for()
 
 
 def test_a_plan_is_approved_and_the_fleet_is_held_to_it(look: Look, console: Console) -> None:
