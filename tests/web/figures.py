@@ -8,6 +8,8 @@ from typing import Any
 
 _ROUNDING = 1e-9
 _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"^(?P<digits>[\d,.]+) (?P<unit>ms|s|min|h|d)$")
 _SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%]?)(/[a-z]+)?$")
 
 
@@ -53,6 +55,10 @@ class Known:
 
 def says(text: str, value: float) -> bool:
     """Whether a text like `$1,234/h`, `12.3%` or `1.2M` is `value`, rounded to the digits that it shows."""
+    if (took := _DURATION.match(text)) is not None:
+        number, seconds = float(took["digits"].replace(",", "")), _SECONDS[took["unit"]]
+        # What is shown is of seconds or of milliseconds, as its name says.
+        return any(abs(number * seconds - value * scale) <= 0.06 * number * seconds + 0.5001e-3 for scale in (1, 1e-3))
     found = _SHOWN.match(text.strip())
     if found is None:
         return False

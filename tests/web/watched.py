@@ -60,7 +60,12 @@ class Watched:
             query = [pair for pair in parse_qsl(asked.query) if pair[0] != "cursor"]
             pages = found.setdefault(f"{asked.path}?{query}", {})
             pages[asked.query] = json.loads(answer.body())
-        return [_together(list(pages.values())) for pages in found.values()]
+        documents = {asked: _together(list(pages.values())) for asked, pages in found.items()}
+        # Documents of one kind, such as the plans that several fleets are held to, are added up as a list is.
+        kinds: dict[str, list[Any]] = {}
+        for asked, document in documents.items():
+            kinds.setdefault(asked.partition("?")[0].rpartition("/")[0], []).append(document)
+        return [*documents.values(), *kinds.values()]
 
     def serious(self) -> list[str]:
         """What axe finds that keeps people from using the page."""
