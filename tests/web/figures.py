@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _ROUNDING = 1e-9
-_SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
+_SCALE = {"": 1.0, "×": 1.0, "k": 1e3, "M": 1e6, "%": 0.01}
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"^(?P<digits>[\d,.]+) (?P<unit>ms|s|min|h|d)$")
-_SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%]?)(/[a-z]+)?$")
+_SHOWN = re.compile(r"^\+?(?P<minus>[−-]?)\$?(?P<digits>[\d,]*\.?\d+)(?P<scale>[kM%×]?)(/[a-z]+)?$")
 
 
 def numbers_of(document: Any) -> Iterator[float]:
