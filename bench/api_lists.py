@@ -10,22 +10,17 @@ bar is missed.
 
 import argparse
 import json
-import os
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-import psutil
 from sqlalchemy import text
 
+from bench.api_process import serving
 from control.access.role import Role
 from control.api.page import encode
 from control.db.api_tokens import PostgresApiTokens
@@ -102,22 +97,6 @@ def fill(database: Database, events: int) -> None:
         connection.execute(text("ANALYZE"))
 
 
-@contextmanager
-def serving(database_url: str, home: Path) -> Iterator[tuple[psutil.Process, str]]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEDLEY_")}
-    environment = kept | {"MEDLEY_DATABASE_URL": database_url, "MEDLEY_HOME": str(home)}
-    command = (sys.executable, "-c", "from control.cli.main import run; run()", "api", "--port", "0", "--workers", "0")
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline().decode())
-        assert found, "the API did not start"
-        yield psutil.Process(process.pid), found[0]
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def lists(events: int) -> dict[str, list[str]]:
     """What is measured → pages of it: the newest, from the middle, from the far end."""
     cursors = ["", *(f"&cursor={encode((n,))}" for n in (events // 2, 200))]
@@ -160,7 +139,7 @@ def main() -> int:
                 fill(database, arguments.events)
                 _, token = PostgresApiTokens(database).create("bench", Role.ADMIN, datetime.now(UTC))
                 headers = {"Authorization": f"Bearer {token.reveal()}"}
-                with httpx.Client(base_url=base, headers=headers, timeout=60) as client:
+                with httpx.Client(base_url=f"{base}/api/v1", headers=headers, timeout=60) as client:
                     print(f"{arguments.events:,} events, 1,000 instances, 10,000 nodes; one caller")
                     for name, pages in lists(arguments.events).items():
                         for page in pages:  # caches of a process that has just started

@@ -8,12 +8,14 @@ import socket
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 
+from control.api.console import BUNDLE
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
 from tests.control.cloud.ssh_harness import can_serve_ssh
@@ -36,6 +38,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "sshd": can_serve_ssh,
     "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,
     "rsync": lambda: shutil.which("rsync") is not None,
+    "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),
 }
 """What a test may ask for with `@pytest.mark.needs(name)`; without it the test is skipped and the last line says so."""
 
@@ -96,13 +99,15 @@ def server_url(short_tmp: Path) -> Iterator[URL]:
 @pytest.fixture
 def empty_database_url(server_url: URL) -> Iterator[str]:
     """A database without tables."""
-    yield from _database(server_url, "template1")
+    with fresh_database(server_url, "template1") as url:
+        yield url
 
 
 @pytest.fixture
 def database_url(server_url: URL) -> Iterator[str]:
     """A database with this release's tables, all empty."""
-    yield from _database(server_url, TEMPLATE)
+    with fresh_database(server_url) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +122,8 @@ def database(database_url: str) -> Iterator[Database]:
         yield database
 
 
-def _database(server_url: URL, template: str) -> Iterator[str]:
+@contextmanager
+def fresh_database(server_url: URL, template: str = TEMPLATE) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     _administer(server_url, f"CREATE DATABASE {name} TEMPLATE {template}")
     yield server_url.set(drivername="postgresql", database=name).render_as_string(hide_password=False)

@@ -9,8 +9,10 @@ from pathlib import Path
 import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.types import Lifespan
 
 from control.api.bounds import Bounds
+from control.api.console import BUNDLE, Console
 from control.api.failures import tell_failures
 from control.api.guarded_route import PREFIX
 from control.api.metrics import ApiMetrics
@@ -54,6 +56,18 @@ def create_app(
                 await asyncio.gather(*tasks, return_exceptions=True)
             await services.streams.close()
 
+    app = routed(lifespan)
+    followed, offers = streams(database, settings), OfferBook(database)
+    app.state.services = Services(database, settings, clock, metrics, followed, offers, home, pool.wake)
+    app.router.default = Console(BUNDLE)
+    app.add_middleware(Bounds, settings=settings)
+    app.add_middleware(Observed, metrics=metrics)
+    tell_failures(app)
+    return app
+
+
+def routed(lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
+    """The routes, and the document that describes them: without `create_app` they have nothing to work on."""
     app = FastAPI(
         title="Medley admin API",
         version="v1",
@@ -64,13 +78,8 @@ def create_app(
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
-    followed, offers = streams(database, settings), OfferBook(database)
-    app.state.services = Services(database, settings, clock, metrics, followed, offers, home, pool.wake)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(Bounds, settings=settings)
-    app.add_middleware(Observed, metrics=metrics)
-    tell_failures(app)
     describe(app)
     return app
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,19 +11,25 @@ import typer
 from control.cli.options import DatabaseOption, SpecOption
 
 PORT = 8000
+CONSOLE_PORT = 8080
 
 
 def up(
     file: SpecOption = None,
     host: Annotated[str, typer.Option(help="Where the gateway listens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; 0: any.")] = PORT,
+    console_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the console; any where it is taken.")
+    ] = CONSOLE_PORT,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Serve a fleet on this machine: the local cloud, its nodes, a gateway.
+    """Serve a fleet on this machine: the local cloud, its nodes, a gateway, the console.
 
     Without -f, the fleet that comes with Medley: SmolLM2-135M cut over unequal nodes, none of which could hold it.
     Its step times are measured once; later runs are ready sooner. Ctrl-C ends it and leaves nothing running.
     """
+    from control.api.beside import serving_beside
+    from control.api.settings import ApiSettings
     from control.cli.progress import build_progress
     from control.db.location import home_directory
     from control.up.bring_up import UpOptions, bring_up
@@ -34,7 +41,12 @@ def up(
         filename=home / "up.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     spec = file or Path(__file__).parent.parent / "up" / "local.yaml"
+
+    def console(gateway: str) -> AbstractContextManager[str]:
+        settings = ApiSettings(host=host, port=console_port, gateways=(gateway,))
+        return serving_beside(settings, database_url, os.environ)
+
     with build_progress() as progress:
-        left = bring_up(UpOptions(spec, home, database_url, host, port), Steps(typer.echo), progress)
+        left = bring_up(UpOptions(spec, home, database_url, host, port, console), Steps(typer.echo), progress)
     if left:
         raise typer.Exit(1)

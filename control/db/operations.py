@@ -91,6 +91,15 @@ class PostgresOperations:
         with self.database.transaction() as connection:
             return tuple(_operation(row) for row in connection.execute(query))
 
+    def newest_of_plan(self, kind: str, plan: str, fleet: str) -> Operation | None:
+        """The last of those about a plan of a fleet that have succeeded; None: there is none."""
+        about = operation.c.request["plan"].as_string() == plan
+        asked = and_(operation.c.kind == kind, operation.c.fleet == fleet, about)
+        query = select(operation).where(asked, operation.c.state == OperationState.SUCCEEDED)
+        with self.database.transaction() as connection:
+            row = connection.execute(query.order_by(operation.c.created_at.desc()).limit(1)).one_or_none()
+        return None if row is None else _operation(row)
+
     def waiting(self) -> int:
         """How many somebody could take up now."""
         with self.database.transaction() as connection:

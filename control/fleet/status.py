@@ -20,6 +20,10 @@ class LegStatus:
     waiting: int
     units_per_s: float
     """That the ready instances were planned to sustain together."""
+    planned_units_per_s: float
+    """The same of all that the plan has."""
+    demand_units_per_s: float
+    """That the plan was made for; what it leaves unmet counts, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,17 @@ def fleet_status(
     classes: Sequence[WorkClass],
     views: Sequence[InstanceView],
     figures: Mapping[str, GatewayFigures],
+    demand: Mapping[str, float],
 ) -> FleetStatus:
-    """`views`: of the fleet's instances. `figures`: by model, empty where no gateway could be asked."""
+    """`views`: of the fleet's instances. `figures`: by model, empty where no gateway could be asked. `demand`: units
+    per second by work class that the plan was made for."""
     models = sorted({i.model for i in plan.instances} | {view.model for view in views})
     return FleetStatus(
         fleet,
         plan.id,
         plan.usd_per_hour,
         plan.unmet,
-        tuple(_model_status(model, plan, classes, views, figures.get(model)) for model in models),
+        tuple(_model_status(model, plan, classes, views, figures.get(model), demand) for model in models),
     )
 
 
@@ -69,10 +75,11 @@ def _model_status(
     classes: Sequence[WorkClass],
     views: Sequence[InstanceView],
     figures: GatewayFigures | None,
+    demand: Mapping[str, float],
 ) -> ModelStatus:
     slo = {c.phase: c.slo_share_ms for c in classes if c.component == model}
     phases = sorted({i.phase for i in plan.instances if i.model == model}, reverse=True)  # prefill, then decode
-    legs = tuple(_leg_status(model, phase, plan, views) for phase in phases)
+    legs = tuple(_leg_status(model, phase, plan, views, demand) for phase in phases)
 
     def of(which: str) -> dict[str, float | None]:
         found = {f"p{p:g}": None if figures is None else getattr(figures, which).percentile(p) for p in PERCENTILES}
@@ -90,7 +97,9 @@ def _model_status(
     )
 
 
-def _leg_status(model: str, phase: str, plan: Plan, views: Sequence[InstanceView]) -> LegStatus:
+def _leg_status(
+    model: str, phase: str, plan: Plan, views: Sequence[InstanceView], demand: Mapping[str, float]
+) -> LegStatus:
     planned = [i for i in plan.instances if (i.model, i.phase) == (model, phase)]
     ids = {i.template_id for i in planned}
     own = [v for v in views if v.model == model and v.template in ids]
@@ -102,4 +111,6 @@ def _leg_status(model: str, phase: str, plan: Plan, views: Sequence[InstanceView
         sum(v.running for v in own),
         sum(v.waiting for v in own),
         sum(v.units_per_s for v in ready),
+        sum(i.count * sum(i.units_per_s.values()) for i in planned),
+        sum(demand.get(name, 0.0) for name in {name for i in planned for name in i.units_per_s}),
     )

@@ -9,6 +9,7 @@ from control.db.plans import PostgresPlans
 from control.fleet.latency import GatewayFigures
 from control.fleet.status import FleetStatus, fleet_status
 from control.fleet.views import instance_views
+from control.planning.report import units_wanted
 
 
 def fleet_statuses(database: Database, figures: Mapping[str, GatewayFigures]) -> list[FleetStatus]:
@@ -26,6 +27,7 @@ def fleet_statuses(database: Database, figures: Mapping[str, GatewayFigures]) ->
                 classes = PostgresLibraries(database).show(plan.library_version).classes
             except LookupError:
                 continue
-            found.append(fleet_status(fleet, plan, classes, own, figures))
+            wanted = units_wanted(plan, plans.snapshot(plan.snapshot_version))
+            found.append(fleet_status(fleet, plan, classes, own, figures, wanted))
             break
     return found

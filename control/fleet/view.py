@@ -42,6 +42,8 @@ class InstanceView:
     template: str
     units_per_s: float
     """That it was planned to sustain: tokens, or requests of a whole one."""
+    usd_per_hour: float
+    """That its plan reckoned with."""
     running: int
     waiting: int
     kv_used: float | None
@@ -66,6 +68,7 @@ def instance_view(
         market=instance.market,
         template=instance.template_id,
         units_per_s=0.0 if wanted is None else wanted.units_per_s,
+        usd_per_hour=0.0 if wanted is None else wanted.usd_per_hour,
         running=0 if load is None else load.running,
         waiting=0 if load is None else load.waiting,
         kv_used=used,

@@ -72,6 +72,20 @@ def unmet_share(plan: Plan, snapshot: Snapshot) -> float:
     return sum(u for u in plan.unmet.values() if u > SERVED) / total if total else 0.0
 
 
+def units_wanted(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """Work class id → units per second that all the demand asks for, over the routes that the plan sends it: what is
+    not served, over the first route that could."""
+    routes = {route.id: route for route in snapshot.routes}
+    first = {f"{route.app}/{route.request_type}": route for route in reversed(snapshot.routes)}
+    sent = [(routes[flow.route], flow.requests_per_s) for flow in plan.flows]
+    sent += [(first[key], rate) for key, rate in plan.unmet.items() if key in first]
+    wanted: dict[str, float] = {}
+    for route, rate in sent:
+        for leg in route.legs:
+            wanted[leg.work_class] = wanted.get(leg.work_class, 0.0) + rate * leg.units_per_request
+    return wanted
+
+
 def usd_per_hour_by_model(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     """Rent of each model's instances plus the traffic of its routes, largest first."""
     app_of = {r.id: r.app for r in snapshot.routes}

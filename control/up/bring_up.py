@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +49,8 @@ class UpOptions:
     database_url: str | None
     host: str
     port: int
+    console: Callable[[str], AbstractContextManager[str]]
+    """Serves the console, told the gateway's URL, which is asked how fast it answers; tells its own."""
 
 
 def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, str]:
@@ -88,6 +90,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                 stack.callback(gateway.stop)  # should it never come to serving; else it is ended in its turn
             key = ensure_api_key(home.api_key, PostgresApiTokens(database), _now())
             done.text = gateway.url
+        with steps.step("console") as done:
+            done.text = stack.enter_context(options.console(gateway.url))
         leader = PostgresLeader(database, f"medley up, process {os.getpid()}")
         stack.callback(leader.resign)
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])

@@ -48,6 +48,7 @@ class Greeting:
         say(f"curl {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key}' \\")
         say(f"  -H 'Content-Type: application/json' \\\n  -d '{body}'\n")
         say("Ctrl-C ends it, and leaves nothing behind. In another terminal: medley status, medley instances")
+        say("For the console: medley token create you --role operator")
 
     def _is_served(self) -> bool:
         """Whether the gateway says so of every model."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from control.api.caller import CallerOf
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.api.market_cell import MarketCell, market_cells, success_share
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.periods import Since, period
 from control.api.problem import ApiError, field_problem
@@ -47,6 +48,7 @@ class Offer(BaseModel):
     observed_at: str
     source: str
     learned: Learned | None = Field(description="From what its cloud answered; null: it was not asked for.")
+    success_share: float | None = Field(description="Chance that the next node of it is given; null: as `learned`.")
 
 
 class PricePoint(BaseModel):
@@ -83,6 +85,10 @@ class Markets(BaseModel):
     items: list[CloudMarket]
 
 
+class MarketCells(BaseModel):
+    items: list[MarketCell]
+
+
 class Vouched(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -107,7 +113,8 @@ def list_offers(
 ) -> Page[Offer]:
     """By key: live ones of clouds that were asked, else the dated ones that ship with Medley."""
     (last,) = after(cursor, str) or ("",)
-    listed = services.offers.read(services.clock())
+    now = services.clock()
+    listed = services.offers.read(now)
 
     def wanted(offer: Sold) -> bool:
         return (
@@ -125,6 +132,7 @@ def list_offers(
             usd_per_hour=offer.usd_per_hour, usd_per_gpu_hour=offer.usd_per_hour / config.gpu_count,
             available_count=offer.available_count, interruptions_per_hour=offer.interruptions_per_hour,
             observed_at=offer.observed_at, source=offer.source, learned=listed.learned.get(offer.key),
+            success_share=success_share(offer, listed, now),
         )  # fmt: skip
 
     rows = listed.after(str(last), wanted, limit + 1)
@@ -161,6 +169,23 @@ def list_markets(services: ServicesOf) -> Markets:
         for each in PostgresOffers(services.database).markets().values()
     ]
     return Markets(items=items)
+
+
+@router.get("/markets/cells", responses=problems())
+def list_market_cells(
+    services: ServicesOf, market: Market | None = None, cloud: QueryText = None, gpu: QueryText = None
+) -> MarketCells:
+    """All offers in short: what each node configuration costs at least in each region, and whether it can be had."""
+    now = services.clock()
+    listed = services.offers.read(now)
+    kept = (
+        offer
+        for offer in listed.offers
+        if market in (None, offer.market)
+        and cloud in (None, offer.cloud)
+        and gpu in (None, listed.configs[offer.node_config].gpu)
+    )
+    return MarketCells(items=market_cells(kept, listed, now))
 
 
 @router.post("/offers:refresh", status_code=202, responses=problems(body=True))

@@ -25,6 +25,7 @@ from control.db.operations import PostgresOperations
 from control.db.plan_summary import ListedPlan, PlanSummary, PostgresPlanList
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
+from control.explain import Explanation
 from control.planning.report import unmet_share
 from control.planning.what_if import WhatIf
 from templates_lib.plan import Flow, PlannedOffer, Reason
@@ -102,6 +103,12 @@ class Plan(PlanItem):
     reasons: list[Reason]
 
 
+class PlanExplanation(BaseModel):
+    plan_id: str
+    explained_at: datetime | None
+    explanation: Explanation | None = Field(description="null: nobody has asked, or it is still being found.")
+
+
 @router.get("/plans", responses=problems())
 def list_plans(
     services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, fleet: QueryText = None
@@ -144,6 +151,17 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
     more |= _item(listed).model_dump() | {"demand": snapshot.demand, "unmet_share": unmet_share(found, snapshot)}
     more["saving"] = saving_of(listed, more["unmet_share"])
     return Plan.model_validate(more)
+
+
+@router.get("/plans/{plan}/explanation", responses=problems(404))
+def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
+    """What the newest `:explain` of this plan has found."""
+    listed = PostgresPlanList(services.database).of(plan)
+    found = PostgresOperations(services.database).newest_of_plan("explain", plan, listed.fleet)
+    if found is None:
+        return PlanExplanation(plan_id=plan, explained_at=None, explanation=None)
+    explanation = msgspec.convert(found.result, Explanation)
+    return PlanExplanation(plan_id=plan, explained_at=found.finished_at, explanation=explanation)
 
 
 @router.post("/plans/{plan}:explain", status_code=202, responses=problems(404))

@@ -4,6 +4,7 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.fleet.last_solve import LastSolve, last_solves
 from control.fleet.status import FleetStatus
 from control.fleet.statuses import fleet_statuses
 from control.market.cloud_status import CloudStatus, cloud_statuses
@@ -20,10 +21,15 @@ class Status(BaseModel):
     fleets: list[FleetStatus] = Field(
         description="Those that run, against their plans. Latencies are null here: see `fleets/NAME/slo`."
     )
+    solves: list[LastSolve] = Field(description="Of every fleet that is not ending, by name.")
 
 
 @router.get("/status", responses=problems())
 def get_status(services: ServicesOf) -> Status:
     """Clouds that are left out of plans, and how many instances of each fleet are ready of those planned."""
     database = services.database
-    return Status(clouds=cloud_statuses(database, services.clock()), fleets=fleet_statuses(database, {}))
+    return Status(
+        clouds=cloud_statuses(database, services.clock()),
+        fleets=fleet_statuses(database, {}),
+        solves=last_solves(database),
+    )

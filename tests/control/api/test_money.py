@@ -68,6 +68,22 @@ def test_offers_are_listed_with_what_they_cost_before(operator: Api, database: D
     assert operator.get("/offers?region=nowhere").json()["items"] == []
 
 
+def test_the_market_in_short_is_the_cheapest_of_its_offers(viewer: Api) -> None:
+    offers, cursor = [], ""
+    while True:
+        some = viewer.get(f"/offers?limit=200&cloud=gcp&gpu=L4&market=spot{cursor}").json()
+        offers += some["items"]
+        if some["next"] is None:
+            break
+        cursor = f"&cursor={some['next']}"
+    cells = viewer.get("/markets/cells?cloud=gcp&gpu=L4&market=spot").json()["items"]
+    assert sum(cell["offers"] for cell in cells) == len(offers) > len(cells) > 1
+    for cell in cells:
+        own = [o for o in offers if (o["region"], o["node_config"]) == (cell["region"], cell["node_config"])]
+        assert cell["usd_per_hour"] == min(offer["usd_per_hour"] for offer in own)
+        assert (cell["available_count"], cell["success_share"]) == (None, None)
+
+
 def test_offers_that_ship_are_paged(viewer: Api) -> None:
     whole = []
     cursor = ""

@@ -53,7 +53,7 @@ def test_legs_are_counted_against_the_plan() -> None:
         view("i3", DECODE, InstanceState.DRAINING, busy),
         view("i4", replace(DECODE, model="another")),
     ]
-    status = fleet_status("f", PLAN, CLASSES, views, {})
+    status = fleet_status("f", PLAN, CLASSES, views, {}, {"chat/prefill": 3.0, "chat/decode": 0.5})
     assert (status.fleet, status.plan, status.unmet) == ("f", "plan-1", {"chat/chat": 0.5})
     assert [model.model for model in status.models] == ["another", "chat"]
     chat = status.models[1]
@@ -61,13 +61,14 @@ def test_legs_are_counted_against_the_plan() -> None:
         ("prefill", 2, 1, 3, 2, 2.0),
         ("decode", 1, 0, 3, 2, 0),
     ]
+    assert [(leg.planned_units_per_s, leg.demand_units_per_s) for leg in chat.legs] == [(4.0, 3.0), (2.0, 0.5)]
     assert (chat.ttft_slo_ms, chat.tpot_slo_ms) == (900.0, 80.0)
     assert (chat.requests, set(chat.ttft_ms.values())) == (0, {None})
 
 
 def test_latencies_are_of_the_gateway_and_json_has_no_infinity() -> None:
     figures = {"chat": GatewayFigures(SLOW, EMPTY, 10, 20, 1)}
-    status = fleet_status("f", PLAN, CLASSES, [], figures)
+    status = fleet_status("f", PLAN, CLASSES, [], figures, {})
     (chat,) = status.models
     assert chat.ttft_ms == {"p50": math.inf, "p90": math.inf, "p99": math.inf}
     assert chat.tpot_ms == {"p50": None, "p90": None, "p99": None}

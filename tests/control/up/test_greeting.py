@@ -55,7 +55,7 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
         assert said == []
         gateway.models = ["m", "other"]
         async with asyncio.timeout(30):
-            while len(said) < 4:
+            while len(said) < 5:
                 await asyncio.sleep(0)
         greeting.ready("i3")
         greeting.close()
@@ -65,7 +65,7 @@ def test_it_waits_for_all_instances_and_for_the_gateway_to_find_them() -> None:
     finally:
         gateway.shutdown()
         gateway.server_close()
-    assert len(said) == 4
+    assert len(said) == 5
     assert said[0].startswith("\nready after ")
     assert f"{gateway.url}/v1" in said[0]
     assert KEY.reveal() in said[1]

@@ -1,0 +1,159 @@
+"""How fast the console is over a fleet of a thousand instances, in the machine's own Chromium.
+
+    python -m bench.console [--screenshots docs/console]
+
+A real PostgreSQL, a real `medley api`, a browser with an empty cache for every figure. First useful paint: from asking
+for a page, signed in, to its first figure from the API. Interaction: from a click or a key to the next frame after what
+it changes is there, once the page is at rest. The baseline is a page of the same server that is nothing but its
+document (`/api/v1/fleets`). Bars: 1.5 s and 100 ms, medians of --rounds. Exits with 1 when one is missed.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from bench.api_process import serving
+from bench.console_browser import launched
+from bench.console_world.world import ConsoleWorld, fill_console_world
+from control.access.role import Role
+from control.db.database import open_database
+from control.db.embedded import embedded_server
+
+PAINT_BAR_MS, INTERACTION_BAR_MS = 1500.0, 100.0
+PAGES = {
+    "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
+    "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
+}  # fmt: skip
+_USEFUL = "#main data[value], #main tbody time, #main form, #main .empty"
+_TIMED = """async ({selector, done, key}) => {
+  const target = document.querySelector(selector);
+  const began = performance.now();
+  if (key) target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true})); else target.click();
+  while (!document.querySelector(done)) await new Promise(requestAnimationFrame);
+  await new Promise(requestAnimationFrame);
+  return performance.now() - began;
+}"""
+INTERACTIONS = {
+    "command palette": ("/", {"selector": "body", "done": "[cmdk-input]", "key": "k"}),
+    "market: another measure": (
+        "/market",
+        {"selector": ".segments[aria-label=Shown] button:nth-child(2)",
+         "done": ".segments[aria-label=Shown] button:nth-child(2)[data-state=on]", "key": ""},
+    ),
+    "market: a cell": ("/market", {"selector": ".heat .cell", "done": ".heat .cell[aria-pressed=true]", "key": ""}),
+    "cost: by another": (
+        "/cost",
+        {"selector": ".segments[aria-label=By] button:nth-child(4)",
+         "done": ".segments[aria-label=By] button:nth-child(4)[data-state=on]", "key": ""},
+    ),
+    "tokens: new token": ("/tokens", {"selector": "#main .button.primary", "done": "[role=dialog]", "key": ""}),
+}  # fmt: skip
+
+
+def signed_in(browser: Browser, url: str, world: ConsoleWorld, **options: object) -> BrowserContext:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | options)  # type: ignore[arg-type]
+    context.request.post(f"{url}/api/v1/session", data={"token": world.tokens[Role.ADMIN]})
+    return context
+
+
+def useful_ms(page: Page, url: str) -> float:
+    page.goto(url, wait_until="commit")
+    page.locator(_USEFUL).first.wait_for()
+    return float(page.evaluate("performance.now()"))
+
+
+def at_rest(page: Page) -> None:
+    page.locator(_USEFUL).first.wait_for()
+    expect(page.locator("#main .skeleton")).to_have_count(0, timeout=30_000)
+
+
+def median(rounds: int, once: Callable[[], float]) -> float:
+    return statistics.median(once() for _ in range(rounds))
+
+
+def measure(browser: Browser, url: str, world: ConsoleWorld, rounds: int) -> bool:
+    def fresh(path: str) -> float:
+        context = signed_in(browser, url, world)
+        try:
+            return useful_ms(context.new_page(), url + path)
+        finally:
+            context.close()
+
+    def document() -> float:
+        context = signed_in(browser, url, world)
+        try:
+            page = context.new_page()
+            page.goto(f"{url}/api/v1/fleets")
+            return float(page.evaluate("performance.now()"))
+        finally:
+            context.close()
+
+    met, base = True, median(rounds, document)
+    print(f"{world.instances} instances; baseline, a bare document: {base:.0f} ms")
+    for name, path in PAGES.items():
+        took = median(rounds, lambda path=path: fresh(path))  # type: ignore[misc]
+        met = met and took <= PAINT_BAR_MS
+        print(f"first useful paint  {name:<26} {took:7.0f} ms   {took / base:5.1f} x", flush=True)
+    context = signed_in(browser, url, world)
+    page = context.new_page()
+    for name, (path, what) in INTERACTIONS.items():
+
+        def once(path: str = path, what: dict[str, str] = what) -> float:
+            page.goto(url + path)
+            at_rest(page)
+            return float(page.evaluate(_TIMED, what))
+
+        took = median(rounds, once)
+        met = met and took <= INTERACTION_BAR_MS
+        print(f"interaction         {name:<26} {took:7.0f} ms", flush=True)
+    context.close()
+    return met
+
+
+def picture(browser: Browser, url: str, world: ConsoleWorld, folder: Path) -> None:
+    """Each page in both themes, and narrow, as docs/console.md shows them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    looks = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"), "narrow": (390, 844, "light")}
+    for look, (width, height, scheme) in looks.items():
+        context = signed_in(browser, url, world, viewport={"width": width, "height": height}, color_scheme=scheme)
+        page = context.new_page()
+        for name, path in PAGES.items():
+            page.goto(url + path)
+            at_rest(page)
+            page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
+        context.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--screenshots", type=Path, help="only take pictures of every page, into this folder")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="medley-bench-") as folder:
+        home = Path(folder)
+        home.chmod(0o711)
+        with embedded_server(home / "postgres") as server:
+            url = f"postgresql://postgres@/postgres?host={server.socket_dir}"
+            with open_database(url, upgrade=True) as database:
+                world = fill_console_world(database, home, datetime.now(UTC))
+                with (
+                    serving(url, home, workers=1) as (_, base),
+                    sync_playwright() as player,
+                    launched(player) as browser,
+                ):
+                    if arguments.screenshots:
+                        picture(browser, base, world, arguments.screenshots)
+                        return 0
+                    met = measure(browser, base, world, arguments.rounds)
+    print(f"bars {PAINT_BAR_MS:.0f} ms and {INTERACTION_BAR_MS:.0f} ms: {'met' if met else 'MISSED'}")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""What clouds sold over the last two weeks: shipped prices, which walk, and what clouds answered."""
+
+import math
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import insert
+
+from control.db.database import Database
+from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.market_tables import offer_price
+from control.market.answers import note
+from control.offers.selection import Selection
+from control.offers.shipped import ShippedOffers
+from policies.availability import Outcome
+from templates_lib.offer import Market, Offer
+
+SPAN = timedelta(days=14)
+_STEP = timedelta(hours=6)
+_SOLD = {
+    "aws": (("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "ap-northeast-2"), ("L4", "L40S", "A10G", "H100")),
+    "gcp": (("us-central1", "us-east4", "europe-west4"), ("L4", "A100-80", "H100")),
+}
+_STOCK_OUT = "InsufficientInstanceCapacity: there is no capacity of the type in this zone now"
+
+
+def fill_market(database: Database, rng: random.Random, now: datetime) -> None:
+    for cloud, (regions, gpus) in _SOLD.items():
+        markets = (Market.ON_DEMAND, Market.SPOT)
+        quotes = ShippedOffers([Selection(cloud, regions, gpus, None, markets)]).fetch()
+        asked_at = now - timedelta(minutes=7)
+        offers = tuple(_as_of_now(offer, rng, asked_at) for offer in quotes.offers)
+        answered = CloudMarket(
+            cloud, f"{cloud} pricing API", asked_at, asked_at, offers=offers, configs=quotes.configs,
+            quarantined=_impossible(offers) if cloud == "aws" else (),
+            notes=("eu-west-1: 3 spot prices are older than a day",) if cloud == "aws" else (),
+        )  # fmt: skip
+        stored = PostgresOffers(database)
+        _walk(database, offers, rng, now)
+        stored.answered(answered, partly=False)
+        _answers(database, offers, rng, now)
+    refused = "the API key is wrong: renew it in RUNPOD_API_KEY"
+    PostgresOffers(database).failed("runpod", "RunPod GraphQL", refused, refused, now - timedelta(minutes=7))
+
+
+def _as_of_now(offer: Offer, rng: random.Random, at: datetime) -> Offer:
+    spot = offer.market is Market.SPOT
+    stock = rng.choice((0, 12, 40, 160, 400)) if spot else rng.choice((30, 120, 300, 900))
+    return replace(
+        offer,
+        usd_per_hour=round(offer.usd_per_hour * (rng.uniform(0.9, 1.15) if spot else 1.0), 4),
+        available_count=stock,
+        observed_at=(at - timedelta(minutes=rng.randrange(5))).isoformat(),
+        interruptions_per_hour=round(rng.uniform(0.0005, 0.01), 5) if spot else 0.0,
+    )
+
+
+def _impossible(offers: tuple[Offer, ...]) -> tuple[SetAside, ...]:
+    first, second = [offer for offer in offers if offer.market is Market.SPOT][5:25:15]
+    return (
+        SetAside(replace(first, usd_per_hour=0.0), "a price of 0 $/h cannot be right"),
+        SetAside(replace(second, usd_per_hour=9 * second.usd_per_hour), "9 times its last price"),
+    )
+
+
+def _walk(database: Database, offers: tuple[Offer, ...], rng: random.Random, now: datetime) -> None:
+    rows = []
+    for offer in offers:
+        steps = int(SPAN / _STEP) if offer.market is Market.SPOT else 1
+        drift = rng.uniform(0.05, 0.2)
+        for step in range(steps):
+            wave = math.sin(step / 6 + rng.uniform(-0.3, 0.3)) if steps > 1 else 0.0
+            at = now - SPAN + step * _STEP
+            usd = round(offer.usd_per_hour * (1 + drift * wave), 4)
+            rows.append(
+                {"key": offer.key, "usd_per_hour": usd, "source": offer.source, "observed_at": at, "recorded_at": at}
+            )
+    with database.transaction() as connection:
+        connection.execute(insert(offer_price), rows)
+
+
+def _answers(database: Database, offers: tuple[Offer, ...], rng: random.Random, now: datetime) -> None:
+    for offer in rng.sample(offers, 24):
+        fails = rng.choice((0.1, 0.4, 0.8))
+        for hours in (9, 5, 2, 0.5):
+            refused = rng.random() < fails
+            outcome = Outcome.STOCK_OUT if refused else Outcome.GRANTED
+            note(database, offer, outcome, _STOCK_OUT if refused else "", now - timedelta(hours=hours))
+    scarce = next(offer for offer in offers if "g6e" in offer.key or "a2-" in offer.key or "H100" in offer.node_config)
+    note(database, scarce, Outcome.STOCK_OUT, _STOCK_OUT, now - timedelta(seconds=20))

@@ -1,0 +1,134 @@
+"""What happened: events, load and latencies, alerts, budgets, who may speak."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import insert
+
+from bench.console_world.specs import AGENTS, ASSISTANTS, SERVED
+from control.access.role import Role
+from control.db.alerts import PostgresAlerts
+from control.db.api_tokens import PostgresApiTokens
+from control.db.budgets import PostgresBudgets, Scope
+from control.db.database import Database
+from control.db.demand_tables import demand_line, demand_report
+from control.db.projects import PostgresProjects
+from control.db.reconcile_tables import event as event_table
+from control.db.slo_samples import Observed, PostgresSloSamples, SloSample
+from policies.alert_rules import Alert, AlertKind, Severity
+from policies.budget import Budget
+from policies.degradation import Rung
+
+EVENTS = 2_000
+_KINDS = {
+    "instance.ready": "every stage holds its layers",
+    "instance.drained": "the plan does not want it any more",
+    "plan.made": "62.18 $/h, gap 0.0 %, all demand served",
+    "plan.accepted": "ada: cheap enough",
+    "offer.refused": "InsufficientInstanceCapacity: there is no capacity of the type in this zone now",
+    "node.taken": "the cloud takes the spot node back in 120 s",
+    "session.started": "ada: signed in",
+}
+_BOUNDS_S = (0.1, 0.25, 0.5, 0.9, 1.2, 1.5, 2.5, 5.0, None)
+_TPOT_BOUNDS_S = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.1, 0.25, None)
+
+
+def fill_projects(database: Database, now: datetime) -> None:
+    PostgresProjects(database).create("support", "Bots that answer customers", now - timedelta(days=60))
+    PostgresProjects(database).create("search", "Agents behind the search page", now - timedelta(days=44))
+
+
+def fill_past(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
+    """`plans`: ids that events speak of."""
+    _events(database, rng, plans, now)
+    _load(database, rng, now)
+    _latencies(database, rng, now)
+    budgets = PostgresBudgets(database)
+    budgets.put(Scope.PROJECT, "support", Budget(usd_per_month=900_000.0), now - timedelta(days=30))
+    budgets.put(Scope.FLEET, AGENTS, Budget(40.0, None, 5.0), now - timedelta(days=9))
+    budgets.give_up(AGENTS, Rung.MORE_SPOT, ("budget fleet search-agents allows 40 $/h",), now - timedelta(hours=5))
+    alerts = (
+        Alert(AlertKind.BUDGET_HOUR, f"fleet {AGENTS}", Severity.WARNING, "86 % of its 40 $/h are spent"),
+        Alert(AlertKind.FAILING, f"fleet {ASSISTANTS}", Severity.CRITICAL,
+              "6 instances failed within 60 minutes, the last one: out of memory while it loaded layers 20 to 31"),
+    )  # fmt: skip
+    PostgresAlerts(database).observe(alerts, (), now - timedelta(minutes=42))
+    PostgresAlerts(database).observe(alerts, (), now)
+    tokens = PostgresApiTokens(database)
+    people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
+    for name, role, days in people:
+        tokens.create(name, role, now - timedelta(days=20), None if days is None else now + timedelta(days=days))
+    tokens.create("partner", Role.CLIENT, now - timedelta(days=4), None, "search", 600, 250_000)
+    left, _ = tokens.create("ben, who left", Role.ADMIN, now - timedelta(days=50))
+    tokens.revoke(left.id, now - timedelta(days=3))
+
+
+def _events(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
+    subjects = {
+        "instance": [f"i{number:012x}" for number in range(1, 40)],
+        "plan": plans,
+        "offer": ["aws/use1-az4/g6e.xlarge/spot", "gcp/us-central1-a/g2-standard-4/spot"],
+        "node": ["medley-i000000000007-0-0", "medley-i000000000021-1-0"],
+        "session": ["9bde252c0666"],
+    }
+    rows = []
+    for number in range(EVENTS):
+        kind = rng.choice(list(_KINDS))
+        person = kind in ("plan.accepted", "session.started")
+        rows.append(
+            {
+                "at": now - timedelta(seconds=150 * (EVENTS - number)),
+                "actor": "token:9bde252c0666" if person else "reconciler",
+                "kind": kind,
+                "fleet": "" if kind == "session.started" else rng.choice((ASSISTANTS, AGENTS)),
+                "subject": rng.choice(subjects[kind.partition(".")[0]]),
+                "text": _KINDS[kind],
+                "detail": {"attempt": 1 + number % 3} if kind == "offer.refused" else {},
+                "trace": f"{rng.randrange(16**32):032x}" if person else "",
+            }
+        )
+    with database.transaction() as connection:
+        connection.execute(insert(event_table), rows)
+
+
+def _load(database: Database, rng: random.Random, now: datetime) -> None:
+    """What two gateways were offered, a minute at a time, over the last day."""
+    minute = now.astimezone(UTC).replace(second=0, microsecond=0)
+    reports, lines = [], []
+    for number in range(1, 60 * 24):
+        started = minute - timedelta(minutes=number)
+        gateway = {"gateway": "gateway-1/a", "started_at": started}
+        reports.append(gateway | {"seconds": 60, "revision": 1, "reported_at": started + timedelta(seconds=65)})
+        for fleet, apps in SERVED.items():
+            for app in apps:
+                requests = int((18_000 if fleet == ASSISTANTS else 900) * rng.uniform(0.75, 1.05))
+                served = requests - requests // 900
+                counts = {"requests": requests, "refused": requests // 900, "prompt_tokens": 900 * requests}
+                counts |= {"output_tokens": 180 * requests, "served_requests": served}
+                counts |= {"served_prompt_tokens": 900 * served, "served_output_tokens": 180 * served}
+                of = {"app": app, "request_type": "chat", "project": "support" if fleet == ASSISTANTS else "search"}
+                if fleet == AGENTS and app == "phi-4-14b":
+                    of["request_type"] = "search"
+                lines.append(gateway | of | {"fleet": fleet} | counts)
+    with database.transaction() as connection:
+        connection.execute(insert(demand_report), reports)
+        connection.execute(insert(demand_line), lines)
+
+
+def _latencies(database: Database, rng: random.Random, now: datetime) -> None:
+    minute = now.astimezone(UTC).replace(second=0, microsecond=0)
+    samples = [
+        SloSample(
+            "http://gateway-1:8000", model, minute - timedelta(minutes=number),
+            Observed(_BOUNDS_S, _spread(rng)), Observed(_TPOT_BOUNDS_S, _spread(rng)),
+        )
+        for number in range(1, 60 * 6)
+        for model in sorted({name for names in SERVED.values() for name in names})
+    ]  # fmt: skip
+    PostgresSloSamples(database).add(samples)
+
+
+def _spread(rng: random.Random) -> tuple[float, ...]:
+    """Counts by bucket: the last two are beyond most objectives."""
+    return tuple(float(int(n * rng.uniform(0.7, 1.3))) for n in (80, 240, 420, 190, 50, 12, 4, 1, 0))

@@ -1,0 +1,54 @@
+"""The whole world, put into an empty database."""
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from bench.console_world.market import fill_market
+from bench.console_world.past import fill_past, fill_projects
+from bench.console_world.running import Launches, change_demand, planned, put_fleet
+from bench.console_world.specs import AGENTS, ASSISTANTS, agents, assistants, idle
+from control.access.role import Role
+from control.db.api_tokens import PostgresApiTokens
+from control.db.database import Database
+from control.db.fleets import PostgresFleets
+from control.db.plans import PostgresPlans
+from control.lifecycle.fleet import FleetMode
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleWorld:
+    tokens: dict[Role, str]
+    """By role, of somebody who may."""
+    proposed: str
+    """Id of the plan of `assistants` that waits for approval."""
+    instances: int
+    """That live."""
+
+
+def fill_console_world(database: Database, home: Path, now: datetime, scale: float = 1.0) -> ConsoleWorld:
+    """`scale` 1: a thousand instances. `home`: where measured profiles would be."""
+    rng = random.Random(7)
+    fill_projects(database, now)
+    fill_market(database, rng, now)
+    put_fleet(database, assistants(scale), "support", FleetMode.APPROVE, now - timedelta(days=9))
+    put_fleet(database, agents(scale), "search", FleetMode.AUTO, now - timedelta(days=9))
+    put_fleet(database, idle(), "default", FleetMode.OBSERVE, now - timedelta(days=2))
+    launches, fleets, plans = Launches(rng), PostgresFleets(database), PostgresPlans(database)
+    accepted = []
+    count = 0
+    for fleet, project in ((ASSISTANTS, "support"), (AGENTS, "search")):
+        plan = planned(database, fleet, home, now - timedelta(minutes=9))
+        launches.run(fleet, project, plan, plans.snapshot(plan.snapshot_version), now)
+        fleets.accept(fleets.target(fleet), plan.id, "token:ada", now - timedelta(days=1))
+        accepted.append(plan.id)
+        count += sum(each.count for each in plan.instances)
+    launches.write(database, now)
+    change_demand(database, assistants(1.15 * scale), now - timedelta(minutes=3))
+    waiting = planned(database, ASSISTANTS, home, now)
+    fleets.propose(fleets.target(ASSISTANTS), waiting.id, now)
+    fill_past(database, rng, (*accepted, waiting.id), now)
+    tokens = PostgresApiTokens(database)
+    made = {role: tokens.create(f"ada, as {role}", role, now)[1].reveal() for role in Role}
+    return ConsoleWorld(made, waiting.id, count)

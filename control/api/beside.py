@@ -1,0 +1,37 @@
+"""An API, with its console, beside what a process does anyway: in a thread of it, so that it ends with it."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from control.api.process import server, url_of
+from control.api.settings import ApiSettings
+from control.db.database import open_database
+
+
+@contextmanager
+def serving_beside(settings: ApiSettings, database_url: str | None, environment: Mapping[str, str]) -> Iterator[str]:
+    """Its URL. Where its port is taken it takes any. Raises what opening the database raises."""
+    with (
+        _listener(settings) as listener,
+        open_database(
+            database_url, connections=settings.threads, statement_timeout_s=settings.statement_timeout_s
+        ) as database,
+    ):
+        served = server(settings, database, database_url, "", environment)
+        thread = threading.Thread(target=lambda: asyncio.run(served.serve(sockets=[listener])), name="api", daemon=True)
+        thread.start()
+        try:
+            yield url_of(listener)
+        finally:
+            served.should_exit = True
+            thread.join()
+
+
+def _listener(settings: ApiSettings) -> socket.socket:
+    try:
+        return socket.create_server((settings.host, settings.port))
+    except OSError:
+        return socket.create_server((settings.host, 0))

@@ -1,0 +1,109 @@
+"""Every page, as it is when somebody opens it: its numbers, who can use it, how narrow it may be."""
+
+from collections.abc import Callable
+
+import pytest
+
+from control.access.role import Role
+from tests.web.conftest import Console
+from tests.web.figures import Known, numbers_of, says
+from tests.web.watched import Watched
+
+pytestmark = pytest.mark.needs("chromium")
+PATHS = ("/", "/fleet", "/plans", "/what-if", "/market", "/templates", "/cost", "/events", "/tokens")
+Look = Callable[..., Watched]
+
+
+def test_the_navigation_leads_to_every_page(look: Look) -> None:
+    page = look("/").page
+    links = page.locator("nav a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    assert set(links) >= set(PATHS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_number_is_the_apis(look: Look, path: str) -> None:
+    watched = look(path)
+    known = Known(n for document in watched.documents() for n in numbers_of(document))
+    shown = [(float(value), text) for value, text in watched.figures()]
+    strange = [(value, text) for value, text in shown if not known.has(value)]
+    assert strange == [], "numbers that no answer of the API holds"
+    assert [(v, t) for v, t in shown if not says(t, v)] == [], "texts that say another number"
+    assert shown or path in ("/events", "/what-if")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_every_page(look: Look, scheme: str) -> None:
+    watched = look("/", color_scheme=scheme)
+    found = {}
+    for path in PATHS:
+        watched.go(path)
+        found[path] = watched.serious()
+    assert {path: serious for path, serious in found.items() if serious} == {}
+
+
+def test_every_page_fits_a_telephone(look: Look) -> None:
+    watched = look("/", viewport={"width": 390, "height": 844})
+    wide = {}
+    for path in PATHS:
+        watched.go(path)
+        if (width := watched.page.evaluate("document.documentElement.scrollWidth")) > 390:
+            wide[path] = width
+    assert wide == {}
+
+
+def test_the_ledger_is_the_apis(look: Look, console: Console) -> None:
+    watched = look("/cost?by=project")
+    rows = watched.page.get_by_role("region", name="Ledger").locator("tbody tr").all()
+    lines = next(d["lines"] for d in watched.documents() if isinstance(d, dict) and d.get("by") == "project")
+    shown = [(row.locator("td").first.inner_text(), row.locator("data").first.get_attribute("value")) for row in rows]
+    assert [(name, float(usd or "nan")) for name, usd in shown] == [(line["name"], line["usd"]) for line in lines]
+    assert {line["name"] for line in lines} == {line["name"] for line in console.api("/cost?by=project")["lines"]}
+
+
+def test_a_cell_of_the_market_leads_to_its_offers_and_their_past(look: Look, console: Console) -> None:
+    watched = look("/market?market=spot&cloud=aws&gpu=L40S")
+    cell = watched.page.locator(".cell").first
+    price = float(cell.locator("data").get_attribute("value") or "nan")
+    cells = console.api("/markets/cells?market=spot&cloud=aws&gpu=L40S")["items"]
+    assert price == pytest.approx(cells[0]["usd_per_gpu_hour"])
+    cell.click()
+    watched.page.get_by_role("region", name="Offers").wait_for()
+    watched.settle()
+    watched.page.locator("figure.chart canvas").wait_for()
+    assert "at=aws%2F" in watched.page.url
+
+
+def test_a_template_is_opened_from_the_front_and_by_its_address(look: Look, console: Console) -> None:
+    watched = look("/templates")
+    watched.page.get_by_role("region", name="Pareto front").get_by_role("button").first.click()
+    drawer = watched.page.get_by_role("dialog")
+    drawer.get_by_text("Layers 0").first.wait_for()
+    template = watched.page.url.split("/templates/")[1].split("?")[0]
+    found = console.api(f"/templates/{template}")
+    assert drawer.get_by_text(found["model"]).first.is_visible()
+    again = look(watched.page.url.removeprefix(console.url))
+    again.page.get_by_role("dialog").get_by_text("Layers 0").first.wait_for()
+    again.page.keyboard.press("Escape")
+    again.page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_events_are_found_by_their_subject(look: Look, console: Console) -> None:
+    subject = console.api("/events?kind=instance.ready&limit=1")["items"][0]["subject"]
+    watched = look(f"/events?subject={subject}")
+    of_it = console.api(f"/events?subject={subject}&limit=100")["items"]
+    rows = watched.page.get_by_role("region", name="Events").locator("tbody tr")
+    assert rows.count() == len(of_it)
+    assert all(of_it[0]["text"] in row.inner_text() or subject in row.inner_text() for row in rows.all())
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR])
+def test_what_a_role_may_not_do_says_so(look: Look, role: Role) -> None:
+    page = look("/tokens", role).page
+    button = page.get_by_role("button", name="New token")
+    assert button.get_attribute("aria-disabled") == "true"
+    button.click(force=True)
+    assert page.get_by_role("dialog").count() == 0
+    button.hover()
+    page.get_by_role("tooltip").filter(has_text="takes the role admin").wait_for()
+    page.get_by_text("Tokens are for admins to see").wait_for()

@@ -1,0 +1,27 @@
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, got, type Schemas } from "./client";
+
+export type By = Schemas["By"];
+export type Budget = Schemas["BudgetReport"];
+
+export const cost = (by: By, since: string | undefined) =>
+  queryOptions({
+    queryKey: ["cost", "report", by, since ?? null],
+    queryFn: () => got(api.GET("/api/v1/cost", { params: { query: { by, since } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 60_000,
+  });
+
+export const givenUp = (fleet: string) =>
+  queryOptions({
+    queryKey: ["budgets", "given-up", fleet],
+    queryFn: () => got(api.GET("/api/v1/fleets/{fleet}/given-up", { params: { path: { fleet } } })),
+    refetchInterval: 60_000,
+  });
+
+export const projects = () =>
+  queryOptions({
+    queryKey: ["projects"],
+    queryFn: () => got(api.GET("/api/v1/projects", { params: { query: { limit: 200 } } })),
+    staleTime: 60_000,
+  });

@@ -1,0 +1,115 @@
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { all, api, got } from "./client";
+
+/* What pages read. The first word of a key is what live events name (live.ts). */
+
+const SLOW_MS = 60_000;
+const STEADY_MS = 15_000;
+
+export const fleets = () =>
+  queryOptions({
+    queryKey: ["fleets"],
+    queryFn: () => all((cursor) => got(api.GET("/api/v1/fleets", { params: { query: { limit: 200, cursor } } }))),
+    refetchInterval: SLOW_MS,
+  });
+
+export const status = () =>
+  queryOptions({
+    queryKey: ["status"],
+    queryFn: () => got(api.GET("/api/v1/status")),
+    refetchInterval: STEADY_MS,
+  });
+
+export const alerts = (every = false) =>
+  queryOptions({
+    queryKey: ["alerts", { every }],
+    queryFn: () => got(api.GET("/api/v1/alerts", { params: { query: { limit: 100, all: every } } })),
+    refetchInterval: STEADY_MS,
+  });
+
+export const instances = (fleet?: string) =>
+  queryOptions({
+    queryKey: ["instances", "list", fleet ?? null],
+    queryFn: () =>
+      all((cursor) => got(api.GET("/api/v1/instances", { params: { query: { limit: 200, cursor, fleet } } }))),
+    refetchInterval: SLOW_MS,
+  });
+
+export const instance = (id: string) =>
+  queryOptions({
+    queryKey: ["instances", "one", id],
+    queryFn: () => got(api.GET("/api/v1/instances/{instance}", { params: { path: { instance: id } } })),
+  });
+
+export const instanceHistory = (id: string) =>
+  queryOptions({
+    queryKey: ["instances", "history", id],
+    queryFn: () => got(api.GET("/api/v1/instances/{instance}/history", { params: { path: { instance: id } } })),
+  });
+
+export const instanceLogs = (id: string) =>
+  queryOptions({
+    queryKey: ["instances", "logs", id],
+    queryFn: () => got(api.GET("/api/v1/instances/{instance}/logs", { params: { path: { instance: id } } })),
+    refetchInterval: 5_000,
+  });
+
+export const plans = (fleet?: string, limit = 25) =>
+  queryOptions({
+    queryKey: ["plans", "list", fleet ?? null, limit],
+    queryFn: () => got(api.GET("/api/v1/plans", { params: { query: { limit, fleet } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: STEADY_MS,
+  });
+
+export const plan = (id: string) =>
+  queryOptions({
+    queryKey: ["plans", "one", id],
+    queryFn: () => got(api.GET("/api/v1/plans/{plan}", { params: { path: { plan: id } } })),
+    staleTime: Number.POSITIVE_INFINITY, // a plan never changes
+    enabled: id !== "",
+  });
+
+export const planDiff = (id: string) =>
+  queryOptions({
+    queryKey: ["diff", id],
+    queryFn: () => got(api.GET("/api/v1/plans/{plan}/diff", { params: { path: { plan: id } } })),
+    enabled: id !== "",
+    refetchInterval: STEADY_MS,
+  });
+
+export const costSeries = (points: number, since: string, fleet?: string) =>
+  queryOptions({
+    queryKey: ["cost", "series", points, since, fleet ?? null],
+    queryFn: () => got(api.GET("/api/v1/cost/series", { params: { query: { points, since, fleet } } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: SLOW_MS,
+  });
+
+export const slo = (fleet: string, points = 60, since?: string) =>
+  queryOptions({
+    queryKey: ["slo", fleet, points, since ?? null],
+    queryFn: () => got(api.GET("/api/v1/fleets/{fleet}/slo", { params: { path: { fleet }, query: { points, since } } })),
+    refetchInterval: SLOW_MS,
+  });
+
+export const demand = (fleet: string, hours = 24) =>
+  queryOptions({
+    queryKey: ["demand", fleet, hours],
+    queryFn: () => got(api.GET("/api/v1/fleets/{fleet}/demand", { params: { path: { fleet }, query: { hours } } })),
+    refetchInterval: SLOW_MS,
+  });
+
+export const budgets = () =>
+  queryOptions({
+    queryKey: ["budgets"],
+    queryFn: () => got(api.GET("/api/v1/budgets")),
+    refetchInterval: SLOW_MS,
+  });
+
+export const explanation = (id: string) =>
+  queryOptions({
+    queryKey: ["explanations", id],
+    queryFn: () => got(api.GET("/api/v1/plans/{plan}/explanation", { params: { path: { plan: id } } })),
+    staleTime: 60_000,
+  });

@@ -1,0 +1,126 @@
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { useTheme } from "@/theme";
+import { near, wholeMoment } from "./figures";
+
+export type Line = { name: string; colour: string; values: (number | null)[]; fill?: boolean; dashed?: boolean };
+
+type ChartProps = {
+  /** What it shows, with its main figures, for those who do not see it. */
+  label: string;
+  /** Milliseconds since the epoch. */
+  at: number[];
+  lines: Line[];
+  format: (value: number) => string;
+  height?: number;
+  fromZero?: boolean;
+};
+
+/** Values over time, drawn on a canvas in the theme's colours; the nearest ones are read out under the pointer. */
+export function Chart({ label, at, lines, format, height = 180, fromZero = true }: ChartProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const formatted = useRef(format);
+  formatted.current = format;
+  const [read, setRead] = useState<{ left: number; index: number } | null>(null);
+  const theme = useTheme();
+  const data: uPlot.AlignedData = [at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
+  const shape = `${theme} ${height} ${fromZero} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}`).join()}`;
+
+  // biome-ignore lint: drawn anew only when its shape changes; data is set below, without flicker
+  useEffect(() => {
+    const target = box.current;
+    if (!target) return;
+    const css = (name: string) => getComputedStyle(target).getPropertyValue(name).trim();
+    const own = (colour: string) => (colour.startsWith("var(") ? css(colour.slice(4, -1)) : colour);
+    const axis = { stroke: css("--muted"), font: "11px Inter Variable, sans-serif", ticks: { show: false } };
+    const made = new uPlot(
+      {
+        width: Math.max(target.clientWidth, 50),
+        height,
+        padding: [8, 8, 0, 0],
+        legend: { show: false },
+        cursor: { y: false, points: { size: 6 } },
+        scales: { y: { range: (_, low, high) => bounds(low, high, fromZero) } },
+        axes: [
+          { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
+          { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: 56, space: 36, values: (_, ticks) => ticks.map((v) => formatted.current(v)) },
+        ],
+        series: [
+          {},
+          ...lines.map((line) => ({
+            label: line.name,
+            stroke: own(line.colour),
+            width: 1.75,
+            ...(line.dashed ? { dash: [5, 4] } : {}),
+            ...(line.fill ? { fill: `${own(line.colour)}22` } : {}),
+            points: { show: at.length < 2 },
+          })),
+        ],
+        hooks: {
+          setCursor: [(u) => setRead(u.cursor.idx == null ? null : { left: u.cursor.left ?? 0, index: u.cursor.idx })],
+        },
+      },
+      data,
+      target,
+    );
+    plot.current = made;
+    const resized = new ResizeObserver(() => made.setSize({ width: Math.max(target.clientWidth, 50), height }));
+    resized.observe(target);
+    return () => {
+      resized.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape]);
+
+  // biome-ignore lint: the data as a whole
+  useEffect(() => plot.current?.setData(data), [JSON.stringify(data)]);
+
+  const index = read?.index;
+  return (
+    <figure className="chart" role="img" aria-label={label}>
+      <div ref={box} style={{ minHeight: height }} />
+      {read && index !== undefined && at[index] !== undefined && (
+        <div className="readout num" style={read.left > 200 ? { right: `calc(100% - ${read.left + 46}px)` } : { left: read.left + 70 }}>
+          <div className="muted">{wholeMoment(new Date(at[index]))}</div>
+          {lines.map((line) => (
+            <div key={line.name} className="row">
+              <i className="swatch" style={{ background: line.colour }} />
+              {line.name}
+              <strong>{line.values[index] == null ? "–" : format(line.values[index])}</strong>
+            </div>
+          ))}
+        </div>
+      )}
+    </figure>
+  );
+}
+
+const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+/** Over more than two days the hour is of no use and takes the room. */
+function tickOf(at_s: number, span_s: number): string {
+  const moment = new Date(at_s * 1000);
+  return span_s > 172_800 ? DATE.format(moment) : near(moment);
+}
+
+function bounds(low: number | null, high: number | null, fromZero: boolean): [number, number] {
+  if (low == null || high == null) return [0, 1];
+  const top = high === low && high === 0 ? 1 : high;
+  return fromZero ? [Math.min(0, low), top * 1.08] : [low - (top - low || top) * 0.1, top + (top - low || top) * 0.1];
+}
+
+/** The shape of a few values, in a line of text's height. */
+export function Sparkline({ label, values, colour = "var(--accent)" }: { label: string; values: number[]; colour?: string }) {
+  const high = Math.max(...values, 1e-9);
+  const step = 100 / Math.max(values.length - 1, 1);
+  const points = values.map((value, i) => `${(i * step).toFixed(2)},${(32 - (30 * value) / high).toFixed(2)}`);
+  return (
+    <svg className="spark" viewBox="0 0 100 34" preserveAspectRatio="none" role="img" aria-label={label}>
+      <polygon points={`0,34 ${points.join(" ")} 100,34`} fill={colour} opacity="0.12" />
+      <polyline points={points.join(" ")} fill="none" stroke={colour} strokeWidth="1.6" vectorEffect="non-scaling-stroke" />
+    </svg>
+  );
+}

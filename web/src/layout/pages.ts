@@ -1,0 +1,40 @@
+import {
+  Boxes,
+  CalendarClock,
+  ChartScatter,
+  KeyRound,
+  FlaskConical,
+  GitCompareArrows,
+  LayoutDashboard,
+  type LucideIcon,
+  ReceiptText,
+  Store,
+} from "lucide-react";
+import type { ComponentType } from "react";
+
+export type PageEntry = {
+  /** As React Router matches it; what follows a `:` is optional. */
+  path: string;
+  name: string;
+  group: "Run" | "Decide" | "Account";
+  icon: LucideIcon;
+  load: () => Promise<{ default: ComponentType }>;
+};
+
+/** Every page: the navigation, the routes and the command palette are made from this. */
+export const PAGES: readonly PageEntry[] = [
+  { path: "/", name: "Overview", group: "Run", icon: LayoutDashboard, load: () => import("@/pages/overview/Overview") },
+  { path: "/fleet/:instance", name: "Fleet", group: "Run", icon: Boxes, load: () => import("@/pages/fleet/Fleet") },
+  { path: "/plans/:plan", name: "Plan", group: "Decide", icon: GitCompareArrows, load: () => import("@/pages/plans/Plans") },
+  { path: "/what-if/:plan", name: "What-if", group: "Decide", icon: FlaskConical, load: () => import("@/pages/what-if/WhatIf") },
+  { path: "/market", name: "Market", group: "Decide", icon: Store, load: () => import("@/pages/market/Market") },
+  { path: "/templates/:template", name: "Templates", group: "Decide", icon: ChartScatter, load: () => import("@/pages/templates/Templates") },
+  { path: "/cost", name: "Cost", group: "Account", icon: ReceiptText, load: () => import("@/pages/cost/Cost") },
+  { path: "/events", name: "Events", group: "Account", icon: CalendarClock, load: () => import("@/pages/events/Events") },
+  { path: "/tokens", name: "Tokens and roles", group: "Account", icon: KeyRound, load: () => import("@/pages/tokens/Tokens") },
+];
+
+/** Where a page begins, without what its address may name. */
+export function hrefOf(entry: PageEntry): string {
+  return entry.path.split("/:")[0] || "/";
+}

@@ -1,0 +1,51 @@
+import type { Schemas } from "@/api/client";
+import { configName, gpuColour, gpuOf } from "@/components/gpu";
+
+type Node = Schemas["NodeView"];
+
+/** Nodes of each stage, in the order in which a request visits them. */
+export function stagesOf(nodes: Node[]): Node[][] {
+  const stages = new Map<number, Node[]>();
+  for (const node of nodes) stages.set(node.stage, [...(stages.get(node.stage) ?? []), node]);
+  return [...stages.entries()].sort(([a], [b]) => a - b).map(([, held]) => held);
+}
+
+export function layersOf(stage: Node[]): string {
+  const [first] = stage;
+  return first ? `${first.first_layer}–${first.last_layer}` : "";
+}
+
+/** An instance as it is built: a block a stage, as wide as its layers, of bars in the colours of its GPUs; a bar is filled
+ * as far as its engine is busy, its height is its share of the stage's requests. */
+export function Pipeline({ nodes, kvUsed }: { nodes: Node[]; kvUsed: number | null }) {
+  const stages = stagesOf(nodes);
+  const told = stages
+    .map((stage) => `layers ${layersOf(stage)} on ${stage.map((node) => configName(node.config)).join(" and ")}`)
+    .join(", then ");
+  return (
+    <div className="pipeline" role="img" aria-label={told || "not placed yet"}>
+      {stages.map((stage, place) => (
+        <div key={place} className="hop" style={{ flexGrow: (stage[0]?.last_layer ?? 0) - (stage[0]?.first_layer ?? 0) + 1 }}>
+          <div className="hop-nodes">
+            {stage.map((node, index) => (
+              <div
+                key={index}
+                className={node.name ? "hop-node" : "hop-node absent"}
+                style={{ flexGrow: Math.max(node.weight, 0.1), ["--gpu" as string]: gpuColour(gpuOf(node.config)) }}
+              >
+                <i style={{ width: `${100 * busy(node, place === 0 ? kvUsed : null)}%` }} />
+                <span>{configName(node.config)}</span>
+              </div>
+            ))}
+          </div>
+          <span className="hop-layers num">{layersOf(stage)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** 0 to 1: processors that the engine keeps busy, or the share of KV blocks in use where that is more. */
+export function busy(node: Node, kvUsed: number | null): number {
+  return Math.min(1, Math.max(node.cpu_share ?? 0, kvUsed ?? 0));
+}

@@ -1,0 +1,69 @@
+import type { Cell } from "@/api/market";
+import { configName, GpuSwatch } from "@/components/gpu";
+import type { Measure } from "./measures";
+
+type HeatMapProps = { cells: Cell[]; measure: Measure; chosen: string; choose: (cell: Cell) => void };
+
+const STEPS = 6;
+
+/** Regions down, node configurations across; each cell holds its figure, the colour only repeats it. */
+export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
+  const places = [...new Set(cells.map((cell) => `${cell.cloud}/${cell.region}`))].sort();
+  const configs = [...new Map(cells.map((cell) => [cell.node_config, cell])).values()].sort(
+    (a, b) => a.gpu.localeCompare(b.gpu) || a.gpu_count - b.gpu_count || a.node_config.localeCompare(b.node_config),
+  );
+  const at = new Map(cells.map((cell) => [`${cell.cloud}/${cell.region}/${cell.node_config}`, cell]));
+  const step = steps(cells.map(measure.of).filter((value): value is number => value !== null));
+  return (
+    <div className="table-box heat" tabIndex={0} role="region" aria-label={measure.title}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Region</th>
+            {configs.map((config) => (
+              <th scope="col" key={config.node_config} title={config.node_config}>
+                <span className="row">
+                  <GpuSwatch gpu={config.gpu} />
+                  {configName(config.node_config)}
+                  <small className="muted">{config.node_config.split("/")[1]}</small>
+                </span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {places.map((place) => (
+            <tr key={place}>
+              <th scope="row">{place}</th>
+              {configs.map(({ node_config }) => {
+                const cell = at.get(`${place}/${node_config}`);
+                if (!cell) return <td key={node_config} />;
+                const value = measure.of(cell);
+                return (
+                  <td key={node_config}>
+                    <button
+                      type="button"
+                      className={value === null ? "cell none" : `cell heat-${step(value)}`}
+                      aria-pressed={chosen === `${place}/${node_config}`}
+                      aria-label={`${configName(node_config)} in ${place}: ${value === null ? measure.none : measure.format(value)}`}
+                      onClick={() => choose(cell)}
+                    >
+                      {value === null ? "?" : <data value={value}>{measure.format(value)}</data>}
+                    </button>
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** By rank, not by size: one dear machine must not make all others look alike. */
+function steps(values: number[]): (value: number) => number {
+  const ordered = [...new Set(values)].sort((a, b) => a - b);
+  const rank = new Map(ordered.map((value, place) => [value, place]));
+  return (value) => Math.floor((STEPS * (rank.get(value) ?? 0)) / Math.max(ordered.length, 1));
+}

@@ -1,0 +1,64 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { costSeries } from "@/api/queries";
+import { Card } from "@/components/Card";
+import { Chart } from "@/components/Chart";
+import { Loaded } from "@/components/feedback";
+import { dollars, Percent, Usd } from "@/components/figures";
+import { Segments } from "@/components/Segments";
+
+const SPANS = [
+  { value: "1", label: "1 day", points: 48 },
+  { value: "7", label: "7 days", points: 84 },
+  { value: "30", label: "30 days", points: 90 },
+] as const;
+type Days = (typeof SPANS)[number]["value"];
+
+/** Dollars an hour as they are spent, now and over time. */
+export function BurnRate() {
+  const [days, setDays] = useState<Days>("1");
+  const span = SPANS.find((each) => each.value === days) ?? SPANS[0];
+  const series = useQuery(costSeries(span.points, since(Number(days))));
+  return (
+    <Card title="Burn rate" side={<Segments label="Span" value={days} onChange={setDays} options={SPANS} />}>
+      <Loaded query={series} height={212}>
+        {({ items }) => {
+          const last = items[items.length - 1]?.usd_per_hour ?? 0;
+          const first = items[0]?.usd_per_hour ?? 0;
+          const leaked = items.reduce((sum, item) => sum + item.leaked_usd, 0);
+          return (
+            <>
+              <div className="row wrap burn">
+                <span className="figure">
+                  <Usd value={last} per="h" />
+                </span>
+                {first > 0 && (
+                  <span className="muted">
+                    <Percent value={last / first - 1} /> against {span.label} ago
+                  </span>
+                )}
+                {leaked > 0 && (
+                  <span className="bad">
+                    <Usd value={leaked} /> leaked
+                  </span>
+                )}
+              </div>
+              <Chart
+                label={`Burn rate over ${span.label}, from ${dollars(first)} to ${dollars(last)} an hour`}
+                at={items.map((item) => Date.parse(item.until))}
+                lines={[{ name: "spent an hour", colour: "var(--accent)", values: items.map((item) => item.usd_per_hour), fill: true }]}
+                format={dollars}
+              />
+            </>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** The same for ten minutes, so that what is asked for stays the same. */
+function since(days: number): string {
+  const step = 600_000;
+  return new Date(Math.floor(Date.now() / step) * step - days * 86_400_000).toISOString();
+}

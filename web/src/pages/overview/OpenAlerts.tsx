@@ -1,0 +1,41 @@
+import { useQuery } from "@tanstack/react-query";
+import { alerts } from "@/api/queries";
+import { Badge } from "@/components/Badge";
+import { Card } from "@/components/Card";
+import { Empty, Loaded } from "@/components/feedback";
+import { Time } from "@/components/figures";
+
+/** What somebody should know now. */
+export function OpenAlerts() {
+  const open = useQuery(alerts());
+  return (
+    <Card title="Alerts" flush>
+      <Loaded query={open}>
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="Nothing is wrong" compact>
+              <p>Stock-outs, budgets, leaks and failures would be listed here.</p>
+            </Empty>
+          ) : (
+            <ul className="alerts">
+              {items.map((alert) => (
+                <li key={alert.id}>
+                  <div className="row spread">
+                    <Badge tone={alert.severity === "critical" ? "bad" : "warn"} dot>
+                      {alert.kind}
+                    </Badge>
+                    <span className="muted">
+                      <Time at={alert.opened_at} ago />
+                    </span>
+                  </div>
+                  <div className="strong break">{alert.subject}</div>
+                  <div className="break">{alert.text}</div>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Card>
+  );
+}

@@ -1,0 +1,60 @@
+import { useQuery } from "@tanstack/react-query";
+import { fleets, instances, status } from "@/api/queries";
+import { Card } from "@/components/Card";
+import { Empty, Loaded, Warning } from "@/components/feedback";
+import { Page } from "@/layout/Page";
+import "@/style/overview.css";
+import { BurnRate } from "./BurnRate";
+import { Capacity } from "./Capacity";
+import { Headline } from "./Headline";
+import { OpenAlerts } from "./OpenAlerts";
+import { SloAttainment } from "./SloAttainment";
+import { Solves } from "./Solves";
+
+export default function Overview() {
+  const known = useQuery(fleets());
+  const now = useQuery(status());
+  const running = useQuery(instances());
+  return (
+    <Page title="Overview">
+      <Loaded query={known} height={400}>
+        {(all) =>
+          all.length === 0 ? (
+            <Card>
+              <Empty title="No fleet yet">
+                <p>
+                  A fleet says what models to serve, how fast, and where. Write a spec (docs/spec.md) and run <code>medley apply -f SPEC</code>: it
+                  begins in mode observe, which plans, prices and rents nothing.
+                </p>
+              </Empty>
+            </Card>
+          ) : (
+            <>
+              <Headline fleets={all} instances={running.data} />
+              {now.data?.clouds
+                .filter((cloud) => cloud.left_out)
+                .map((cloud) => (
+                  <Warning key={cloud.cloud}>
+                    <strong>{cloud.cloud}</strong> is left out of plans: {cloud.left_out}
+                  </Warning>
+                ))}
+              <div className="grid wide-narrow">
+                <BurnRate />
+                <OpenAlerts />
+              </div>
+              <div className="grid wide-narrow">
+                <Card title="Demand against capacity" flush>
+                  <Loaded query={now}>{(data) => <Capacity fleets={data.fleets} />}</Loaded>
+                </Card>
+                <Card title="Solves" flush>
+                  <Loaded query={now}>{(data) => <Solves solves={data.solves} fleets={all} />}</Loaded>
+                </Card>
+              </div>
+              <SloAttainment fleets={all} />
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}

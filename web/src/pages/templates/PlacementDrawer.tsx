@@ -1,0 +1,88 @@
+import { useQuery } from "@tanstack/react-query";
+import { template } from "@/api/library";
+import { Card } from "@/components/Card";
+import { Drawer } from "@/components/Dialog";
+import { Empty, Loaded } from "@/components/feedback";
+import { Num, percent } from "@/components/figures";
+import { configName, gpuColour, gpuOf } from "@/components/gpu";
+import { NodeBill } from "./NodeBill";
+
+type StageNodes = { config: string; count: number; weight: number; tp: number; dp: number; pp: number; ep: number; batch_cap: number; chunk_tokens: number; kv_blocks: number };
+type Stage = { first_layer: number; layers: number; first: boolean; last: boolean; nodes: StageNodes[] };
+
+/** Which node of a template holds which layers, and what all of it sustains. */
+export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => void }) {
+  const read = useQuery(template(id));
+  return (
+    <Drawer onClose={onClose} title={<>Template <span className="mono">{id.slice(0, 12)}</span></>}>
+      <Loaded query={read} height={240}>
+        {(found) => {
+          const { kind, payload } = found.placement as { kind: string; payload: { stages?: Stage[] } };
+          return (
+            <>
+              <Card title={found.model}>
+                <dl className="facts">
+                  <dt>Nodes</dt>
+                  <dd><NodeBill nodes={found.nodes} /></dd>
+                  <dt>Runs</dt>
+                  <dd>{found.dtype}, {found.engine}, {found.dispatch}</dd>
+                  <dt>Library</dt>
+                  <dd className="mono break">{found.library_version}</dd>
+                  <dt>Id</dt>
+                  <dd className="mono break">{found.id}</dd>
+                </dl>
+              </Card>
+              <Card title="Placement">
+                {payload.stages ? <Stages stages={payload.stages} /> : <Empty compact title={`Placements of kind ${kind} are not drawn`} />}
+              </Card>
+              <Card title="Capacity" flush>
+                <table>
+                  <thead>
+                    <tr>
+                      <th scope="col">Work class</th>
+                      <th scope="col" className="right">Units/s</th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {found.capacity.points.flatMap((point, number) =>
+                      Object.entries(point.units_per_s).map(([name, units]) => (
+                        <tr key={`${number} ${name}`}>
+                          <td className="break">{name}</td>
+                          <td className="right"><Num value={units} /></td>
+                        </tr>
+                      )),
+                    )}
+                  </tbody>
+                </table>
+              </Card>
+            </>
+          );
+        }}
+      </Loaded>
+    </Drawer>
+  );
+}
+
+function Stages({ stages }: { stages: Stage[] }) {
+  return (
+    <ol className="stages">
+      {stages.map((stage) => (
+        <li key={stage.first_layer}>
+          <div className="row spread">
+            <strong>Layers {stage.first_layer}–{stage.first_layer + stage.layers - 1}</strong>
+            <span className="muted">{[stage.first && "embedding", stage.last && "head"].filter(Boolean).join(", ")}</span>
+          </div>
+          {stage.nodes.map((nodes) => (
+            <div key={`${nodes.config} ${nodes.weight}`} className="stage-nodes" style={{ borderLeftColor: gpuColour(gpuOf(nodes.config)) }}>
+              <span className="strong">{nodes.count} × {configName(nodes.config)}</span>
+              <span>{percent(nodes.weight)} of the work each</span>
+              <span className="muted">
+                tp {nodes.tp} · dp {nodes.dp} · pp {nodes.pp} · ep {nodes.ep} · batch {nodes.batch_cap || "–"} · chunk {nodes.chunk_tokens || "–"} · {nodes.kv_blocks.toLocaleString()} KV blocks
+              </span>
+            </div>
+          ))}
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,123 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearchParams } from "react-router";
+import { libraries, MOST_TEMPLATES, templates } from "@/api/library";
+import { Card } from "@/components/Card";
+import { Empty, Loaded, Warning } from "@/components/feedback";
+import { Select } from "@/components/Field";
+import { dollars, Num, Usd } from "@/components/figures";
+import { Page } from "@/layout/Page";
+import { front, isMixed } from "./front";
+import { NodeBill } from "./NodeBill";
+import { PlacementDrawer } from "./PlacementDrawer";
+import { Scatter } from "./Scatter";
+
+/** What can be built for a work class: what each template sustains against what it costs at least. */
+export default function Templates() {
+  const { template: opened } = useParams();
+  const [search, setSearch] = useSearchParams();
+  const go = useNavigate();
+  const known = useQuery(libraries());
+  const finished = (known.data?.items ?? []).filter((each) => each.version).reverse();
+  const library = finished.find((each) => each.version === search.get("library")) ?? finished[0];
+  const classes = library?.classes.map((each) => each.id) ?? [];
+  const workClass = classes.find((each) => each === search.get("class")) ?? classes[0] ?? "";
+  const found = useQuery(templates(library?.version ?? "", workClass));
+  const set = (name: string, value: string) =>
+    setSearch(
+      (before) => {
+        before.set(name, value);
+        return before;
+      },
+      { replace: true },
+    );
+  const open = (id: string) => go(`/templates/${id}?${search}`);
+  const unit = library?.classes.find((each) => each.id === workClass)?.unit.replace("_", " ") ?? "unit";
+  return (
+    <Page title="Templates">
+      <Loaded query={known}>
+        {() =>
+          library === undefined ? (
+            <Empty title="Nothing has been built yet">Templates are built with a fleet's first plan: create a fleet and plan it, or run `medley templates build`.</Empty>
+          ) : (
+            <>
+              <div className="toolbar">
+                <Select label="Work class" value={workClass} onChange={(next) => set("class", next)} options={classes} />
+                <Select
+                  label="Library"
+                  value={library.version}
+                  onChange={(next) => set("library", next)}
+                  options={finished.map((each) => ({ value: each.version, label: `${each.version.slice(0, 12)} · ${each.finished_at.slice(0, 16).replace("T", " ")} UTC` }))}
+                />
+              </div>
+              <Loaded query={found} height={360}>
+                {(items) => {
+                  const priced = items.filter((item) => item.usd_per_hour != null);
+                  const best = front(priced);
+                  return (
+                    <>
+                      {items.length >= MOST_TEMPLATES && (
+                        <Warning>
+                          The first {MOST_TEMPLATES.toLocaleString()} templates by id, a fair sample of a larger library; its front is of the sample.
+                        </Warning>
+                      )}
+                      <Card
+                        title={`${unit[0]?.toUpperCase()}${unit.slice(1)}s a second against $/h`}
+                        side={
+                          <div className="legend">
+                            <span><i className="swatch mixed" />mixed</span>
+                            <span><i className="swatch uniform" />homogeneous</span>
+                            <span><i className="swatch line" />Pareto front</span>
+                          </div>
+                        }
+                      >
+                        {priced.length ? (
+                          <Scatter items={priced} front={best} unit={unit} chosen={opened} choose={open} />
+                        ) : (
+                          <Empty compact title="No zone sells what these templates need">Their node configurations are not offered together anywhere now.</Empty>
+                        )}
+                        <p className="hint">
+                          {items.length.toLocaleString()} templates{priced.length < items.length && `, ${(items.length - priced.length).toLocaleString()} of them not sold whole in any zone now`}. Choose one for its placement.
+                        </p>
+                      </Card>
+                      <Card title="Pareto front: nothing gives more for less" flush>
+                        <div className="table-box" tabIndex={0} role="region" aria-label="Pareto front">
+                          <table>
+                            <thead>
+                              <tr>
+                                <th scope="col">Template</th>
+                                <th scope="col">Nodes</th>
+                                <th scope="col">Kind</th>
+                                <th scope="col" className="right">{unit}s/s</th>
+                                <th scope="col" className="right">Least price</th>
+                                <th scope="col" className="right">$ per million</th>
+                              </tr>
+                            </thead>
+                            <tbody>
+                              {best.map((item) => (
+                                <tr key={item.id}>
+                                  <td>
+                                    <button type="button" className="link mono" onClick={() => open(item.id)}>{item.id.slice(0, 12)}</button>
+                                  </td>
+                                  <td><NodeBill nodes={item.nodes} /></td>
+                                  <td className="muted">{isMixed(item) ? "mixed" : "homogeneous"}</td>
+                                  <td className="right"><Num value={item.units_per_s} /></td>
+                                  <td className="right"><Usd value={item.usd_per_hour} per="h" /></td>
+                                  <td className="right num">{dollars(((item.usd_per_hour ?? 0) / item.units_per_s / 3600) * 1e6)}</td>
+                                </tr>
+                              ))}
+                            </tbody>
+                          </table>
+                        </div>
+                      </Card>
+                    </>
+                  );
+                }}
+              </Loaded>
+            </>
+          )
+        }
+      </Loaded>
+      {opened && <PlacementDrawer id={opened} onClose={() => go(`/templates?${search}`)} />}
+    </Page>
+  );
+}
