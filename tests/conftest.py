@@ -113,7 +113,8 @@ def database_url(server_url: URL) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def module_database_url(server_url: URL) -> Iterator[str]:
     """The same, shared by the tests of a file: for what takes long to put there."""
-    yield from _database(server_url, TEMPLATE)
+    with fresh_database(server_url) as url:
+        yield url
 
 
 @pytest.fixture

@@ -14,4 +14,5 @@ if __name__ == "__main__":
     document = msgspec.json.encode(routed().openapi(), order="sorted")
     target = Path(sys.argv[1])
     if not target.exists() or target.read_bytes() != document:
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(document)

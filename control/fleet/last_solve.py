@@ -8,7 +8,7 @@ from control.db.fleets import PostgresFleets
 from control.db.plan_summary import PlanSummary, PostgresPlanList
 from control.lifecycle.fleet import FleetRecord
 from control.spec.document import parse
-from control.spec.schema import ReconcileSection
+from control.spec.reconcile_section import ReconcileSection
 
 
 @dataclass(frozen=True, slots=True)
