@@ -175,7 +175,7 @@ def check_a_client(url: str, key: str) -> None:
 
 def check_what_runs(home: Path) -> set[str]:
     """That it is what the plan wants, whoever is asked; the names of the nodes."""
-    (status,), views = command(home, "status"), command(home, "instances")
+    (status,), views = command(home, "status")["fleets"], command(home, "instances")
     with open_database(data_dir=home / "postgres") as database:
         plan = PostgresPlans(database).load(status["plan"])
     wanted = placement(plan)

@@ -38,8 +38,9 @@ class Console:
         return answer.json()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not of the session: as long as it is there an event loop runs, and other tests have their own."""
     with sync_playwright() as playwright, launched(playwright) as browser:
         yield browser
 

@@ -37,6 +37,9 @@ LEAK = Alert(AlertKind.LEAK, "cloud aws", Severity.CRITICAL, "a node")
 class Receiver(ThreadingHTTPServer):
     """Keeps what it got, and answers with the next of `answers`, else 204."""
 
+    request_queue_size = 64
+    """As many senders as there are threads may call at once."""
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.got: list[tuple[str, dict[str, str], bytes]] = []
