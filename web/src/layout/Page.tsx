@@ -37,7 +37,7 @@ export function Page({ title, side, children }: PageProps) {
           <span role="status">{live ? "Live" : "Connecting"}</span>
         </span>
         {side}
-        <Button className="search" onClick={search} aria-label="Search pages and things" aria-keyshortcuts="Control+K Meta+K">
+        <Button className="search" onClick={search} aria-label="Go to… ⌘K" aria-keyshortcuts="Control+K Meta+K">
           <Search size={14} aria-hidden />
           <span>Go to…</span>
           <kbd aria-hidden>⌘K</kbd>

@@ -17,7 +17,7 @@ export function OpenAlerts() {
               <p>Stock-outs, budgets, leaks and failures would be listed here.</p>
             </Empty>
           ) : (
-            <ul className="alerts">
+            <ul tabIndex={0} className="alerts">
               {items.map((alert) => (
                 <li key={alert.id}>
                   <div className="row spread">

@@ -12,7 +12,7 @@ export function Reasons({ reasons }: { reasons: Schemas["Reason"][] }) {
           <p>No limit of supply, quota or policy binds.</p>
         </Empty>
       ) : (
-        <ul className="reasons">
+        <ul tabIndex={0} className="reasons">
           {reasons.map((reason) => (
             <li key={reason.kind + reason.subject + reason.text}>
               <Badge>{reason.kind}</Badge>
