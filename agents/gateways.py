@@ -26,6 +26,7 @@ from agents.messages.to_gateway import (
 from agents.messages.to_scheduler import AskStats, AskStatus, Cancel, Drain, Generate, ToScheduler
 from agents.tracing.spans import Span, spans_of
 from agents.tracing.trace_parent import read_trace_parent
+from policies.room import Room
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class _Followed:
 
 
 class Gateways:
-    """Make it on a running loop; it listens until closed. A status goes out on joining, when asked, at each heartbeat
-    and on `tell_status`."""
+    """Make it on a running loop; it listens until closed. A status goes out on joining, when asked, at each heartbeat,
+    on `tell_status`, and on `tell_room` when gateways believe that there is none."""
 
     def __init__(
         self,
@@ -80,6 +81,8 @@ class Gateways:
         self._finished: Counter[FinishReason] = Counter()
         self._failed: Counter[Failure] = Counter()
         self._heartbeat_s = settings.heartbeat_s
+        self._room = Room()
+        """As all gateways together know it."""
         self._start_span = spans_of("medley-scheduler")
         self._open: dict[tuple[bytes, int], _Followed] = {}
         self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, settings)
@@ -98,8 +101,15 @@ class Gateways:
             self._listener.drop(gateway, str(error))
 
     def tell_status(self) -> None:
+        status = self._scheduler.status
+        self._room.tell(status.room)
         for gateway in self._listener.peers:
-            self.send(gateway, self._scheduler.status)
+            self.send(gateway, status)
+
+    def tell_room(self) -> None:
+        """To be called when requests were admitted, or have gone."""
+        if self._room.is_full and self._scheduler.status.room:
+            self.tell_status()
 
     def close(self) -> None:
         self._timer.cancel()
@@ -119,6 +129,7 @@ class Gateways:
                 if (parent := read_trace_parent(message.trace)) is not None:
                     span = self._start_span(f"{message.leg} {message.model}", parent)
                     self._open[peer.connection, message.attempt] = _Followed(message.request, span, self._loop.time())
+                self._room.use()
                 self._scheduler.submit(peer, message)
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
@@ -150,6 +161,8 @@ class Gateways:
                 self._finished[message.reason] += 1
             case Failed():
                 self._failed[message.failure] += 1
+                if message.failure is Failure.OVERLOADED:
+                    self._room.refuse()
 
     def _beat(self) -> None:
         self._timer = self._loop.call_later(self._heartbeat_s, self._beat)

@@ -84,7 +84,9 @@ class Dialer(Generic[Incoming]):
         self._events = events
         self._decoder: Decoder[Incoming] = Decoder(receives)
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._greeted_s = self._loop.time()
+        self._greeted_s = self._loop.time()
+        self._silent_beats = 0
+        """Heartbeats since the peer was heard. Our own: while this process is stopped, others are not silent."""
         self._changed = asyncio.Event()
         self._redialling: asyncio.TimerHandle | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
@@ -151,7 +153,7 @@ class Dialer(Generic[Incoming]):
             self._go_down(f"malformed message: {error}")
             self._greet()
             return
-        self._heard_s = self._loop.time()
+        self._silent_beats = 0
         if isinstance(message, Welcome):
             self._come_up(message)
         elif isinstance(message, Refused):
@@ -166,7 +168,7 @@ class Dialer(Generic[Incoming]):
         event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
         kind = zmq.Event(event["event"])
         if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            self._heard_s = self._loop.time()
+            self._silent_beats = 0
             self._greet()
         elif kind == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._be_refused(f"{self.address.endpoint} does not know our key")
@@ -219,7 +221,8 @@ class Dialer(Generic[Incoming]):
     def _beat(self) -> None:
         self._timer = self._loop.call_later(self._settings.heartbeat_s, self._beat)
         if self.is_up:
-            if self._loop.time() - self._heard_s > self._settings.lost_after_s:
+            self._silent_beats += 1
+            if self._silent_beats > self._settings.lost_after_beats:
                 self._go_down(f"silent for {self._settings.lost_after_s:g} s")
                 self._greet()
             else:

@@ -71,7 +71,8 @@ class Listener(Generic[Incoming]):
         self._events = events
         self._decoder: Decoder[Incoming] = Decoder(receives)
         self._peers: dict[bytes, Peer] = {}
-        self._heard_s: dict[bytes, float] = {}
+        self._silent_beats: dict[bytes, int] = {}
+        """Heartbeats since each was heard. Our own: while this process is stopped, others are not silent."""
         self._of_fd: dict[int, Peer] = {}
         """Who came over which descriptor of libzmq's."""
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -117,7 +118,7 @@ class Listener(Generic[Incoming]):
     def drop(self, peer: Peer, reason: str) -> None:
         """Forget a peer; should it speak again, it has to say hello first."""
         if self._peers.get(peer.connection) is peer:
-            del self._peers[peer.connection], self._heard_s[peer.connection]
+            del self._peers[peer.connection], self._silent_beats[peer.connection]
             _log.warning("lost %s %s: %s", peer.role, peer.name, reason)
             self._call(self._events.left, peer, reason)
 
@@ -168,7 +169,7 @@ class Listener(Generic[Incoming]):
         elif peer is None:
             self._refuse(connection, frame, Refusal.NO_SESSION, "say hello first")
         else:
-            self._heard_s[connection] = self._loop.time()
+            self._silent_beats[connection] = 0
             self._handle(peer, message)
 
     def _observe(self) -> None:
@@ -215,7 +216,7 @@ class Listener(Generic[Incoming]):
         self._observe_all()
         self._of_fd[int(frame.get(zmq.SRCFD))] = peer
         self._peers[connection] = peer
-        self._heard_s[connection] = self._loop.time()
+        self._silent_beats[connection] = 0
         self._answer(connection, Welcome(protocol))
         _log.info("%s %s joined with protocol %d", peer.role, peer.name, protocol)
         self._call(self._events.joined, peer)
@@ -236,9 +237,9 @@ class Listener(Generic[Incoming]):
 
     def _drop_the_silent(self) -> None:
         self._timer = self._loop.call_later(self._settings.heartbeat_s, self._drop_the_silent)
-        dead_s = self._loop.time() - self._settings.lost_after_s
         for peer in self.peers:
-            if self._heard_s[peer.connection] < dead_s:
+            self._silent_beats[peer.connection] += 1
+            if self._silent_beats[peer.connection] > self._settings.lost_after_beats:
                 self.drop(peer, f"silent for {self._settings.lost_after_s:g} s")
 
     def _call(self, event: Any, *arguments: Any) -> None:

@@ -18,3 +18,8 @@ class ChannelSettings:
     reconnect_max_s: float = 2.0
     linger_s: float = 0.2
     """How long closing waits for what is queued."""
+
+    @property
+    def lost_after_beats(self) -> float:
+        """The same silence in heartbeats, by which each end counts it."""
+        return self.lost_after_s / self.heartbeat_s

@@ -59,6 +59,7 @@ class EchoScheduler:
             len(self._waiting),
             self._settings.kv_blocks,
             self._kv_blocks_free,
+            room=max(0, self._settings.max_waiting - len(self._waiting)),
         )
 
     @property
@@ -92,7 +93,7 @@ class EchoScheduler:
             self._refuse(sequence, Failure.DRAINING, "takes no new request")
         elif sequence.kv_blocks > self._settings.kv_blocks:
             self._refuse(sequence, Failure.TOO_LONG, f"needs {sequence.kv_blocks} KV blocks of {self.status.kv_blocks}")
-        elif len(self._waiting) >= self._settings.max_waiting:
+        elif not self.status.room:
             self._refuse(sequence, Failure.OVERLOADED, f"{len(self._waiting)} requests wait")
         else:
             self._waiting[gateway.connection, request.attempt] = sequence
@@ -125,6 +126,7 @@ class EchoScheduler:
             self._loop.call_later(self._settings.step_s, self._step)
         elif self._state is SchedulerState.DRAINING:
             self._gateways.tell_status()
+        self._gateways.tell_room()
 
     def _admit(self) -> None:
         """First come, first served, as far as KV blocks and places go."""

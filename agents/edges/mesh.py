@@ -1,4 +1,4 @@
-"""All edges of one node: from every node of the stage before, to every node of the stage after."""
+"""All edges of one worker: from every worker that sends it rows, to every worker that gets its own."""
 
 from dataclasses import dataclass
 
@@ -10,54 +10,38 @@ from agents.edges.settings import EdgeSettings
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node stands in its pipeline."""
+    """Where a worker stands in its pipeline, by the numbers of its workers."""
 
-    nodes: tuple[int, ...]
-    """How many peers each stage has."""
-    stage: int
-    node: int
+    worker: int
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not (0 <= self.stage < len(self.nodes) and 0 <= self.node < self.nodes[self.stage]):
-            raise ValueError(f"stage {self.stage}, node {self.node} is not in a pipeline of {self.nodes} nodes")
-
-    @property
-    def is_last(self) -> bool:
-        return self.stage == len(self.nodes) - 1
+        if any(source >= self.worker for source in self.sources) or any(to <= self.worker for to in self.targets):
+            raise ValueError(f"rows go from lower to higher workers only, not as for {self}")
 
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    incoming: tuple[Receiver, ...]
-    """One for each node of the stage before; none on the first stage."""
-    outgoing: tuple[Sender, ...]
-    """One for each node of the stage after; none on the last stage."""
+    """By the number of the worker at the other end."""
+
+    incoming: dict[int, Receiver]
+    """None where the model begins."""
+    outgoing: dict[int, Sender]
+    """None where it ends."""
 
 
 def connect_mesh(store: Store, place: Place, settings: EdgeSettings) -> Mesh:
     """Waits for all neighbours, which call this too. Raises EdgeLostError.
 
-    Every node connects its edges in one order of all edges, by stage, sender and receiver: so that two never wait for
-    each other.
+    Every worker connects its edges in one order of all edges, by sender and receiver: so that no two wait for each
+    other. Its sources have lower numbers than itself, so that what comes in is first.
     """
-    incoming = (
-        [
-            connect_receiver(store, _name(place.stage - 1, sender, place.node), settings)
-            for sender in range(place.nodes[place.stage - 1])
-        ]
-        if place.stage
-        else []
-    )
-    outgoing = (
-        []
-        if place.is_last
-        else [
-            connect_sender(store, _name(place.stage, place.node, receiver), settings)
-            for receiver in range(place.nodes[place.stage + 1])
-        ]
-    )
-    return Mesh(tuple(incoming), tuple(outgoing))
+    me = place.worker
+    incoming = {peer: connect_receiver(store, _name(peer, me), settings) for peer in sorted(place.sources)}
+    outgoing = {peer: connect_sender(store, _name(me, peer), settings) for peer in sorted(place.targets)}
+    return Mesh(incoming, outgoing)
 
 
-def _name(stage: int, sender: int, receiver: int) -> str:
-    return f"edge {stage}.{sender}-{stage + 1}.{receiver}"
+def _name(sender: int, receiver: int) -> str:
+    return f"edge {sender}-{receiver}"

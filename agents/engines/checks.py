@@ -30,6 +30,12 @@ def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached:
             raise BadBatchError(f"request {request.id!r} is past the context of {facts.max_context_tokens} tokens")
 
 
+def check_new(request_id: str, tokens: int, cached: int) -> None:
+    """Of a request that is to be imported; `cached`: its tokens that are here. Raises BadBatchError."""
+    if cached or tokens < 1:
+        raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
+
+
 def check_part(
     facts: StageFacts, part: KvPart, request_id: str, tokens: int, first_kept_token: Callable[[int, int], int]
 ) -> None:

@@ -1,10 +1,14 @@
-"""An engine that several threads may call: one runs its steps, others copy KV cache in and out between two of them."""
+"""An engine that several threads may call: one has it compute, others copy KV cache in and out meanwhile."""
 
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from agents.engines.batch import StepBatch
+from agents.engines.errors import UnknownRequestError
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
 from agents.engines.stage_facts import StageFacts
@@ -12,39 +16,50 @@ from agents.engines.step_output import StepOutput
 
 
 class GuardedEngine:
-    """A StageEngine whose calls wait for each other. A step waits no longer than for one copy of each link."""
+    """A StageEngine of which no request is freed while KV cache of it is copied.
+
+    Nothing else needs to wait. A step writes blocks of its own requests; what is copied belongs to others: prompts that
+    are computed, or room that is reserved. A free waits for one copy of each link at most, since none begins after it.
+    """
 
     def __init__(self, engine: StageEngine) -> None:
         self.facts: StageFacts = engine.facts
         self._engine = engine
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._copies: Counter[str] = Counter()
+        """Under way, by request."""
+        self._leaving: set[str] = set()
+        """Requests that are being freed."""
+        self._is_closing = False
 
     @property
     def free_kv_blocks(self) -> int:
         return self._engine.free_kv_blocks
 
     def kv_blocks_short(self, batch: StepBatch) -> int:
-        with self._lock:
-            return self._engine.kv_blocks_short(batch)
+        return self._engine.kv_blocks_short(batch)
 
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        with self._lock:
-            return self._engine.step(batch, rows)
+        return self._engine.step(batch, rows)
 
     def free(self, request_id: str) -> None:
-        with self._lock:
-            self._engine.free(request_id)
+        with self._changed:
+            self._leaving.add(request_id)
+            try:
+                self._changed.wait_for(lambda: not self._copies[request_id])
+                self._engine.free(request_id)
+            finally:
+                self._leaving.remove(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
-        with self._lock:
-            self._engine.reserve(request_id, tokens)
+        self._engine.reserve(request_id, tokens)
 
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
-        with self._lock:
+        with self._copying(request_id):
             self._engine.export_kv(request_id, part, out)
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
-        with self._lock:
+        with self._copying(request_id):
             self._engine.import_kv(request_id, part, tensor)
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
@@ -52,5 +67,23 @@ class GuardedEngine:
         return self._engine.first_kept_token(layer, tokens)
 
     def close(self) -> None:
-        with self._lock:
+        with self._changed:
+            self._is_closing = True
+            self._changed.wait_for(lambda: not self._copies.total())
             self._engine.close()
+
+    @contextmanager
+    def _copying(self, request_id: str) -> Iterator[None]:
+        """Raises UnknownRequestError for a request that is being freed."""
+        with self._changed:
+            if self._is_closing or request_id in self._leaving:
+                raise UnknownRequestError(f"request {request_id!r} is being freed")
+            self._copies[request_id] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._copies[request_id] -= 1
+                if not self._copies[request_id]:
+                    del self._copies[request_id]
+                self._changed.notify_all()

@@ -101,7 +101,7 @@ class SchedulerState(StrEnum):
 
 
 class Status(Struct, frozen=True, array_like=True, tag="status"):
-    """Sent after a welcome, on request, on every change of state and at each heartbeat."""
+    """Sent after a welcome, on request, on every change of state, at each heartbeat, and when there is room again."""
 
     state: SchedulerState
     running: Count
@@ -110,6 +110,8 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     kv_blocks_free: Count
     hand_off: Endpoint | None = None
     """Where its scheduler takes part in hand-offs of KV cache; None: it does whole requests only."""
+    room: Count | None = None
+    """Requests that it would take now; None: it does not say, as one of the previous version."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

@@ -26,7 +26,7 @@ class Accept(Struct, frozen=True, array_like=True, tag="accept"):
     hand_off: Name
     run: Count
     nodes: Annotated[tuple[Place, ...], Meta(min_length=1, max_length=MAX_PEERS)]
-    """One of each of my stages."""
+    """One peer of each of my stages."""
 
 
 class Taken(Struct, frozen=True, array_like=True, tag="taken"):

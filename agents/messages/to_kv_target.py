@@ -6,9 +6,10 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Name, Position, TokenId
 from agents.messages.kv_shape import KvShape
-from agents.messages.to_stage import MAX_PEERS
+from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
 
 Place = Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
+Part = Annotated[int, Meta(ge=0, lt=MAX_PARTS)]
 
 
 class KvSource(Struct, frozen=True, array_like=True, tag="kv_source"):
@@ -36,13 +37,16 @@ class Withdraw(Struct, frozen=True, array_like=True, tag="withdraw"):
 
 
 class OpenLink(Struct, frozen=True, array_like=True, tag="open_link"):
-    """Have your node connect to mine; anew where they were connected before."""
+    """Have your worker connect to mine; anew where they were connected before."""
 
     stage: Place
     node: Place
     target_stage: Place
     target_node: Place
     epoch: Count
+    part: Part = 0
+    """Of the pipeline inside my node."""
+    target_part: Part = 0
 
 
 ToKvTarget = KvSource | Offer | Withdraw | OpenLink

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
-from agents.messages.to_stage import MAX_PEERS
+from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
 
 MAX_GATEWAYS = 1024
 
@@ -23,13 +23,17 @@ class Engine(StrEnum):
 
 
 class Share(Struct, frozen=True, array_like=True):
-    """One node of a stage and what it takes at once, as `agents.scheduler.layout.NodeLimits`."""
+    """One node of a stage, or one replica inside it, and what that takes at once, as
+    `agents.scheduler.layout.NodeLimits`."""
 
     name: Name
     weight: Annotated[float, Meta(gt=0, le=1)]
     batch_cap: Annotated[int, Meta(ge=1, le=1 << 20)]
     chunk_tokens: Annotated[int, Meta(ge=1, le=1 << 20)]
     kv_blocks: Annotated[int, Meta(ge=1, lt=1 << 48)]
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    replica: Annotated[int, Meta(ge=0, lt=MAX_PARTS)] = 0
+    joint: bool = False
 
 
 Peers = Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MAX_PEERS)]
@@ -47,7 +51,7 @@ class RunScheduler(Struct, frozen=True, array_like=True):
 
 
 class RunStage(Struct, frozen=True, array_like=True):
-    """Run a stage worker here: once the scheduler has said where it is."""
+    """Run the stage's workers here, `replicas` x `parts` of them: once the scheduler has said where it is."""
 
     scheduler: Endpoint
     """Where it listens for stage workers."""
@@ -57,13 +61,20 @@ class RunStage(Struct, frozen=True, array_like=True):
     first_layer: Position
     layers: Annotated[int, Meta(ge=1, le=1 << 20)]
     kv_blocks: Annotated[int, Meta(ge=1, lt=1 << 48)]
+    """Of each worker."""
     dtype: Name
     memory_mib: Count
-    """For weights and KV cache; 0: all that the node has."""
-    shards: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Devices of the node that the stage is cut over."""
+    """For weights and KV cache of all of them, as much for each; 0: all that the node has."""
+    shards: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    """Devices of the node that each worker's part is cut over."""
     whole_experts: bool = False
     """Each device holds some experts whole, and not a part of all."""
+    replicas: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    """Each holds all of these layers, and takes some of the requests."""
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    """Each holds some of these layers (`templates_lib.part_layers`), and takes all requests of its replica."""
+    joint: bool = False
+    """The experts are spread over the devices of all replicas, not of each."""
 
 
 class Work(Struct, frozen=True, array_like=True, tag="work"):

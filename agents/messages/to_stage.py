@@ -8,41 +8,51 @@ from agents.messages.bounds import MAX_RUNS, Count, MaybeTrace, Name, Port, Posi
 from agents.messages.to_scheduler import Sampling
 
 MAX_PEERS = 256
-"""Data-parallel nodes of one stage, and stages of one pipeline."""
+"""Data-parallel peers of one stage, and stages of one pipeline."""
+
+MAX_PARTS = 64
+"""Pipeline parts inside one node, and data-parallel replicas, and devices."""
+
+MAX_WORKERS = 1 << 16
+"""Of one instance."""
 
 NOWHERE = -1
-"""Instead of a node, where there is no stage before or after."""
+"""Instead of a worker, where there is no stage before or after."""
 
-Peer = Annotated[int, Meta(ge=NOWHERE, lt=MAX_PEERS)]
+Worker = Annotated[int, Meta(ge=0, lt=MAX_WORKERS)]
+"""The workers of an instance are numbered along the way of its rows, which go from lower to higher ones only."""
+Neighbour = Annotated[int, Meta(ge=NOWHERE, lt=MAX_WORKERS)]
+Neighbours = Annotated[tuple[Worker, ...], Meta(max_length=MAX_PEERS)]
 
 
 class Connect(Struct, frozen=True, array_like=True, tag="connect"):
-    """Where you stand; connect your edges. Answered by `StageConnected`."""
+    """Which worker you are; connect your edges. Answered by `StageConnected`."""
 
-    nodes: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_PEERS)], ...], Meta(min_length=1, max_length=MAX_PEERS)]
-    """How many peers each stage has."""
-    stage: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
-    node: Annotated[int, Meta(ge=0, lt=MAX_PEERS)]
+    worker: Worker
+    sources: Neighbours
+    """That send you rows; none where the model begins."""
+    targets: Neighbours
+    """That you send rows to; none where it ends."""
     rendezvous_host: Name
     rendezvous_port: Port
     max_rows: Annotated[int, Meta(ge=1, le=1 << 20)]
-    """Tokens of one step at one node, at most."""
+    """Tokens of one step at one worker, at most."""
     tries_nccl: bool
-    """Whether there are nodes on GPUs that could send each other rows without CPU memory. All nodes are told the same:
-    the two ends of an edge find out together."""
+    """Whether there are workers on GPUs that could send each other rows without CPU memory. All are told the same: the
+    two ends of an edge find out together."""
 
 
 class StageEntry(Struct, frozen=True, array_like=True):
-    """The next tokens of one request, as one node sees them."""
+    """The next tokens of one request, as one worker sees them."""
 
     run: Count
     position: Position
     """Of the first of them; 0 begins the request."""
     tokens: Position
-    source: Peer
-    """Node of the stage before that sends their rows."""
-    target: Peer
-    """Node of the stage after that gets them."""
+    source: Neighbour
+    """Worker that sends their rows."""
+    target: Neighbour
+    """Worker that gets them."""
     sampling: Sampling | None = None
     """On the last stage, where a token is to be sampled behind them."""
     trace: MaybeTrace = ""
@@ -50,10 +60,11 @@ class StageEntry(Struct, frozen=True, array_like=True):
 
 
 class StageStep(Struct, frozen=True, array_like=True, tag="stage_step"):
-    """One pass of a group. Every node takes the steps it is part of in the order of their numbers."""
+    """One pass of a group. Every worker takes the steps it is part of in the order of their numbers."""
 
     number: Count
-    entries: Annotated[tuple[StageEntry, ...], Meta(min_length=1, max_length=MAX_RUNS)]
+    entries: Annotated[tuple[StageEntry, ...], Meta(max_length=MAX_RUNS)]
+    """None where only replicas have some that this worker holds experts of."""
     token_ids: TokenIds = ()
     """On the first stage: of all entries, in turn."""
 

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Position, Seconds, Text, TokenId
 from agents.messages.to_gateway import TokenLogprobs
+from agents.messages.to_stage import MAX_PARTS
 
 
 class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
@@ -30,6 +31,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """From the first byte to ready for a step."""
     device: Name
     """The kind of it that rows are on: `cpu` or `cuda`."""
+    worker: Annotated[int, Meta(ge=0, lt=MAX_PARTS * MAX_PARTS)] = 0
+    """Which of its node's workers it is: replica by replica, and of each part by part."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):
@@ -43,7 +46,7 @@ class RunSample(Struct, frozen=True, array_like=True):
 
 
 class StageSampled(Struct, frozen=True, array_like=True, tag="stage_sampled"):
-    """From each node of the last stage for each of its steps, in order, also where nothing was to be sampled."""
+    """From each worker that ends the model, for each of its steps, in order, also where nothing was to be sampled."""
 
     step: Count
     samples: Annotated[tuple[RunSample, ...], Meta(max_length=MAX_RUNS)]

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agents.messages.to_hub import OUT_OF_MEMORY
 
@@ -33,9 +33,11 @@ class Child:
         self._watch = asyncio.create_task(self._follow())
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str], ended: Callable[[str], None]) -> "Child":
-        """Raises OSError where the system has no room for another process."""
-        environment = {key: value for key, value in os.environ.items() if key not in _SECRETS}
+    async def start(
+        cls, name: str, command: Sequence[str], ended: Callable[[str], None], also: Mapping[str, str] | None = None
+    ) -> "Child":
+        """`also`: of its environment, beside ours. Raises OSError where the system has no room for another process."""
+        environment = {key: value for key, value in os.environ.items() if key not in _SECRETS} | dict(also or {})
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,

@@ -1,10 +1,12 @@
-"""What a node does for one instance: a stage worker, and on one of its nodes the instance's scheduler."""
+"""What a node does for one instance: stage workers, and on one of its nodes the instance's scheduler."""
 
 import asyncio
 import contextlib
 import json
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,12 +15,13 @@ from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport
-from agents.messages.to_node import RunScheduler, Work
+from agents.messages.to_node import Engine, RunScheduler, RunStage, Work
 from agents.node.child import Child
-from agents.node.commands import scheduler_command, stage_command
 from agents.node.metrics import NodeFigures
+from agents.node.scheduler_command import scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
+from agents.node.worker_commands import worker_commands
 from templates_lib.weights_place import NoWeightsError
 
 _MIB = 1 << 20
@@ -37,9 +40,12 @@ class InstanceWork:
         self._settings = settings
         self._changed = changed
         self._scheduler: Child | None = None
-        self._stage: Child | None = None
-        self._stage_since_s = 0.0
-        self._stage_process: psutil.Process | None = None
+        self._workers: list[Child] = []
+        self._processes: list[psutil.Process] = []
+        """Of the workers."""
+        self._since_s = 0.0
+        self._meeting: tempfile.TemporaryDirectory[str] | None = None
+        """Where they find each other."""
         self._link: SchedulerLink | None = None
         self._said: SchedulerReport | None = None
         self._stage_said: StageReport | None = None
@@ -51,12 +57,8 @@ class InstanceWork:
         try:
             if not self.failure and work.scheduler is not None and self._scheduler is None:
                 await self._start_scheduler(work.model, work.scheduler)
-            if not self.failure and work.stage is not None and self._stage is None:
-                command = stage_command(work.engine, work.stage, self._key_file, self._settings)
-                self._stage_since_s = time.monotonic()
-                self._stage = await Child.start("stage", command, self._fail)
-                with contextlib.suppress(psutil.Error):
-                    self._stage_process = psutil.Process(self._stage.pid)
+            if not self.failure and work.stage is not None and not self._workers:
+                await self._start_workers(work.engine, work.stage)
         except (NoWeightsError, BadKeyError, OSError, ValueError) as error:
             self._fail(str(error))
         if work.drain and self._link is not None:
@@ -65,8 +67,10 @@ class InstanceWork:
     async def stop(self) -> None:
         if self._link is not None:
             self._link.close()
-        children = [child for child in (self._stage, self._scheduler) if child is not None]
+        children = [*self._workers, *([] if self._scheduler is None else [self._scheduler])]
         await asyncio.gather(*(child.stop(self._settings.grace_s) for child in children))
+        if self._meeting is not None:
+            self._meeting.cleanup()
 
     def figures(self) -> NodeFigures:
         """For metrics; the scheduler's counters are as of the beat before."""
@@ -98,15 +102,31 @@ class InstanceWork:
         self._link = SchedulerLink(address, self._keys, self._changed, self._settings.channel)
         self._changed()
 
+    async def _start_workers(self, engine: Engine, run: RunStage) -> None:
+        """All of them, or as many as there are until one cannot be started: then the instance has failed."""
+        self._meeting = tempfile.TemporaryDirectory(prefix="workers-", dir=self._settings.home)
+        commands = worker_commands(engine, run, self._key_file, self._settings, Path(self._meeting.name))
+        self._since_s = time.monotonic()
+        for number, command in enumerate(commands):
+            which = f"worker {number + 1} of {len(commands)}: " if len(commands) > 1 else ""
+            child = await Child.start("stage", command.arguments, partial(self._lose, which), command.environment)
+            self._workers.append(child)
+            with contextlib.suppress(psutil.Error):
+                self._processes.append(psutil.Process(child.pid))
+
     def _stage_report(self) -> StageReport | None:
-        if self._stage is None:
+        """Of all workers together."""
+        if not self._workers:
             return None
         memory, share = 0, 0.0
-        if self._stage_process is not None:
+        for process in self._processes:
             with contextlib.suppress(psutil.Error):
-                memory = self._stage_process.memory_info().rss // _MIB
-                share = self._stage_process.cpu_percent() / 100
-        return StageReport(time.monotonic() - self._stage_since_s, memory, share)
+                memory += process.memory_info().rss // _MIB
+                share += process.cpu_percent() / 100
+        return StageReport(time.monotonic() - self._since_s, memory, share)
+
+    def _lose(self, which: str, reason: str) -> None:
+        self._fail(which + reason)
 
     def _fail(self, reason: str) -> None:
         # The first reason is the cause: the others fall over it.

@@ -20,10 +20,9 @@ _MOST_S = 60.0
 class InterruptionWatch:
     """`changed` is called, on the loop, when there is news."""
 
-    def __init__(self, metadata: Metadata, changed: Callable[[], None], every_s: float = _EVERY_S) -> None:
+    def __init__(self, metadata: Metadata, changed: Callable[[], None]) -> None:
         self._metadata = metadata
         self._changed = changed
-        self._every_s = every_s
         self._announced: Announced | None = None
 
     def report(self) -> Interruption | None:
@@ -35,16 +34,16 @@ class InterruptionWatch:
 
     async def run(self) -> None:
         """Until cancelled."""
-        wait_s = self._every_s
+        wait_s = _EVERY_S
         while True:
             try:
                 found = await asyncio.to_thread(self._metadata.interruption, datetime.now(UTC))
             except MetadataError as error:
-                if wait_s == self._every_s:
+                if wait_s == _EVERY_S:
                     _log.warning("notices of interruption are not to be had now: %s", error)
                 wait_s = min(_MOST_S, 2 * wait_s)
             else:
-                wait_s = self._every_s
+                wait_s = _EVERY_S
                 if found != self._announced:
                     _log.warning("this node will be taken: %s", found.reason if found else "called off")
                     self._announced = found

@@ -1,12 +1,10 @@
-"""`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then a
-`ProfileRow` for each step of the engine, or one `PipelineCost`."""
+"""`python -m agents.profile`: measures the node that it runs on, and writes lines of JSON: a `Header`, and then
+`ProfileBlock`s of the steps of the engine, or one `PipelineCost`."""
 
 import argparse
-import itertools
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, get_args
@@ -20,7 +18,7 @@ from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.decoder_config import decoder_config
-from agents.profile.measure import kv_blocks, measured
+from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
 from agents.weights.errors import WeightsError
@@ -42,7 +40,6 @@ def _arguments() -> argparse.Namespace:
     engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
-    engine.add_argument("--cores", type=float, help="processors that the node has a share of; default: by the clock")
     engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
     pipeline = what.add_parser("pipeline", help="what scheduler, workers and edges cost beside computing")
     pipeline.add_argument("--hidden-size", type=int, required=True)
@@ -54,25 +51,25 @@ def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     checkpoint = open_checkpoint(weights_path(arguments.weights))
     config = decoder_config(checkpoint.config)
     plan = sweeps(config.layers, config.max_context_tokens)
-    _write(out, Header(sum(len(sweep.points) for sweep in plan)))
+    _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan)))
     for sweep in plan:
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
         engine = load_stage_engine(arguments.engine, checkpoint, sweep.held, blocks, _DTYPES[arguments.dtype], _CPU)
-        for point in sweep.points:
-            _write(out, measured(paced(engine, arguments.pace), point, arguments.cores))
+        for block in measured(paced(engine, arguments.pace), sweep.points):
+            _write(out, block)
         if sweep is plan[-1]:
             _keep_company(paced(engine, arguments.pace), sweep.points, arguments.company_s)
         engine.close()
 
 
-def _keep_company(engine: StageEngine, points: Sequence[Point], seconds: float) -> None:
+def _keep_company(engine: StageEngine, points: tuple[Point, ...], seconds: float) -> None:
     """The nodes of a machine share its memory and caches, and in a fleet they all compute: whoever has measured itself
     goes on, so that the last to be measured is no faster than it will be."""
     end = time.monotonic() + seconds
-    for point in itertools.cycle(points):
-        if time.monotonic() > end:
-            return
-        measured(engine, point)
+    while time.monotonic() < end:
+        for _ in measured(engine, points):
+            if time.monotonic() > end:
+                return
 
 
 def _pipeline(arguments: argparse.Namespace, out: BinaryIO) -> None:

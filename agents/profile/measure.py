@@ -1,13 +1,18 @@
 """Measures the points of a sweep on an engine."""
 
+from collections.abc import Callable, Iterator, Sequence
+
 import torch
 
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.protocol import StageEngine
 from agents.engines.sampling import GREEDY
 from agents.profile.points import Point
-from agents.profile.stopwatch import seconds_per_call
-from templates_lib.profile_row import ProfileRow
+from agents.profile.stopwatch import block_seconds
+from templates_lib.profile_row import ProfileBlock, ProfileRow
+
+BLOCKS = 5
+"""Of each step."""
 
 
 def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
@@ -19,12 +24,21 @@ def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
     )
 
 
-def measured(engine: StageEngine, point: Point, cores: float | None = None) -> ProfileRow:
-    """The same step again and again. Its requests are taken and given back each time, and what they are meant to have
-    cached is reserved and holds zeros: that costs little beside the step, and what is in a cache costs no time.
+def measured(engine: StageEngine, points: Sequence[Point]) -> Iterator[ProfileBlock]:
+    """Every step BLOCKS times for a while, all of them in turns: how fast a machine is changes within seconds, and so
+    it changes for all steps alike. Each has run before it counts."""
+    steps = [(point, _step(engine, point)) for point in points]
+    for _, step in steps:
+        step()
+    for _ in range(BLOCKS):
+        for point, step in steps:
+            wall_s, cpu_s = block_seconds(step)
+            yield ProfileBlock(_row(engine, point, wall_s), cpu_s)
 
-    `cores`: the node's share of the processors, where it has one.
-    """
+
+def _step(engine: StageEngine, point: Point) -> Callable[[], None]:
+    """Its requests are taken and given back each time, and what they are meant to have cached is reserved and holds
+    zeros: that costs little beside the step, and what is in a cache costs no time."""
     facts = engine.facts
     sampling = GREEDY if facts.held.last else None
     before, tokens = point.prompt_before, point.prompt_tokens
@@ -44,13 +58,17 @@ def measured(engine: StageEngine, point: Point, cores: float | None = None) -> P
         for request in batch.requests:
             engine.free(request.id)
 
-    seconds = seconds_per_call(step, cores)
+    return step
+
+
+def _row(engine: StageEngine, point: Point, seconds: float) -> ProfileRow:
+    held = engine.facts.held
     return ProfileRow(
-        layers=facts.held.layers,
-        first=facts.held.first,
-        last=facts.held.last,
-        prompt_tokens=point.prompts * tokens,
-        prompt_context=before + (tokens - 1) / 2 if point.prompts else 0.0,
+        layers=held.layers,
+        first=held.first,
+        last=held.last,
+        prompt_tokens=point.prompts * point.prompt_tokens,
+        prompt_context=point.prompt_before + (point.prompt_tokens - 1) / 2 if point.prompts else 0.0,
         decode_requests=point.requests,
         decode_context=float(point.context),
         seconds=seconds,

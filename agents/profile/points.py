@@ -53,7 +53,9 @@ _MANY_LAYERS = (
     _prompt(96, held_out=True), _prompt(192, before=128, held_out=True), _prompt(120, prompts=6, held_out=True),
     Point(1, 64, 0, 8, 127, held_out=True),
 )  # fmt: skip
-_FEW_LAYERS = (_decode(1, 127), _decode(8, 127), _decode(32, 95), _prompt(64), _prompt(192))
+_FEW_LAYERS = (
+    _decode(1, 127), _decode(8, 127), _decode(32, 95), _prompt(64), _prompt(192), _prompt(112, prompts=14),
+)  # fmt: skip
 _FIRST = (_decode(8, 127, held_out=True), _prompt(128, held_out=True))
 _LAST = (
     _decode(1, 31), _decode(2, 31), _decode(4, 31), _decode(8, 31), _decode(16, 31), _decode(32, 31), _decode(48, 31),

@@ -1,7 +1,8 @@
 """The scheduler of one pipeline, without sockets, clocks or engines: requests and results in, orders and answers out.
 
 Requests are admitted, first come first served, into as many groups as there are stages. A group has at most one step
-under way, so every stage works on another group (`lockstep-v1`, design section 7). A step takes one token of each
+under way, so every stage works on another group (`lockstep-v1`, design section 7). Prefill legs have lanes instead,
+more than that, and go as soon as one is free: none waits for others to come round. A step takes one token of each
 member that decodes and, within the nodes' chunks, prompt tokens of those that do not yet. KV blocks for all known
 tokens are taken on admission, more as the output grows; where there are none, the youngest request at that node gives
 up its cache, waits, and is computed again from the tokens it has.
@@ -34,6 +35,7 @@ from agents.scheduler.orders import Dispatch, Entry, GroupStep, Order, Release, 
 from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.sequence import Admission, Key, Phase, Sequence
 from agents.scheduler.tally import Tally
+from agents.scheduler.victims import victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,14 @@ class SchedulerCore:
 
     @property
     def status(self) -> Status:
+        waiting = len(self._all) - len(self._running)
         return Status(
             SchedulerState.DRAINING if self._is_draining else SchedulerState.READY,
             len(self._running),
-            len(self._all) - len(self._running),
+            waiting,
             min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
             self._groups.least_free,
+            room=max(0, self._max_waiting - waiting),
         )
 
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[Answer, ...]:
@@ -196,10 +200,10 @@ class SchedulerCore:
 
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
-        self._admit()
         busy = {flight.step.group for flight in self._flights.values()}
+        self._admit(busy)
         orders: list[Order] = []
-        for group in range(self._layout.groups):
+        for group in range(self._layout.groups + self._layout.lanes):
             entries = () if group in busy else self._entries(group)
             orders += self._due
             self._due = []
@@ -236,6 +240,7 @@ class SchedulerCore:
             self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else len(entry.token_ids)
             if entry.sampling is None:
                 continue
+            self._put_off_no_more(sequence.admission)
             sequence.admission.has_sampled = True
             sample = flight.samples[entry.run]
             run, reason = sequence.append(sample.token, sample.logprobs)
@@ -266,7 +271,7 @@ class SchedulerCore:
         most_blocks = self._layout.blocks(len(request.prompt) + output)
         if not self._groups.could_ever_fit(most_blocks):
             yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
-        if self.status.waiting >= self._max_waiting:
+        if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 
     def _take_offer(self, sequence: Sequence, offer: Offer) -> tuple[Answer, ...]:
@@ -285,21 +290,24 @@ class SchedulerCore:
         insort(self._waiting, sequence, key=lambda s: s.arrival)
         return ()
 
-    def _admit(self) -> None:
+    def _admit(self, busy: Collection[int]) -> None:
         """First come, first served: who does not fit keeps those behind from starving it."""
         while self._waiting:
             sequence = self._waiting[0]
             blocks, most = self._layout.blocks(len(sequence.tokens)), self._layout.blocks(sequence.most_cached)
-            for group in sorted(range(self._layout.groups), key=self._groups.size):
-                nodes = self._groups.place(group, blocks, most)
-                if nodes is not None:
-                    break
+            tokens = len(sequence.tokens)
+            if sequence.request.leg is Leg.PREFILL:
+                place = self._groups.place_prompt(busy, blocks, tokens)
             else:
+                place = self._groups.place(blocks, most)
+            if place is None:
                 return
+            group, nodes = place
             self._waiting.pop(0)
             self._runs += 1
-            sequence.admission = Admission(self._runs, group, nodes, blocks)
+            sequence.admission = Admission(self._runs, group, nodes, blocks, tokens)
             self._groups.join(group, nodes, blocks)
+            self._groups.put_off(group, nodes, tokens)
             self._running[self._runs] = sequence
             if sequence.phase is Phase.OFFERED:
                 self._await_kv(sequence, sequence.admission)
@@ -345,21 +353,11 @@ class SchedulerCore:
         needed = self._layout.blocks(tokens) - held.blocks
         if needed <= 0:
             return True
-        victims: list[Sequence] = []
-        for stage, node in enumerate(held.nodes):
-            short = needed - self._groups.free(stage, node) - _freed(victims, stage, node)
-            for other in sorted(self._running.values(), key=lambda s: -s.arrival) if short > 0 else ():
-                if short <= 0 or other.arrival <= sequence.arrival:
-                    break
-                if other in victims or other.is_pinned:
-                    continue
-                if other.admission and other.admission.nodes[stage] == node:
-                    victims.append(other)
-                    short -= other.admission.blocks
-            if short > 0:
-                return False
-        self.tally.preemptions += len(victims)
-        for victim in victims:
+        found = victims(sequence, held, needed, self._running.values(), self._groups)
+        if found is None:
+            return False
+        self.tally.preemptions += len(found)
+        for victim in found:
             self._stop(victim)
             insort(self._waiting, victim, key=lambda s: s.arrival)
         self._groups.take(held.nodes, needed)
@@ -371,9 +369,14 @@ class SchedulerCore:
         held = sequence.admission
         if held is not None:
             self._groups.leave(held.group, held.nodes, held.blocks)
+            self._put_off_no_more(held)
             del self._running[held.run]
             sequence.admission = None
             self._due.append(Release(held.run, held.nodes))
+
+    def _put_off_no_more(self, held: Admission) -> None:
+        if not held.has_sampled:
+            self._groups.put_off(held.group, held.nodes, -held.prompt)
 
     def _forget(self, sequence: Sequence, reason: str) -> None:
         """`reason`: for the other leg, where there is one that waits."""
@@ -389,7 +392,3 @@ class SchedulerCore:
             self._forget(sequence, reason)
             answers.append(Answer(sequence.key[0], Failed(sequence.request.attempt, failure, reason)))
         return tuple(answers)
-
-
-def _freed(victims: Iterable[Sequence], stage: int, node: int) -> int:
-    return sum(v.admission.blocks for v in victims if v.admission and v.admission.nodes[stage] == node)

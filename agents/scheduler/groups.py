@@ -1,15 +1,23 @@
-"""Who of a group is at which node: the split of `lockstep-v1`, and the KV blocks that it takes."""
+"""Who of a group is at which node: the split of `lockstep-v1`, of prompts in lanes, and the KV blocks they take."""
+
+from collections.abc import Collection
 
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 
 
 class Groups:
-    """Counts of requests by group, stage and node, and free KV blocks by stage and node."""
+    """Counts of requests by group, stage and node, and free KV blocks by stage and node. Behind the groups come the
+    lanes of prefill legs."""
 
     def __init__(self, layout: PipelineLayout) -> None:
         self._layout = layout
-        self._members = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.groups)]
+        self._members = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.groups + layout.lanes)]
         self._free = [[node.kv_blocks for node in stage] for stage in layout.stages]
+        self._pending = [[0] * len(stage) for stage in layout.stages]
+        """Prompt tokens in lanes that a node is to compute."""
+        self._lane_tokens = [0] * layout.lanes
+        """The same by lane, and of how many prompts."""
+        self._lane_prompts = [0] * layout.lanes
 
     def free(self, stage: int, node: int) -> int:
         return self._free[stage][node]
@@ -19,10 +27,18 @@ class Groups:
         """Free blocks of the stage that has the fewest."""
         return min(sum(stage) for stage in self._free)
 
-    def size(self, group: int) -> int:
+    def _size(self, group: int) -> int:
         return sum(self._members[group][0])
 
-    def place(self, group: int, blocks: int, most_blocks: int) -> tuple[int, ...] | None:
+    def place(self, blocks: int, most_blocks: int) -> tuple[int, tuple[int, ...]] | None:
+        """The smallest group that has room for one more request, and a node in each stage; None: there is none."""
+        for group in sorted(range(self._layout.groups), key=self._size):
+            nodes = self._place(group, blocks, most_blocks)
+            if nodes is not None:
+                return group, nodes
+        return None
+
+    def _place(self, group: int, blocks: int, most_blocks: int) -> tuple[int, ...] | None:
         """A node in each stage for one more request of the group; None where a stage has no room.
 
         In every stage the node whose count is furthest below its weight (highest quotient of D'Hondt): the split of a
@@ -40,6 +56,41 @@ class Groups:
                 return None
             chosen.append(min(open_nodes, key=lambda n: ((members[n] + 1) / nodes[n].weight, n)))
         return tuple(chosen)
+
+    def place_prompt(self, busy: Collection[int], blocks: int, tokens: int) -> tuple[int, tuple[int, ...]] | None:
+        """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait.
+
+        Of the lanes that are not `busy` with a step the emptiest, which takes more than one prompt only as far as they
+        go in one step; in every stage the node that will have computed it first.
+        """
+        idle = [lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy]
+        if not idle:
+            return None
+        lane = min(idle, key=lambda n: (self._lane_tokens[n], n))
+        chosen = []
+        for nodes, free, pending in zip(self._layout.stages, self._free, self._pending, strict=True):
+            open_nodes = [
+                n for n, node in enumerate(nodes) if free[n] >= blocks and self._takes_prompt(lane, node, tokens)
+            ]
+            if not open_nodes:
+                return None
+            chosen.append(min(open_nodes, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n)))
+        return self._layout.groups + lane, tuple(chosen)
+
+    def put_off(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:
+        """A prompt of so many tokens is to be computed there; below 0: no more. Only those in lanes are counted."""
+        lane = group - self._layout.groups
+        if lane < 0:
+            return
+        self._lane_tokens[lane] += tokens
+        self._lane_prompts[lane] += 1 if tokens > 0 else -1
+        for stage, node in enumerate(nodes):
+            self._pending[stage][node] += tokens
+
+    def _takes_prompt(self, lane: int, node: NodeLimits, tokens: int) -> bool:
+        """One more in the same step; one alone may take several."""
+        prompts, before = self._lane_prompts[lane], self._lane_tokens[lane]
+        return not prompts or (prompts < node.batch_cap and before + tokens <= node.chunk_tokens)
 
     def could_ever_fit(self, most_blocks: int) -> bool:
         return all(any(self._fits(node, most_blocks) for node in stage) for stage in self._layout.stages)

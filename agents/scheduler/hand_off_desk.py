@@ -13,10 +13,11 @@ from agents.messages.to_scheduler import Generate, Leg, OtherLeg
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.scheduler.hand_off_events import HandOffEvents
 from agents.scheduler.hand_offs import Word
-from agents.scheduler.kv_sources import KvSources, Place
+from agents.scheduler.kv_sources import KvSources
 from agents.scheduler.kv_target_link import KvTargetLink
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
+from agents.scheduler.workers import Place
 
 
 class HandOffDesk:
@@ -31,7 +32,7 @@ class HandOffDesk:
         events: HandOffEvents,
         settings: SchedulerSettings,
     ) -> None:
-        """`interface`: this node's address on the private network. `tell`: one of our own nodes.
+        """`interface`: this node's address on the private network. `tell`: one of our own workers.
 
         Raises OSError when the interface is not of this machine."""
         host = f"[{interface}]" if ":" in interface else interface

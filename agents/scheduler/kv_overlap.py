@@ -1,9 +1,10 @@
-"""Which stages of two instances hold the same layers, and whether KV cache can go from one to the other."""
+"""Which workers of two instances hold the same layers, and whether KV cache can go from one to the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agents.messages.kv_shape import KvShape
+from agents.scheduler.workers import Place
 
 _DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 """Each can be turned into each other; what is lost is what the receiving engine would not have kept either."""
@@ -11,22 +12,36 @@ _DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Layers that stage `source` of one and stage `target` of the other instance both hold."""
+    """Layers that worker `source` of one and worker `target` of the other instance both hold."""
 
-    source: int
-    target: int
+    source: Place
+    target: Place
     first_layer: int
     layers: int
 
 
-def overlaps(source: KvShape, target: KvShape) -> Iterator[Overlap]:
-    """Every layer once."""
-    for s, mine in enumerate(source.stages):
-        for t, theirs in enumerate(target.stages):
-            first = max(mine.first_layer, theirs.first_layer)
-            end = min(mine.first_layer + mine.layers, theirs.first_layer + theirs.layers)
+def overlaps(source: KvShape, nodes: Sequence[int], target: KvShape, target_nodes: Sequence[int]) -> Iterator[Overlap]:
+    """Every layer once. `nodes`: the request's peer of each stage, here and there."""
+    theirs = list(_held(target, target_nodes))
+    for mine, first_layer, layers in _held(source, nodes):
+        for their, their_first, their_layers in theirs:
+            first = max(first_layer, their_first)
+            end = min(first_layer + layers, their_first + their_layers)
             if first < end:
-                yield Overlap(s, t, first, end - first)
+                yield Overlap(mine, their, first, end - first)
+
+
+def has_peers(shape: KvShape, nodes: Sequence[int]) -> bool:
+    """Whether these can be a request's peers there, one of each stage."""
+    return len(nodes) == len(shape.stages) and all(
+        node < stage.nodes for node, stage in zip(nodes, shape.stages, strict=True)
+    )
+
+
+def has_place(shape: KvShape, place: Place) -> bool:
+    if place.stage >= len(shape.stages) or place.node >= shape.stages[place.stage].nodes:
+        return False
+    return place.part < len(shape.stages[place.stage].parts(place.node))
 
 
 def mismatch(source: KvShape, target: KvShape) -> str:
@@ -42,7 +57,16 @@ def mismatch(source: KvShape, target: KvShape) -> str:
             if stage.first_layer != end:
                 return f"the stages of an instance hold {shape.stages}, which are no consecutive layers"
             end += stage.layers
+            if stage.cuts and (len(stage.cuts) != stage.nodes or any(sum(cut) != stage.layers for cut in stage.cuts)):
+                return f"the parts of {stage} do not make its layers"
         if shape.dtype not in _DTYPES:
             return f"a KV cache in {shape.dtype} cannot be handed over, only in {', '.join(_DTYPES)}"
     ends = [shape.stages[-1].first_layer + shape.stages[-1].layers for shape in (source, target)]
     return "" if ends[0] == ends[1] else f"one instance holds {ends[0]} layers, the other {ends[1]}"
+
+
+def _held(shape: KvShape, nodes: Sequence[int]) -> Iterator[tuple[Place, int, int]]:
+    """Each worker that has KV cache of the request, with its first layer and how many."""
+    for stage, (held, node) in enumerate(zip(shape.stages, nodes, strict=True)):
+        for part, (first_layer, layers) in enumerate(held.parts(node)):
+            yield Place(stage, node, part), first_layer, layers

@@ -18,11 +18,10 @@ from agents.messages.to_kv_source import KvTarget
 from agents.messages.to_kv_target import KvSource, OpenLink, ToKvTarget
 from agents.messages.to_stage import CloseKvLink, OpenKvLink
 from agents.scheduler.hand_off_events import HandOffEvents
-from agents.scheduler.kv_overlap import mismatch
+from agents.scheduler.kv_overlap import has_place, mismatch
+from agents.scheduler.workers import Place
 
 _log = logging.getLogger(__name__)
-
-Place = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -33,7 +32,7 @@ class _Source:
     """Its connection, while there is one."""
     shape: KvShape | None = None
     links: dict[str, Place] = field(default_factory=dict)
-    """Our node, by link."""
+    """Our worker, by link."""
     give_up: asyncio.TimerHandle | None = None
 
 
@@ -49,7 +48,7 @@ class KvSources:
         events: HandOffEvents,
         settings: ChannelSettings,
     ) -> None:
-        """`tell`: one of our own nodes. Raises OSError when the address is taken."""
+        """`tell`: one of our own workers. Raises OSError when the address is taken."""
         self._rendezvous = rendezvous
         self._tell = tell
         self._events = events
@@ -136,18 +135,12 @@ class KvSources:
 
     def _open(self, source: _Source, order: OpenLink) -> None:
         mine, theirs = self._shape, source.shape
-        if (
-            mine is None
-            or theirs is None
-            or order.target_stage >= len(mine.stages)
-            or order.target_node >= mine.stages[order.target_stage].nodes
-            or order.stage >= len(theirs.stages)
-            or order.node >= theirs.stages[order.stage].nodes
-        ):
-            _log.error("asked for a link to a node that is not there: %s", order)
+        place = Place(order.target_stage, order.target_node, order.target_part)
+        other = Place(order.stage, order.node, order.part)
+        if mine is None or theirs is None or not (has_place(mine, place) and has_place(theirs, other)):
+            _log.error("asked for a link to a worker that is not there: %s", order)
             return
-        place = (order.target_stage, order.target_node)
-        name = f"{source.pair}/{order.stage}.{order.node}-{place[0]}.{place[1]}"
+        name = f"{source.pair}/{other.label}-{place.label}"
         source.links[name] = place
         self._tell(place, OpenKvLink(name, order.epoch, False, *self._rendezvous, theirs.dtype))
 

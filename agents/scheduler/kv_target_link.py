@@ -1,7 +1,7 @@
-"""The way from this instance's KV cache to that of one other: a channel to its scheduler, and links between the nodes.
+"""The way from this instance's KV cache to that of one other: a channel to its scheduler, links between their workers.
 
 A link is made when something is first to go over it, and anew whenever it breaks. Its name is the pair's and the places
-of its two nodes.
+of its two workers.
 """
 
 import asyncio
@@ -23,13 +23,12 @@ from agents.messages.to_scheduler import OtherLeg
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.scheduler.hand_off_events import HandOffEvents
-from agents.scheduler.kv_overlap import mismatch, overlaps
+from agents.scheduler.kv_overlap import has_peers, mismatch, overlaps
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
+from agents.scheduler.workers import Place
 
 _log = logging.getLogger(__name__)
-
-Place = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class KvTargetLink:
         events: HandOffEvents,
         settings: SchedulerSettings,
     ) -> None:
-        """`tell`: one of our own nodes. Raises ValueError or BadKeyError for an address that cannot be one."""
+        """`tell`: one of our own workers. Raises ValueError or BadKeyError for an address that cannot be one."""
         self.key = peer.public_key
         self._instance = peer.instance
         self._tell = tell
@@ -86,17 +85,15 @@ class KvTargetLink:
         self._flush()
 
     def dispatch(self, order: Dispatch) -> None:
-        """Have our nodes send a run to theirs."""
-        if self._target is None or self._shape is None or len(order.target_nodes) != len(self._target.shape.stages):
+        """Have our workers send a run to theirs."""
+        if self._target is None or self._shape is None or not has_peers(self._target.shape, order.target_nodes):
             self._events.hand_off_stuck({order.run}, f"{self._instance} accepts for another pipeline than it has")
             return
-        for overlap in overlaps(self._shape, self._target.shape):
-            source = (overlap.source, order.nodes[overlap.source])
-            target = (overlap.target, order.target_nodes[overlap.target])
-            name = self._open(source, target)
+        for overlap in overlaps(self._shape, order.nodes, self._target.shape, order.target_nodes):
+            name = self._open(overlap.source, overlap.target)
             self._links[name].runs.add(order.run)
             kept = (order.tokens, overlap.first_layer, overlap.layers)
-            self._tell(source, SendKv(name, order.run, order.target_run, *kept))
+            self._tell(overlap.source, SendKv(name, order.run, order.target_run, *kept))
 
     def release(self, run: int) -> None:
         for link in self._links.values():
@@ -194,7 +191,7 @@ class KvTargetLink:
 
     def _open(self, source: Place, target: Place) -> str:
         pair = self._target.pair if self._target else ""
-        name = f"{pair}/{source[0]}.{source[1]}-{target[0]}.{target[1]}"
+        name = f"{pair}/{source.label}-{target.label}"
         link = self._links.setdefault(name, _Link(source, target))
         if not link.is_open:
             self._connect(name, link)
@@ -206,9 +203,11 @@ class KvTargetLink:
             return
         link.epoch += 1
         link.is_open = True
-        self.say(OpenLink(*link.source, *link.target, link.epoch))
+        source, target = link.source, link.target
+        at_both = (source.stage, source.node, target.stage, target.node, link.epoch, source.part, target.part)
+        self.say(OpenLink(*at_both))
         at = (self._target.rendezvous_host, self._target.rendezvous_port)
-        self._tell(link.source, OpenKvLink(name, link.epoch, True, *at, self._shape.dtype))
+        self._tell(source, OpenKvLink(name, link.epoch, True, *at, self._shape.dtype))
 
     def _drop_links(self) -> None:
         for name, link in self._links.items():

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from policies.lanes import LANES_OF_PART
+
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
@@ -17,10 +19,16 @@ class NodeLimits:
     """Prompt tokens of one step."""
     kv_blocks: int
     """Blocks of its KV cache, each for `block_tokens` tokens in all its layers."""
+    parts: int = 1
+    """Pipeline parts inside it: as many steps as it works on at once."""
+    replica: int = 0
+    """Data-parallel replicas inside a node are peers of their own, of the same name: which of them this is."""
+    joint: bool = False
+    """The replicas of its node hold experts of each other: all take part in the steps of each."""
 
     def __post_init__(self) -> None:
-        if self.weight <= 0 or min(self.batch_cap, self.chunk_tokens, self.kv_blocks) < 1:
-            raise ValueError(f"weight, batch cap, chunk and KV blocks of a node are positive: {self}")
+        if self.weight <= 0 or min(self.batch_cap, self.chunk_tokens, self.kv_blocks, self.parts) < 1:
+            raise ValueError(f"weight, batch cap, chunk, KV blocks and parts of a node are positive: {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,7 @@ class PipelineLayout:
     """Other token ids are refused before a stage sees them."""
 
     def __post_init__(self) -> None:
-        names = [node.name for stage in self.stages for node in stage]
+        names = [(node.name, node.replica) for stage in self.stages for node in stage]
         if not self.stages or not all(self.stages):
             raise ValueError("a pipeline has at least one stage, and a stage at least one node")
         if len(set(names)) != len(names):
@@ -45,8 +53,14 @@ class PipelineLayout:
 
     @property
     def groups(self) -> int:
-        """One for each stage: while one group is at a stage, every other stage has one too (`lockstep-v1`)."""
-        return len(self.stages)
+        """One for each part of each stage: while one group is there, every other part has one too (`lockstep-v1`)."""
+        return sum(max(node.parts for node in stage) for stage in self.stages)
+
+    @property
+    def lanes(self) -> int:
+        """Groups for prefill legs, beside. A prompt has nobody to be in step with, and its client waits for its pass:
+        for each part one that it works on, and one that comes next."""
+        return LANES_OF_PART * sum(node.parts for stage in self.stages for node in stage)
 
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)

@@ -1,31 +1,34 @@
-"""What each node is told of a group's step."""
+"""What each worker is told of a group's step."""
 
 from collections.abc import Iterator
 
 from agents.messages.to_stage import NOWHERE, StageEntry, StageStep
 from agents.scheduler.orders import Entry, GroupStep
+from agents.scheduler.workers import Workers
 
 
-def node_steps(step: GroupStep, stages: int) -> Iterator[tuple[int, int, StageStep]]:
-    """(stage, node, message) for every node that has a part in the step."""
-    for stage in range(stages):
-        by_node: dict[int, list[Entry]] = {}
-        for entry in step.entries:
-            by_node.setdefault(entry.nodes[stage], []).append(entry)
-        for node, entries in by_node.items():
-            told = tuple(_stage_entry(entry, stage, stages) for entry in entries)
-            ids = tuple(token for entry in entries for token in entry.token_ids) if stage == 0 else ()
-            yield stage, node, StageStep(step.number, told, ids)
+def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageStep]]:
+    """(worker, message) for every worker that has a part in the step, along the way."""
+    told: dict[int, list[StageEntry]] = {}
+    token_ids: dict[int, list[int]] = {}
+    ways: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for entry in step.entries:
+        way = ways.get(entry.nodes)
+        if way is None:
+            way = ways[entry.nodes] = workers.way(entry.nodes)
+        for worker, one in zip(way, _stage_entries(entry, way), strict=True):
+            told.setdefault(worker, []).append(one)
+        token_ids.setdefault(way[0], []).extend(entry.token_ids)
+    partners = {partner for worker in told for partner in workers.partners(worker)}
+    for worker in sorted(told.keys() | partners):
+        yield worker, StageStep(step.number, tuple(told.get(worker, ())), tuple(token_ids.get(worker, ())))
 
 
-def _stage_entry(entry: Entry, stage: int, stages: int) -> StageEntry:
-    is_last = stage == stages - 1
-    return StageEntry(
-        entry.run,
-        entry.position,
-        len(entry.token_ids),
-        entry.nodes[stage - 1] if stage else NOWHERE,
-        NOWHERE if is_last else entry.nodes[stage + 1],
-        entry.sampling if is_last else None,
-        entry.trace,
-    )
+def _stage_entries(entry: Entry, way: tuple[int, ...]) -> Iterator[StageEntry]:
+    """For each worker on the way."""
+    tokens = len(entry.token_ids)
+    for at, _ in enumerate(way):
+        source = way[at - 1] if at else NOWHERE
+        is_last = at == len(way) - 1
+        target, sampling = (NOWHERE, entry.sampling) if is_last else (way[at + 1], None)
+        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace)

@@ -37,6 +37,8 @@ class Admission:
     """Its node in each stage, for as long as its KV cache lives."""
     blocks: int
     """KV blocks, the same number on each of its nodes."""
+    prompt: int
+    """Tokens to compute before it samples."""
     position: int = 0
     """Tokens in the KV cache."""
     has_sampled: bool = False

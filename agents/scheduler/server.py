@@ -14,7 +14,7 @@ from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, 
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
-from agents.messages.to_stage_scheduler import KvArrived, KvLinkBroken, StageSampled
+from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
 from agents.scheduler.core import Answer, SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
 from agents.scheduler.hand_off_desk import HandOffDesk
@@ -126,9 +126,9 @@ class InstanceScheduler:
             self.stages_lost(str(error))
         self._wake()
 
-    def kv_arrived(self, stage: int, node: int, message: KvArrived) -> None:
+    def kv_arrived(self, stage: int, node: int, run: int, moved_bytes: int) -> None:
         try:
-            self._core.arrive(message.run, stage, node, message.moved_bytes)
+            self._core.arrive(run, stage, node, moved_bytes)
         except BadResultError as error:
             self.stages_lost(str(error))
         self._wake()
@@ -184,6 +184,7 @@ class InstanceScheduler:
         if is_drained and not self._was_drained:
             self._gateways.tell_status()
         self._was_drained = is_drained
+        self._gateways.tell_room()
 
     def _speak(self) -> None:
         for word in self._core.take_words():

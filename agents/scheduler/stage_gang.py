@@ -25,10 +25,13 @@ from agents.messages.to_stage_scheduler import (
     StageSampled,
     ToStageScheduler,
 )
+from agents.scheduler.flight import BadResultError
+from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.node_steps import node_steps
 from agents.scheduler.orders import GroupStep, Release, Reserve
 from agents.scheduler.stage_check import faults
+from agents.scheduler.workers import Place, Workers
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +42,10 @@ class GangEvents(Protocol):
     def stages_ready(self) -> None: ...
 
     def stage_sampled(self, node: int, message: StageSampled) -> None:
-        """`node`: of the last stage."""
+        """`node`: peer of the last stage."""
 
-    def kv_arrived(self, stage: int, node: int, message: KvArrived) -> None: ...
+    def kv_arrived(self, stage: int, node: int, run: int, moved_bytes: int) -> None:
+        """A peer of a stage has all of it."""
 
     def kv_link_broke(self, message: KvLinkBroken) -> None: ...
 
@@ -62,16 +66,20 @@ class StageGang:
         events: GangEvents,
         settings: ChannelSettings,
     ) -> None:
-        """`workers`: public key → node name of the layout. `interface`: of the private network, for the rendezvous."""
+        """`workers`: public key → node name of the layout, whose workers share it. `interface`: of the private network,
+        for the rendezvous."""
         self._layout = layout
-        self._places = {node.name: (s, n) for s, stage in enumerate(layout.stages) for n, node in enumerate(stage)}
-        if set(self._places) != set(workers.values()):
-            raise ValueError(f"there are keys of {sorted(workers.values())}, and nodes {sorted(self._places)}")
+        self._workers = Workers(layout)
+        if set(self._workers.nodes) != set(workers.values()):
+            raise ValueError(f"there are keys of {sorted(workers.values())}, and nodes {sorted(self._workers.nodes)}")
         self._events = events
-        self._there: dict[tuple[int, int], Peer] = {}
-        self._loaded: dict[tuple[int, int], StageLoaded] = {}
-        self._connected: set[tuple[int, int]] = set()
-        self._busy_s: dict[tuple[int, int], float] = {}
+        self._numbers: dict[bytes, int] = {}
+        """Connection → the worker at its end, once it has said which of its node's it is."""
+        self._there: dict[int, Peer] = {}
+        self._loaded: dict[int, StageLoaded] = {}
+        self._connected: set[int] = set()
+        self._busy_s: dict[int, float] = {}
+        self._arrivals = KvArrivals()
         self.is_ready = False
         self._is_over = False
         self._rendezvous = Rendezvous(interface)
@@ -85,21 +93,21 @@ class StageGang:
     @property
     def kv_shape(self) -> KvShape:
         """How the KV cache lies; once all stages are ready."""
-        stages = tuple(
-            StageLayers(self._loaded[stage, 0].first_layer, self._loaded[stage, 0].layers, len(nodes))
-            for stage, nodes in enumerate(self._layout.stages)
-        )
-        one = self._loaded[0, 0]
+        stages = tuple(self._stage_layers(stage, len(peers)) for stage, peers in enumerate(self._layout.stages))
+        one = self._loaded[0]
         return KvShape(stages, one.kv_heads, one.head_dim, one.dtype)
 
     @property
     def node_stats(self) -> tuple[NodeStats, ...]:
-        """Of those that have loaded."""
-        return tuple(
-            NodeStats(name, self._busy_s.get(place, 0.0), loaded.loaded_bytes, loaded.load_s)
-            for name, place in self._places.items()
-            if (loaded := self._loaded.get(place)) is not None
-        )
+        """Of those whose workers have all loaded."""
+        stats = []
+        for name, numbers in self._workers.nodes.items():
+            loaded = [self._loaded[number] for number in numbers if number in self._loaded]
+            if len(loaded) == len(numbers):
+                busy_s = sum(self._busy_s.get(number, 0.0) for number in numbers) / len(numbers)
+                read, load_s = sum(one.loaded_bytes for one in loaded), max(one.load_s for one in loaded)
+                stats.append(NodeStats(name, busy_s, read, load_s))
+        return tuple(stats)
 
     @property
     def rendezvous(self) -> tuple[str, int]:
@@ -107,33 +115,39 @@ class StageGang:
         return self._rendezvous.host, self._rendezvous.port
 
     def send(self, order: GroupStep | Release | Reserve) -> None:
-        """Tell every node its part."""
+        """Tell every worker its part."""
         match order:
             case GroupStep():
-                for stage, node, message in node_steps(order, len(self._layout.stages)):
-                    self.tell((stage, node), message)
+                for worker, message in node_steps(order, self._workers):
+                    self._tell(worker, message)
             case Release():
-                for place in enumerate(order.nodes):
-                    self.tell(place, FreeRuns((order.run,)))
+                self._arrivals.forget(order.run)
+                for worker in self._workers.way(order.nodes):
+                    self._tell(worker, FreeRuns((order.run,)))
             case Reserve():
-                for place in enumerate(order.nodes):
-                    self.tell(place, ReserveRun(order.run, order.tokens))
+                way = self._workers.way(order.nodes)
+                self._arrivals.expect(order.run, [self._workers.place(worker) for worker in way])
+                for worker in way:
+                    self._tell(worker, ReserveRun(order.run, order.tokens))
 
-    def tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
-        """Nothing more is sent once a worker cannot be reached."""
-        peer = self._there.get(place)
+    def tell(self, place: Place, message: msgspec.Struct) -> None:
+        """One worker. Nothing more is sent once it cannot be reached."""
+        self._tell(self._workers.number(place), message)
+
+    def _tell(self, worker: int, message: msgspec.Struct) -> None:
+        peer = self._there.get(worker)
         if peer is None:
             return  # gone, and said so
         try:
             self._listener.send(peer, message)
         except ChannelError as error:
-            self._lose(f"a worker cannot be reached: {error}")
+            self._lose(f"{peer.name} cannot be reached: {error}")
 
     def end(self, reason: str) -> None:
         """Send the workers home."""
         self._is_over = True
-        for place in list(self._there):
-            self.tell(place, Leave(reason[:1000]))
+        for worker in list(self._there):
+            self._tell(worker, Leave(reason[:1000]))
 
     def close(self) -> None:
         self._is_over = True
@@ -141,50 +155,68 @@ class StageGang:
         self._rendezvous.close()
 
     def joined(self, peer: Peer) -> None:
-        place = self._places[peer.name]
-        if place in self._there:
-            self._lose(f"{peer.name} came back, without its KV cache")
-        else:
-            self._there[place] = peer
+        """It says next which worker it is."""
 
     def left(self, peer: Peer, reason: str) -> None:
         self._lose(f"{peer.name} is lost: {reason}")
 
     def received(self, peer: Peer, message: ToStageScheduler) -> None:
-        place = self._places[peer.name]
-        match message:
-            case StageLoaded():
-                self._take_loaded(place, message)
-            case StageConnected():
-                self._connected.add(place)
-                if len(self._connected) == len(self._places):
-                    self.is_ready = True
-                    self._events.stages_ready()
-            case StageSampled():
-                self._events.stage_sampled(place[1], message)
-            case StageBusy():
-                self._busy_s[place] = message.busy_s
-            case KvArrived():
-                self._events.kv_arrived(*place, message)
-            case KvLinkBroken():
-                self._events.kv_link_broke(message)
-            case StageFailed():
-                self._lose(f"{peer.name} failed: {message.reason}")
-
-    def _take_loaded(self, place: tuple[int, int], loaded: StageLoaded) -> None:
-        self._loaded[place] = loaded
-        if len(self._loaded) < len(self._places):
+        if isinstance(message, StageFailed):
+            self._lose(f"{peer.name} failed: {message.reason}")
             return
-        fault = next(faults(self._layout, self._loaded), None)
+        worker = self._numbers.get(peer.connection)
+        if isinstance(message, StageLoaded):
+            self._take_loaded(peer, message)
+        elif worker is None:
+            self._lose(f"{peer.name} does not say which of its workers it is")
+        elif isinstance(message, StageConnected):
+            self._connected.add(worker)
+            if len(self._connected) == len(self._workers):
+                self.is_ready = True
+                self._events.stages_ready()
+        elif isinstance(message, StageSampled):
+            self._events.stage_sampled(self._workers.place(worker).node, message)
+        elif isinstance(message, StageBusy):
+            self._busy_s[worker] = message.busy_s
+        elif isinstance(message, KvArrived):
+            self._take_arrived(self._workers.place(worker), message)
+        else:
+            self._events.kv_link_broke(message)
+
+    def _stage_layers(self, stage: int, peers: int) -> StageLayers:
+        held = [[self._loaded[worker] for worker in self._workers.parts(stage, node)] for node in range(peers)]
+        cuts = tuple(tuple(part.layers for part in parts) for parts in held)
+        return StageLayers(held[0][0].first_layer, sum(cuts[0]), peers, cuts if max(map(len, cuts)) > 1 else ())
+
+    def _take_arrived(self, place: Place, message: KvArrived) -> None:
+        try:
+            moved_bytes = self._arrivals.arrive(message.run, place, message.moved_bytes)
+        except BadResultError as error:
+            self._lose(str(error))
+            return
+        if moved_bytes is not None:
+            self._events.kv_arrived(place.stage, place.node, message.run, moved_bytes)
+
+    def _take_loaded(self, peer: Peer, loaded: StageLoaded) -> None:
+        worker = self._workers.find(peer.name, loaded.worker)
+        if worker is None:
+            self._lose(f"{peer.name} has no worker {loaded.worker} in this instance")
+            return
+        if worker in self._there:
+            self._lose(f"{peer.name} came back, without its KV cache")
+            return
+        self._numbers[peer.connection], self._there[worker], self._loaded[worker] = worker, peer, loaded
+        if len(self._loaded) < len(self._workers):
+            return
+        fault = next(faults(self._layout, self._workers, self._loaded), None)
         if fault is not None:
             self._lose(fault)
             return
         max_rows = max(node.chunk_tokens + node.batch_cap for stage in self._layout.stages for node in stage)
-        nodes = tuple(map(len, self._layout.stages))
         tries_nccl = sum(loaded.device == "cuda" for loaded in self._loaded.values()) > 1
-        for stage, node in self._places.values():
-            connect = Connect(nodes, stage, node, self._rendezvous.host, self._rendezvous.port, max_rows, tries_nccl)
-            self.tell((stage, node), connect)
+        for worker in range(len(self._workers)):
+            edges = self._workers.sources(worker), self._workers.targets(worker)
+            self._tell(worker, Connect(worker, *edges, *self.rendezvous, max_rows, tries_nccl))
 
     def _lose(self, reason: str) -> None:
         if not self._is_over:

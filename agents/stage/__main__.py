@@ -55,11 +55,19 @@ def _arguments() -> argparse.Namespace:
         help="of the engine; several: the stage is cut over them, by heads and feed-forward width. Default: the CPU",
     )
     parser.add_argument("--whole-experts", action="store_true", help="several devices hold experts whole, not cut")
+    parser.add_argument(
+        "--experts-store",
+        type=Path,
+        help="new file in which replicas of this node meet that hold experts of each other; with these two",
+    )
+    parser.add_argument("--replica", type=int, default=0, help="which of them this is")
+    parser.add_argument("--replicas", type=int, default=1, help="how many there are")
     parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
     parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
     parser.add_argument(
         "--pace", type=float, default=1.0, help="share of the time that the engine may compute, above 0"
     )
+    parser.add_argument("--worker", type=int, default=0, help="which of its node's workers this is")
     parser.add_argument("--interface", default="127.0.0.1", help="address of this node on the private network")
     parser.add_argument("--peer-timeout-s", type=float, default=60.0, help="longer than the longest step")
     return parser.parse_args()
@@ -72,7 +80,7 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
     devices, blocks = tuple(arguments.device or [torch.device("cpu")]), arguments.kv_blocks
-    if len(devices) == 1:
+    if len(devices) == 1 and arguments.experts_store is None:
         engine = load_stage_engine(arguments.engine, checkpoint, held, blocks, dtype, devices[0], memory_bytes)
     else:
         engine = _sharded(arguments, held, devices, memory_bytes)
@@ -88,10 +96,13 @@ def _reason(error: Exception) -> str:
 def _sharded(
     arguments: argparse.Namespace, held: LayerRange, devices: tuple[torch.device, ...], memory_bytes: int | None
 ) -> StageEngine:
-    if arguments.engine != "torch" or memory_bytes is not None:
-        raise ValueError("only the torch engine cuts a stage over several devices, and takes all of their memory")
+    if arguments.engine != "torch":
+        raise ValueError("only the torch engine cuts a stage over several devices")
+    from agents.engines.torch_engine.shard_worker import ReplicaPlan
     from agents.engines.torch_engine.sharded_engine import load_sharded_engine
 
+    store = arguments.experts_store
+    replicas = None if store is None else ReplicaPlan(arguments.replica, arguments.replicas, store)
     return load_sharded_engine(
         arguments.checkpoint,
         held,
@@ -100,12 +111,14 @@ def _sharded(
         devices,
         arguments.whole_experts,
         arguments.peer_timeout_s,
+        memory_bytes,
+        replicas,
     )
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
     address, keys = Address(arguments.scheduler, arguments.scheduler_key), KeyPair.load(arguments.key)
-    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s, arguments.pace)
+    settings = WorkerSettings(arguments.interface, arguments.peer_timeout_s, arguments.worker, arguments.pace)
     try:
         engine = _load(arguments)
     except _NOT_LOADED as error:

@@ -26,10 +26,13 @@ class StageRunner:
         """That the engine has spent in steps."""
 
     def step(self, step: StageStep) -> StageSampled | None:
-        """The report of a last stage; None of others, whose rows are on their way.
+        """The report of a last stage; None of others, whose rows are on their way, and where it has no request.
 
         Raises EdgeError and EngineError: either way the instance has failed.
         """
+        if not step.entries:  # of other replicas, for whom the engine computes experts
+            self._engine.step(StepBatch(()), torch.empty(0))
+            return None
         batch = StepBatch(tuple(_step_request(entry) for entry in step.entries))
         rows = self._rows(step)
         start = time.perf_counter()
@@ -44,7 +47,7 @@ class StageRunner:
         self._engine.free(str(run))
 
     def _rows(self, step: StageStep) -> torch.Tensor:
-        """The step's input: rows of the nodes before, put in the order of the entries."""
+        """The step's input: rows of the workers before, put in the order of the entries."""
         if not self._mesh.incoming:
             return torch.tensor(step.token_ids)
         parts = _parts(step.entries, [entry.source for entry in step.entries])

@@ -46,6 +46,8 @@ class WorkerSettings:
     """This node's address on the private network: edges are bound to it."""
     peer_timeout_s: float
     """A neighbour that is silent for as long in a step has failed: longer than the longest step."""
+    worker: int = 0
+    """Which of its node's workers it is."""
     pace: float = 1.0
     """Share of the time that the engine may compute, where nothing else holds the node to it."""
     join_timeout_s: float = 600.0
@@ -108,6 +110,7 @@ class StageWorker:
                 facts.loaded_bytes,
                 facts.load_s,
                 facts.device.type,
+                self._settings.worker,
             )
         )
         if self._beat is None:
@@ -176,7 +179,7 @@ class StageWorker:
             told.tries_nccl,
         )
         store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
-        mesh = connect_mesh(store, Place(told.nodes, told.stage, told.node), edges)
+        mesh = connect_mesh(store, Place(told.worker, told.sources, told.targets), edges)
         self._report(StageConnected())
         return StageRunner(paced(self._engine, settings.pace), mesh)
 

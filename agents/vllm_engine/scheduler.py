@@ -78,10 +78,11 @@ class VllmScheduler:
         state = SchedulerState.LOADING if load is None else SchedulerState.READY
         if self._is_draining:
             state = SchedulerState.DRAINING
-        if load is None:
-            return Status(state, 0, held, node.kv_blocks, node.kv_blocks)
-        running = min(load.running, held)
-        return Status(state, running, held - running, load.kv_blocks, load.kv_blocks_free)
+        running, blocks, free = 0, node.kv_blocks, node.kv_blocks
+        if load is not None:
+            running, blocks, free = min(load.running, held), load.kv_blocks, load.kv_blocks_free
+        room = max(0, self._settings.max_waiting - (held - running))
+        return Status(state, running, held - running, blocks, free, room=room)
 
     @property
     def done(self) -> WorkDone:
@@ -146,6 +147,7 @@ class VllmScheduler:
                 self._gateways.send(held.gateway, held.finished(one.reason))
         if self._is_draining and not self._held:
             self._gateways.tell_status()
+        self._gateways.tell_room()
 
     def broke(self, error: BaseException) -> None:
         if self.failure:
@@ -171,7 +173,7 @@ class VllmScheduler:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
         if layout.blocks(len(request.prompt) + limit) > node.kv_blocks:
             yield Failure.TOO_LONG, f"prompt and output need more than the {node.kv_blocks} KV blocks there are"
-        if self.status.waiting >= self._settings.max_waiting:
+        if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 
     def _tell_tokens(self, runs: Iterable[tuple[HeldRequest, TokenRun]]) -> None:

@@ -1,5 +1,6 @@
 """Which rows of a step attend to which parts of the KV cache: made once a step, shared by layers of one window."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,8 +8,11 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from agents.engines.batch import StepBatch, StepRequest
-from agents.engines.torch_engine.block_table import BLOCK_TOKENS, GroupBlocks
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.kv_cache import KvCache
+
+_GATHERED_BYTES = 2 << 20
+"""On a CPU, keys and values of as many bytes are attended to while they are in its caches, before more are gathered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,31 +54,48 @@ def _plan(cache: KvCache, batch: StepBatch, group: int, heads_per_kv_head: int) 
     return AttentionPlan(slots.to(cache.keys.device), rows)
 
 
-Member = tuple[int, StepRequest, GroupBlocks]
-"""First row of the request in the step, the request, its blocks."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Member:
+    row: int
+    """Its first in the step."""
+    request: StepRequest
+    units: torch.Tensor
+    """(blocks, layers) that it has up to its last token of the step."""
+    first_block: int
 
 
-def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[Member]]:
+def _members(cache: KvCache, batch: StepBatch, group: int) -> Iterator[list[_Member]]:
     """Requests by query count and power of two of blocks, so that padding at most doubles what is read."""
-    alike: dict[tuple[int, int], list[Member]] = {}
+    alike: dict[tuple[int, int], list[_Member]] = {}
     row = 0
     for request in batch.requests:
-        blocks = cache.table(request.id).blocks[group]
-        alike.setdefault((request.tokens, len(blocks.units).bit_length()), []).append((row, request, blocks))
+        held = cache.table(request.id).blocks[group]
+        end = -(-(request.position + request.tokens) // BLOCK_TOKENS)
+        member = _Member(row, request, held.units[: end - held.first_block], held.first_block)
+        alike.setdefault((request.tokens, len(member.units).bit_length()), []).append(member)
         row += request.tokens
-    yield from alike.values()
+    for members in alike.values():
+        most = _most_at_once(cache, max(len(member.units) for member in members))
+        yield from (members[i : i + most] for i in range(0, len(members), most))
+
+
+def _most_at_once(cache: KvCache, blocks: int) -> int:
+    """Requests of so many blocks whose keys and values are gathered together."""
+    if cache.keys.device.type != "cpu":
+        return sys.maxsize
+    return max(1, _GATHERED_BYTES // (2 * blocks * cache.keys[:1].nbytes))
 
 
 class _Alike:
     """Places of requests with equally many queries; index tensors, on the CPU."""
 
-    def __init__(self, members: list[Member]) -> None:
-        queries = torch.arange(members[0][1].tokens)
-        self.rows = (torch.tensor([row for row, _, _ in members])[:, None] + queries).flatten()
-        self.query_at = torch.tensor([request.position for _, request, _ in members])[:, None] + queries
+    def __init__(self, members: list[_Member]) -> None:
+        queries = torch.arange(members[0].request.tokens)
+        self.rows = (torch.tensor([member.row for member in members])[:, None] + queries).flatten()
+        self.query_at = torch.tensor([member.request.position for member in members])[:, None] + queries
         """(requests, queries) positions."""
-        self.first_block = torch.tensor([held.first_block for _, _, held in members])[:, None]
-        self.units = pad_sequence([held.units for _, _, held in members], batch_first=True)
+        self.first_block = torch.tensor([member.first_block for member in members])[:, None]
+        self.units = pad_sequence([member.units for member in members], batch_first=True)
         """(requests, blocks, layers), padded with unit 0."""
 
     @property

@@ -21,6 +21,7 @@ def decoder_facts(
     load_s: float,
 ) -> StageFacts:
     """Of `shard`'s part of `held`."""
+    kv_heads = shard.kv_heads(config.kv_heads)
     return StageFacts(
         engine=engine,
         held=held,
@@ -30,8 +31,8 @@ def decoder_facts(
         max_context_tokens=config.max_context_tokens,
         dtype=dtype,
         device=device,
-        first_kv_head=shard.span(config.kv_heads).start,
-        kv_heads=config.kv_heads // shard.size,
+        first_kv_head=kv_heads.start,
+        kv_heads=kv_heads.stop - kv_heads.start,
         head_dim=config.head_dim,
         block_tokens=BLOCK_TOKENS,
         kv_blocks=kv_blocks,

@@ -7,6 +7,7 @@ import torch
 
 from agents.engines.torch_engine.attention import Attention, StepPositions
 from agents.engines.torch_engine.attention_plan import AttentionPlan
+from agents.engines.torch_engine.expert_exchange import ExpertExchange
 from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.norm import RmsNorm
 
@@ -23,10 +24,18 @@ class DecoderLayer:
     feed_forward: FeedForward
     total: Callable[[torch.Tensor], torch.Tensor]
     """Sums a block's output over the shards of the layer."""
+    exchange: ExpertExchange | None = None
+    """Of the experts, where they are spread over more than these shards."""
 
     def __call__(
         self, rows: torch.Tensor, positions: StepPositions, cache: KvCache, plan: AttentionPlan, place: int
     ) -> torch.Tensor:
         """(tokens, hidden) → (tokens, hidden)"""
         rows = rows + self.total(self.attention(self.attention_norm(rows), positions, cache, plan, place))
-        return rows + self.total(self.feed_forward(self.feed_forward_norm(rows)))
+        return rows + self.forward_feed(self.feed_forward_norm(rows))
+
+    def forward_feed(self, rows: torch.Tensor) -> torch.Tensor:
+        """The second block's output for (tokens, hidden) rows, of which there may be none."""
+        if self.exchange is not None:
+            return self.exchange.run(self.feed_forward, rows)
+        return self.total(self.feed_forward(rows))

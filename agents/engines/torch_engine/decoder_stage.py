@@ -8,10 +8,12 @@ from agents.engines.batch import StepBatch
 from agents.engines.torch_engine.attention import StepPositions
 from agents.engines.torch_engine.attention_plan import attention_plans
 from agents.engines.torch_engine.decoder_layer import DecoderLayer
+from agents.engines.torch_engine.expert_exchange import ExpertExchange
 from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.norm import RmsNorm
 from agents.engines.torch_engine.rope import Rope
+from agents.engines.torch_engine.row_tiles import row_tiles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,18 +37,34 @@ class DecoderStage:
     """On the last stage."""
     rope: Rope
     dtype: torch.dtype
+    exchange: ExpertExchange | None
+    """With replicas that hold experts of these layers."""
 
     def forward(self, batch: StepBatch, rows: torch.Tensor, cache: KvCache) -> torch.Tensor:
         """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer."""
         if self.embedding is not None:
             rows = self.embedding[rows]
+        if self.exchange is not None:
+            self.exchange.begin(len(rows))
+        # Who shares experts takes part in the layers of a whole step, of which others do not know how it is cut.
+        is_whole = self.exchange is not None or rows.device.type != "cpu"
+        tiles = (batch,) if is_whole else tuple(row_tiles(batch))
         attention = self.layers[0].attention
-        plans = attention_plans(cache, batch, attention.heads // attention.kv_heads)
-        positions = self._positions(batch, rows.device)
+        plans = [attention_plans(cache, tile, attention.heads // attention.kv_heads) for tile in tiles]
+        positions = [self._positions(tile, rows.device) for tile in tiles]
+        parts = list(torch.split(rows, [tile.tokens for tile in tiles]))
         for i, layer in enumerate(self.layers):
             group, place = cache.place_of[i]
-            rows = layer(rows, positions, cache, plans[group], place)
-        return rows
+            for t, part in enumerate(parts):
+                parts[t] = layer(part, positions[t], cache, plans[t][group], place)
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def assist(self, nothing: torch.Tensor) -> None:
+        """Compute the held experts for a step of other replicas. `nothing`: (0, hidden)."""
+        if self.exchange is not None:
+            self.exchange.begin(0)
+            for layer in self.layers:
+                layer.forward_feed(nothing)
 
     def _positions(self, batch: StepBatch, device: torch.device) -> StepPositions:
         at = torch.cat([torch.arange(r.position, r.position + r.tokens) for r in batch.requests]).to(device)

@@ -5,19 +5,20 @@ import time
 import torch
 
 from agents.engines.batch import StepBatch
-from agents.engines.checks import check_batch
+from agents.engines.checks import check_batch, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+from agents.engines.torch_engine.copy_stream import CopyStream
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
 from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part
 from agents.engines.torch_engine.memory_need import memory_need
-from agents.engines.torch_engine.sampler import sample
+from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
 from agents.weights.checkpoint import Checkpoint
@@ -53,7 +54,8 @@ def load_torch_engine(
         stage = read_stage(metered, config, held, dtype, device, shard)
         groups = window_groups(config.windows[held.first_layer : held.end])
         like = torch.empty(0, dtype=dtype, device=device)
-        cache = KvCache(groups, kv_blocks, config.kv_heads // shard.size, config.head_dim, like)
+        kv_heads = shard.kv_heads(config.kv_heads)
+        cache = KvCache(groups, kv_blocks, kv_heads.stop - kv_heads.start, config.head_dim, like)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
@@ -79,6 +81,7 @@ class TorchEngine:
         self.facts = facts
         self._stage: DecoderStage | None = stage
         self._cache = cache
+        self._copies = CopyStream(facts.device)
 
     @property
     def free_kv_blocks(self) -> int:
@@ -90,26 +93,24 @@ class TorchEngine:
     @torch.inference_mode()
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
         stage = self._open()
+        if not batch.requests and stage.exchange is not None:
+            stage.assist(rows.new_empty(0, self.facts.hidden_size, dtype=self.facts.dtype, device=self.facts.device))
+            return StepOutput()
         check_batch(self.facts, batch, rows, self._cache.tokens)
         self._cache.grow(batch)
         hidden = stage.forward(batch, rows.to(self.facts.device), self._cache)
         self._cache.advance(batch)
         if stage.head is None:
             return StepOutput(hidden=hidden)
-        ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
-        sampled = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
-        if not sampled:
-            return StepOutput()
-        logits = stage.head(hidden[ends[sampled].to(hidden.device)])
-        return StepOutput(samples=sample([batch.requests[i] for i in sampled], logits))
+        return StepOutput(samples=sample_ends(batch, hidden, stage.head))
 
     def free(self, request_id: str) -> None:
         self._cache.free(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
-        if self._cache.tokens(request_id) or tokens < 1:
-            raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
+        check_new(request_id, tokens, self._cache.tokens(request_id))
         self._cache.reserve(request_id, tokens)
+        self._copies.wait_for_steps()
 
     def check_kv(self, request_id: str, part: KvPart) -> None:
         """Raises what export and import of the part would."""
@@ -117,11 +118,13 @@ class TorchEngine:
 
     @torch.inference_mode()
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
-        export_part(self._cache, self.facts, request_id, part, out)
+        with self._copies.copying():
+            export_part(self._cache, self.facts, request_id, part, out)
 
     @torch.inference_mode()
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
-        import_part(self._cache, self.facts, request_id, part, tensor)
+        with self._copies.copying():
+            import_part(self._cache, self.facts, request_id, part, tensor)
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
         group, _ = self._cache.place_of[layer - self.facts.held.first_layer]

@@ -31,7 +31,9 @@ def qwen_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> Exp
         route=softmax_choose_normalise if config.normalised else softmax_then_choose,
         active=config.active,
         first=held.start,
-        gate_up=tuple(expert.into(("gate_proj", "up_proj"), (config.width,) * 2, hidden) for expert in each),
+        gate_up=tuple(
+            expert.into(("gate_proj", "up_proj"), (expert.cut(config.width),) * 2, hidden) for expert in each
+        ),
         down=tuple(expert.out_of("down_proj", hidden, config.width) for expert in each),
         activation=swiglu,
     )
@@ -70,7 +72,7 @@ def _held(reader: LayerReader, config: ExpertsConfig) -> tuple[range, LayerReade
     """Experts of this shard, and what reads them: some experts whole, or a part of each."""
     if not reader.shard.whole_experts:
         return range(config.count), reader
-    span = reader.shard.span(config.count)
+    span = reader.shard.experts(config.count)
     return range(span.start, span.stop), replace(reader, shard=WHOLE)
 
 

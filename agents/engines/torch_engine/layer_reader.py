@@ -38,14 +38,20 @@ class LayerReader:
             )
         return read
 
-    def into(self, names: tuple[str, ...], rows: tuple[int, ...], columns: int, bias: bool = False) -> Linear:
-        """Projections of the same input into heads or width as one: this shard's rows of each, one below the other."""
-        spans = [self.shard.span(count) for count in rows]
-        held = sum(span.stop - span.start for span in spans)
+    def cut(self, rows: int) -> tuple[int, slice]:
+        """So many rows, and this shard's of them."""
+        return rows, self.shard.span(rows)
+
+    def into(
+        self, names: tuple[str, ...], parts: tuple[tuple[int, slice], ...], columns: int, bias: bool = False
+    ) -> Linear:
+        """Projections of the same input into heads or width as one: the rows that are kept of each, one below the
+        other. `parts`: rows of each, and which are kept."""
+        held = sum(span.stop - span.start for _, span in parts)
         weight = torch.empty(held, columns, dtype=self.dtype, device=self.device)
         offsets = torch.empty(held, dtype=self.dtype, device=self.device) if bias else None
         at = 0
-        for name, count, span in zip(names, rows, spans, strict=True):
+        for name, (count, span) in zip(names, parts, strict=True):
             end = at + span.stop - span.start
             weight[at:end] = self.stored(f"{name}.weight", (count, columns))[span]
             if offsets is not None:

@@ -15,6 +15,8 @@ from agents.weights.checkpoint import Checkpoint
 
 REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
 """Parts of the names of tensors that every shard holds whole."""
+KEYS_AND_VALUES = ("k_proj", "v_proj")
+"""The same of those that are cut into no more pieces than there are KV heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,9 @@ def memory_need(
         names.append(EMBEDDING)
     if held.last:
         names += [f"{NORM}.weight"] if config.tied_embeddings else [f"{NORM}.weight", HEAD]
-    elements = sum(_elements(checkpoint, name) // _cut(name, shard) for name in names)
-    token = 2 * config.kv_heads // shard.size * config.head_dim * dtype.itemsize
+    elements = sum(_elements(checkpoint, name) // _cut(name, shard, config) for name in names)
+    kv_heads = shard.kv_heads(config.kv_heads)
+    token = 2 * (kv_heads.stop - kv_heads.start) * config.head_dim * dtype.itemsize
     return MemoryNeed(elements * dtype.itemsize, BLOCK_TOKENS * token * held.layers)
 
 
@@ -63,5 +66,9 @@ def _elements(checkpoint: Checkpoint, name: str) -> int:
     return 2 * stored if name.endswith("_blocks") else 0 if name.endswith("_scales") else stored
 
 
-def _cut(name: str, shard: Shard) -> int:
+def _cut(name: str, shard: Shard, config: DecoderConfig) -> int:
+    if any(part in name for part in KEYS_AND_VALUES):
+        return min(shard.size, config.kv_heads)
+    if shard.exchange is not None and ".experts." in name:
+        return shard.exchange.size
     return 1 if any(part in name for part in REPLICATED) else shard.size

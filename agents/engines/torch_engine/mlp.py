@@ -7,9 +7,6 @@ from torch.nn import functional
 
 from agents.engines.torch_engine.linear import Linear
 
-_TILE_ROWS = 512
-"""On a CPU, the block's wide rows of as many tokens stay in its caches; of thousands they go through memory twice."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatedMlp:
@@ -21,10 +18,5 @@ class GatedMlp:
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """(tokens, hidden) → (tokens, hidden)"""
-        if rows.device.type == "cpu" and len(rows) > _TILE_ROWS:
-            return torch.cat([self._tile(tile) for tile in torch.split(rows, _TILE_ROWS)])
-        return self._tile(rows)
-
-    def _tile(self, rows: torch.Tensor) -> torch.Tensor:
         gate, up = self.gate_up(rows).chunk(2, dim=-1)
         return self.down(functional.silu(gate) * up)

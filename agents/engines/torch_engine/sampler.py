@@ -1,14 +1,28 @@
 """Chooses tokens from logits."""
 
+from collections.abc import Callable
+
 import torch
 
-from agents.engines.batch import StepRequest
+from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.sampling import GREEDY, Sampling
 from agents.engines.step_output import Sample
 
 FIRST_LOOK = 512
 """Tokens that hold the top-p share nearly always; a flatter distribution is sorted whole."""
 _MASK = (1 << 64) - 1
+
+
+def sample_ends(
+    batch: StepBatch, hidden: torch.Tensor, head: Callable[[torch.Tensor], torch.Tensor]
+) -> tuple[Sample, ...]:
+    """After the last row of each request that asks for a token. `hidden`: rows of the whole batch; `head`: the logits
+    of the rows that it is given."""
+    asking = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
+    if not asking:
+        return ()
+    ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
+    return sample([batch.requests[i] for i in asking], head(hidden[ends[asking].to(hidden.device)]))
 
 
 def sample(requests: list[StepRequest], logits: torch.Tensor) -> tuple[Sample, ...]:

@@ -20,6 +20,8 @@ class Rows(msgspec.Struct, array_like=True, frozen=True):
         return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw.numpy().tobytes())
 
     def tensor(self) -> torch.Tensor:
+        if not self.data:
+            return torch.empty(self.shape, dtype=getattr(torch, self.dtype))
         raw = torch.frombuffer(bytearray(self.data), dtype=torch.uint8)
         return raw.view(getattr(torch, self.dtype)).view(self.shape)
 
@@ -38,20 +40,34 @@ class Reserve(msgspec.Struct, tag=True, frozen=True):
     tokens: int
 
 
-class ExportKv(msgspec.Struct, tag=True, frozen=True):
-    """The only one with an answer: the part's Rows."""
+Command = Step | Free | Reserve
+"""Obeyed in order, and not answered."""
 
+
+class ExportKv(msgspec.Struct, tag=True, frozen=True):
     request_id: str
     part: KvPart
+    behind: int
+    """Commands that must have been obeyed first."""
 
 
 class ImportKv(msgspec.Struct, tag=True, frozen=True):
     request_id: str
     part: KvPart
     rows: Rows
+    behind: int
 
 
-Command = Step | Free | Reserve | ExportKv | ImportKv
+Copy = ExportKv | ImportKv
+"""Obeyed beside commands, and answered."""
+
+
+class Exported(msgspec.Struct, tag=True, frozen=True):
+    rows: Rows
+
+
+class Imported(msgspec.Struct, tag=True, frozen=True):
+    pass
 
 
 class Loaded(msgspec.Struct, tag=True, frozen=True):
@@ -61,12 +77,15 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
 
 
 class Failed(msgspec.Struct, tag=True, frozen=True):
-    """First answer of a rank that could not load."""
+    """First answer of a rank that could not load; or a copy that could not be made."""
 
     why: str
 
 
 commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+copies: msgspec.msgpack.Decoder[Copy] = msgspec.msgpack.Decoder(Copy)
 first_answers: msgspec.msgpack.Decoder[Loaded | Failed] = msgspec.msgpack.Decoder(Loaded | Failed)
-rows = msgspec.msgpack.Decoder(Rows)
+copy_answers: msgspec.msgpack.Decoder[Exported | Imported | Failed] = msgspec.msgpack.Decoder(
+    Exported | Imported | Failed
+)
 encode = msgspec.msgpack.Encoder().encode

@@ -1,36 +1,28 @@
 """A stage on several devices of one node, behind the interface of one engine."""
 
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import torch
 
 from agents.engines.batch import StepBatch
 from agents.engines.checks import check_part_shape
-from agents.engines.errors import BadBatchError, EngineError, RankLostError
+from agents.engines.errors import BadBatchError, RankLostError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
-from agents.engines.torch_engine import shard_commands
+from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine
-from agents.engines.torch_engine.shard_commands import (
-    Command,
-    ExportKv,
-    Failed,
-    Free,
-    ImportKv,
-    Reserve,
-    Rows,
-    Step,
-    encode,
-)
-from agents.engines.torch_engine.shard_worker import ShardPlan, load_rank, run_rank
+from agents.engines.torch_engine.shard import kv_heads_of
+from agents.engines.torch_engine.shard_commands import Command, Free, Reserve, Rows, Step, encode
+from agents.engines.torch_engine.shard_rank import ShardRank
+from agents.engines.torch_engine.shard_worker import ReplicaPlan, ShardPlan, load_rank
+from agents.weights.source import open_checkpoint
 
 
 def load_sharded_engine(
@@ -41,9 +33,12 @@ def load_sharded_engine(
     devices: tuple[torch.device, ...],
     whole_experts: bool,
     peer_timeout_s: float,
+    memory_bytes: int | None = None,
+    replicas: ReplicaPlan | None = None,
 ) -> "ShardedEngine":
     """Loads `held` cut over `devices`: by heads and feed-forward width, or experts whole. Rank 0 is this process, the
-    others are children that end with it.
+    others are children that end with it. `memory_bytes`: what weights and KV cache may take of all devices together.
+    `replicas`: the experts, held whole, are spread over the ranks of these, too; then a step may be of no request.
 
     Raises what load_torch_engine raises, and EngineError with the reason of a rank that could not load.
     """
@@ -51,8 +46,20 @@ def load_sharded_engine(
     threads = max(1, torch.get_num_threads() // len(devices))
     with tempfile.TemporaryDirectory(prefix="medley-shards-") as folder:
         store = Path(folder) / "store"
-        plan = ShardPlan(checkpoint, held, kv_blocks, dtype, devices, whole_experts, store, peer_timeout_s, threads)
-        ranks = [_Rank(plan, rank) for rank in range(1, len(devices))]
+        plan = ShardPlan(
+            checkpoint,
+            held,
+            kv_blocks,
+            dtype,
+            devices,
+            whole_experts,
+            store,
+            peer_timeout_s,
+            threads,
+            None if memory_bytes is None else memory_bytes // len(devices),
+            replicas,
+        )
+        ranks = [ShardRank(plan, rank) for rank in range(1, len(devices))]
         try:
             local = load_rank(plan, 0)
             stored_bytes = local.facts.loaded_bytes + sum(rank.loaded() for rank in ranks)
@@ -62,65 +69,22 @@ def load_sharded_engine(
             raise
     facts = replace(
         local.facts,
-        kv_heads=local.facts.kv_heads * len(devices),
+        kv_heads=decoder_config(open_checkpoint(checkpoint).config).kv_heads,
         loaded_bytes=stored_bytes,
         load_s=time.perf_counter() - start,
     )
     return ShardedEngine(facts, local, ranks)
 
 
-class _Rank:
-    """Another rank, as its leader sees it."""
-
-    def __init__(self, plan: ShardPlan, rank: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.rank = rank
-        self._timeout_s = plan.peer_timeout_s
-        self._pipe, theirs = context.Pipe()
-        self._process: SpawnProcess = context.Process(target=run_rank, args=(plan, rank, theirs), daemon=True)
-        self._process.start()
-        theirs.close()  # so that the pipe ends when the process does
-
-    def loaded(self) -> int:
-        """Bytes it read. Raises EngineError where it could not load."""
-        answer = shard_commands.first_answers.decode(self._received(None))
-        if isinstance(answer, Failed):
-            raise EngineError(f"rank {self.rank} could not load: {answer.why}")
-        return answer.stored_bytes
-
-    def tell(self, command: bytes) -> None:
-        try:
-            self._pipe.send_bytes(command)
-        except OSError as error:
-            raise RankLostError(f"rank {self.rank} of the stage is gone ({error})") from error
-
-    def rows(self) -> torch.Tensor:
-        return shard_commands.rows.decode(self._received(self._timeout_s)).tensor()
-
-    def stop(self) -> None:
-        self._pipe.close()
-        self._process.join(timeout=5)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-
-    def _received(self, timeout_s: float | None) -> bytes:
-        """The next answer; None waits as long as the process lives."""
-        try:
-            if not self._pipe.poll(timeout_s):
-                raise RankLostError(f"rank {self.rank} of the stage did not answer in {timeout_s} s")
-            return self._pipe.recv_bytes()
-        except (EOFError, OSError) as error:
-            raise RankLostError(f"rank {self.rank} of the stage ended without an answer") from error
-
-
 class ShardedEngine:
     """A StageEngine whose KV heads lie on several ranks; every rank takes every step."""
 
-    def __init__(self, facts: StageFacts, local: TorchEngine, others: list[_Rank]) -> None:
+    def __init__(self, facts: StageFacts, local: TorchEngine, others: list[ShardRank]) -> None:
         self.facts = facts
         self._local = local
         self._others = others
+        self._obeyed = 0
+        """Commands that this rank is done with."""
 
     @property
     def free_kv_blocks(self) -> int:
@@ -130,32 +94,37 @@ class ShardedEngine:
         return self._local.kv_blocks_short(batch)
 
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        self._tell(Step(batch, Rows.of(rows)))
-        try:
-            return self._local.step(batch, rows)
-        except RuntimeError as error:  # a sum with a rank that is gone
-            raise RankLostError(f"a rank of the stage took no part in the step ({error})") from error
+        with self._told(Step(batch, Rows.of(rows))):
+            try:
+                return self._local.step(batch, rows)
+            except RuntimeError as error:  # a sum with a rank that is gone
+                raise RankLostError(f"a rank of the stage took no part in the step ({error})") from error
 
     def free(self, request_id: str) -> None:
-        self._tell(Free(request_id))
-        self._local.free(request_id)
+        with self._told(Free(request_id)):
+            self._local.free(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
-        self._tell(Reserve(request_id, tokens))
-        self._local.reserve(request_id, tokens)
+        with self._told(Reserve(request_id, tokens)):
+            self._local.reserve(request_id, tokens)
 
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
+        behind = self._obeyed
         self._check(request_id, part)
         check_part_shape(part, out, self.facts.head_dim)
+        given: set[int] = set()
         for rank, piece in self._pieces(part):
+            if piece.first_head in given:
+                continue  # by another rank that holds the same
+            given.add(piece.first_head)
             heads = _heads(out, part, piece)
             if rank is None:
                 self._local.export_kv(request_id, piece, heads)
             else:
-                rank.tell(encode(ExportKv(request_id, piece)))
-                heads.copy_(rank.rows())
+                heads.copy_(rank.exported(request_id, piece, behind))
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
+        behind = self._obeyed
         self._check(request_id, part)
         check_part_shape(part, tensor, self.facts.head_dim)
         for rank, piece in self._pieces(part):
@@ -163,7 +132,7 @@ class ShardedEngine:
             if rank is None:
                 self._local.import_kv(request_id, piece, heads)
             else:
-                rank.tell(encode(ImportKv(request_id, piece, Rows.of(heads))))
+                rank.import_kv(request_id, piece, heads, behind)
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
         return self._local.first_kept_token(layer, tokens)
@@ -173,10 +142,16 @@ class ShardedEngine:
             rank.stop()
         self._local.close()
 
-    def _tell(self, command: Command) -> None:
+    @contextmanager
+    def _told(self, command: Command) -> Iterator[None]:
+        """The other ranks are; inside, this one does the same. What it refuses, they do."""
         message = encode(command)
         for rank in self._others:
             rank.tell(message)
+        try:
+            yield
+        finally:
+            self._obeyed += 1
 
     def _check(self, request_id: str, part: KvPart) -> None:
         """All ranks keep the same tokens, so that what this one refuses none would answer."""
@@ -184,12 +159,13 @@ class ShardedEngine:
             raise BadBatchError(f"KV heads of {part} are not all in [0, {self.facts.kv_heads})")
         self._local.check_kv(request_id, replace(part, first_head=0, heads=1))
 
-    def _pieces(self, part: KvPart) -> Iterator[tuple["_Rank | None", KvPart]]:
+    def _pieces(self, part: KvPart) -> Iterator[tuple[ShardRank | None, KvPart]]:
         """The ranks that hold heads of `part` (None: this one), each with its piece, heads rising."""
-        held = self._local.facts.kv_heads
-        for number, rank in enumerate((None, *self._others)):
-            first = max(part.first_head, number * held)
-            heads = min(part.first_head + part.heads, (number + 1) * held) - first
+        every = (None, *self._others)
+        for number, rank in enumerate(every):
+            held = kv_heads_of(number, len(every), self.facts.kv_heads)
+            first = max(part.first_head, held.start)
+            heads = min(part.first_head + part.heads, held.stop) - first
             if heads > 0:
                 yield rank, replace(part, first_head=first, heads=heads)
 

@@ -50,7 +50,7 @@ def read_stage(
             projection = packed(reader.tensor(EMBEDDING if config.tied_embeddings else HEAD, matrix))
         head = LanguageHead(norm, projection)
     layers = tuple(_layer(reader.under(layer_prefix(i)), config) for i in range(held.first_layer, held.end))
-    return DecoderStage(embedding, layers, head, config.rope, dtype)
+    return DecoderStage(embedding, layers, head, config.rope, dtype, shard.exchange)
 
 
 def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
@@ -61,7 +61,7 @@ def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
     ]
     attention = _attention(reader.under("self_attn."), config)
     feed_forward = _feed_forward(reader.under("mlp."), config)
-    return DecoderLayer(norms[0], attention, norms[1], feed_forward, reader.shard.total)
+    return DecoderLayer(norms[0], attention, norms[1], feed_forward, reader.shard.total, reader.shard.exchange)
 
 
 def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
@@ -71,11 +71,14 @@ def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
         reader.norm(name, config.head_dim, config.norm_epsilon, late_cast=False) if config.head_norms else None
         for name in ("q_norm", "k_norm")
     ]
+    held = reader.shard.kv_heads(config.kv_heads)
+    kept = slice(held.start * config.head_dim, held.stop * config.head_dim)
+    parts = ((queries, reader.shard.span(queries)), (keys, kept), (keys, kept))
     return Attention(
-        query_key_value=reader.into(names, (queries, keys, keys), config.hidden_size, config.query_key_value_bias),
+        query_key_value=reader.into(names, parts, config.hidden_size, config.query_key_value_bias),
         output=reader.out_of("o_proj", config.hidden_size, queries, config.output_bias),
         heads=config.heads // reader.shard.size,
-        kv_heads=config.kv_heads // reader.shard.size,
+        kv_heads=held.stop - held.start,
         head_dim=config.head_dim,
         query_norm=head_norms[0],
         key_norm=head_norms[1],
@@ -87,5 +90,5 @@ def _feed_forward(reader: LayerReader, config: DecoderConfig) -> FeedForward:
     if config.experts is not None:
         read = gpt_oss_experts if config.family == "gpt_oss" else qwen_experts
         return read(reader, config.experts, config.hidden_size)
-    gate_up = reader.into(("gate_proj", "up_proj"), (config.ffn_width,) * 2, config.hidden_size)
+    gate_up = reader.into(("gate_proj", "up_proj"), (reader.cut(config.ffn_width),) * 2, config.hidden_size)
     return GatedMlp(gate_up, reader.out_of("down_proj", config.hidden_size, config.ffn_width))

@@ -9,8 +9,8 @@ from vllm.platforms import current_platform
 from vllm.sequence import IntermediateTensors
 
 from agents.engines.batch import StepBatch
-from agents.engines.checks import check_batch, check_part, check_part_shape
-from agents.engines.errors import BadBatchError, EngineError
+from agents.engines.checks import check_batch, check_new, check_part, check_part_shape
+from agents.engines.errors import EngineError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
@@ -20,7 +20,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.memory_need import memory_need
-from agents.engines.torch_engine.sampler import sample
+from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE
 from agents.engines.vllm_stage.attention import StageAttention
 from agents.engines.vllm_stage.stage_model import StageModel, load_stage_model
@@ -84,19 +84,13 @@ class VllmStageEngine:
         self._blocks.advance(batch)
         if not self.facts.held.last:
             return StepOutput(hidden=hidden)
-        ends = torch.tensor([request.tokens for request in batch.requests]).cumsum(0) - 1
-        sampled = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
-        if not sampled:
-            return StepOutput()
-        logits = self._model.compute_logits(hidden[ends[sampled]]).float()
-        return StepOutput(samples=sample([batch.requests[i] for i in sampled], logits))
+        return StepOutput(samples=sample_ends(batch, hidden, lambda rows: self._model.compute_logits(rows).float()))
 
     def free(self, request_id: str) -> None:
         self._blocks.free(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
-        if self._blocks.tokens(request_id) or tokens < 1:
-            raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
+        check_new(request_id, tokens, self._blocks.tokens(request_id))
         self._blocks.reserve(request_id, tokens)
 
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:

@@ -13,6 +13,9 @@ from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import ToGateway
 from agents.messages.to_scheduler import ToScheduler
 
+PATIENCE_S = 120.0
+"""Of whoever waits for an event: costs nothing where it comes."""
+
 FAST = ChannelSettings(heartbeat_s=0.05, lost_after_s=0.4, reconnect_s=0.02, reconnect_max_s=0.1, linger_s=0.05)
 
 
@@ -25,7 +28,7 @@ class Recorded:
     def note(self) -> None:
         self._changed.set()
 
-    async def until(self, condition: Callable[[], Any], timeout_s: float = 10) -> None:
+    async def until(self, condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
         async with asyncio.timeout(timeout_s):
             while not condition():
                 self._changed.clear()
@@ -103,6 +106,13 @@ class Ends:
         dialer: Dialer[ToGateway] = Dialer(address, keys or self.client, "gateway", ToGateway, seen, **options)
         self.opened.append(dialer)
         return dialer
+
+    async def met(self) -> tuple[Seen, Listener[ToScheduler], Dialer[ToGateway]]:
+        """A listener and a dialer that it has welcomed, and what that one sees."""
+        seen, listener = Seen(), self.listen()
+        dialer = self.dial(listener.endpoint, seen)
+        await dialer.wait_up(PATIENCE_S)
+        return seen, listener, dialer
 
     async def __aenter__(self) -> "Ends":
         return self

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import stat
+import time
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from agents.channels.settings import ChannelSettings
 from agents.messages.session import Hello
 from agents.messages.to_gateway import Status
 from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Sampling, ToScheduler
-from tests.agents.channels.channel_ends import FAST, Ends, Heard, Seen
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Heard, Seen
 
 STATUS = Status("ready", 1, 2, 30, 4)
 
@@ -32,7 +33,7 @@ def test_messages_arrive_in_order_and_the_peer_is_named_by_its_key():
             listener = ends.listen()
             dialer = ends.dial(listener.endpoint, seen)
             ends.heard.on_message = lambda peer, _message: listener.send(peer, STATUS)
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
             sent = [generate((1, 2, 3)), *(Cancel(i) for i in range(1000)), Drain(), AskStatus()]
             for message in sent:
                 dialer.send(message)
@@ -51,9 +52,9 @@ def test_a_wrong_client_key_is_refused_on_both_sides_and_harms_nobody(caplog: py
             listener = ends.listen()
             stranger = ends.dial(listener.endpoint, Seen(), keys=KeyPair.generate())
             with pytest.raises(RefusedError, match="does not know our key"):
-                await stranger.wait_up(5)
+                await stranger.wait_up(PATIENCE_S)
             friend = ends.dial(listener.endpoint, seen)
-            await friend.wait_up(5)
+            await friend.wait_up(PATIENCE_S)
             friend.send(AskStatus())
             await ends.heard.until(lambda: ends.heard.messages == [AskStatus()])
             assert len(ends.heard.peers) == 1
@@ -84,7 +85,7 @@ def test_a_peer_without_encryption_is_refused():
                 plain.connect(listener.endpoint)
                 plain.send(msgspec.msgpack.encode(Hello(1, 1, "gateway")))
                 dialer = ends.dial(listener.endpoint, Seen())
-                await dialer.wait_up(5)
+                await dialer.wait_up(PATIENCE_S)
             assert [peer.name for peer in ends.heard.peers] == ["gateway-1"]
 
     asyncio.run(scenario())
@@ -96,7 +97,7 @@ def test_another_protocol_version_is_refused_and_logged(caplog: pytest.LogCaptur
             listener = ends.listen()
             dialer = ends.dial(listener.endpoint, Seen(), protocols=(7, 9))
             with pytest.raises(RefusedError, match="protocol 7 to 9 offered, we speak 1 to 1"):
-                await dialer.wait_up(5)
+                await dialer.wait_up(PATIENCE_S)
             assert ends.heard.peers == []
 
     asyncio.run(scenario())
@@ -107,7 +108,7 @@ def test_a_newer_peer_that_still_speaks_ours_is_welcome():
     async def scenario():
         async with Ends() as ends:
             dialer = ends.dial(ends.listen().endpoint, Seen(), protocols=(1, 2))
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
             assert ends.heard.peers[0].protocol == 1
 
     asyncio.run(scenario())
@@ -120,8 +121,8 @@ def test_a_malformed_message_costs_its_sender_the_session_and_nobody_else_anythi
             seen, other_seen = Seen(), Seen()
             listener = ends.listen()
             dialer, other = ends.dial(listener.endpoint, seen), ends.dial(listener.endpoint, other_seen)
-            await dialer.wait_up(5)
-            await other.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
+            await other.wait_up(PATIENCE_S)
             dialer._socket.send(payload)
             await seen.until(lambda: seen.ups == 2)
             assert "malformed" in seen.downs[0]
@@ -134,10 +135,7 @@ def test_a_malformed_message_costs_its_sender_the_session_and_nobody_else_anythi
 def test_too_big_a_message_is_not_sent_and_too_big_a_one_from_outside_is_not_read():
     async def scenario():
         async with Ends(ChannelSettings(max_message_bytes=2000, heartbeat_s=0.05, lost_after_s=1)) as ends:
-            seen = Seen()
-            listener = ends.listen()
-            dialer = ends.dial(listener.endpoint, seen)
-            await dialer.wait_up(5)
+            seen, _, dialer = await ends.met()
             with pytest.raises(MessageTooBigError):
                 dialer.send(generate(tuple(range(2000))))
             dialer._socket.send(bytes(3000))
@@ -152,7 +150,7 @@ def test_a_full_queue_is_an_error_not_a_wait():
         settings = ChannelSettings(queue_messages=4, heartbeat_s=0.05, lost_after_s=5)
         async with Ends(settings) as ends:
             dialer = ends.dial(ends.listen().endpoint, Seen())
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
 
             def flood() -> None:
                 for _ in range(10_000):  # the loop never runs, so nobody reads
@@ -167,17 +165,14 @@ def test_a_full_queue_is_an_error_not_a_wait():
 def test_a_listener_that_goes_away_is_noticed_and_found_again():
     async def scenario():
         async with Ends() as ends:
-            seen = Seen()
-            listener = ends.listen()
-            dialer = ends.dial(listener.endpoint, seen)
-            await dialer.wait_up(5)
+            seen, listener, dialer = await ends.met()
             listener.close()
             ends.opened.remove(listener)
             await seen.until(lambda: seen.downs)
             with pytest.raises(PeerLostError):
                 dialer.send(AskStatus())
             ends.listen(listener.endpoint)
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
             dialer.send(AskStatus())
             await ends.heard.until(lambda: ends.heard.messages)
 
@@ -187,10 +182,7 @@ def test_a_listener_that_goes_away_is_noticed_and_found_again():
 def test_a_silent_dialer_is_dropped_and_has_to_say_hello_again():
     async def scenario():
         async with Ends() as ends:
-            seen = Seen()
-            listener = ends.listen()
-            dialer = ends.dial(listener.endpoint, seen)
-            await dialer.wait_up(5)
+            seen, listener, dialer = await ends.met()
             dialer._timer.cancel()  # its heart stops, its connection stays
             await ends.heard.until(lambda: ends.heard.lost)
             assert "silent" in ends.heard.lost[0]
@@ -211,10 +203,10 @@ def test_a_dialer_that_ends_is_noticed_at_once_behind_its_last_words():
         async with Ends(settings=ChannelSettings(heartbeat_s=10, lost_after_s=600)) as ends:
             listener = ends.listen()
             stays = ends.dial(listener.endpoint, Seen())
-            await stays.wait_up(5)
+            await stays.wait_up(PATIENCE_S)
             for n in range(1, 20):
                 goes = ends.dial(listener.endpoint, Seen())
-                await goes.wait_up(5)
+                await goes.wait_up(PATIENCE_S)
                 goes.send(Cancel(n))
                 goes.close()
             await ends.heard.until(lambda: len(ends.heard.lost) == 19)
@@ -228,13 +220,25 @@ def test_a_dialer_that_ends_is_noticed_at_once_behind_its_last_words():
 def test_a_silent_listener_is_noticed_by_time_out():
     async def scenario():
         async with Ends() as ends:
-            seen = Seen()
-            listener = ends.listen()
-            dialer = ends.dial(listener.endpoint, seen)
-            await dialer.wait_up(5)
+            seen, listener, _ = await ends.met()
             listener._pump.close()  # hung: connected, but reads nothing
             await seen.until(lambda: seen.downs)
             assert "silent" in seen.downs[0]
+
+    asyncio.run(scenario())
+
+
+def test_whoever_was_stopped_itself_does_not_take_that_for_the_silence_of_others():
+    """As when its machine is moved to another host."""
+
+    async def scenario():
+        async with Ends() as ends:
+            seen, _, dialer = await ends.met()
+            for n in range(3):
+                time.sleep(2 * FAST.lost_after_s)  # neither end runs
+                dialer.send(Cancel(n))
+                await ends.heard.until(lambda n=n: len(ends.heard.messages) == n + 1)
+            assert (seen.ups, seen.downs, ends.heard.lost) == (1, [], [])
 
     asyncio.run(scenario())
 
@@ -246,7 +250,7 @@ def test_a_key_that_comes_onto_the_list_later_is_welcome_then():
             listener = ends.listen()
             dialer = ends.dial(listener.endpoint, seen, keys=late)
             with pytest.raises(RefusedError, match="does not know our key"):
-                await dialer.wait_up(5)
+                await dialer.wait_up(PATIENCE_S)
             listener.allow({late.public: "gateway-2"})
             await seen.until(lambda: seen.ups)
             dialer.send(AskStatus())
@@ -264,8 +268,8 @@ def test_revoking_a_key_drops_its_owner_and_keeps_the_others():
             listener.allow({ends.client.public: "gateway-1", kept_keys.public: "gateway-2"})
             dialer = ends.dial(listener.endpoint, seen)
             kept = ends.dial(listener.endpoint, kept_seen, keys=kept_keys)
-            await dialer.wait_up(5)
-            await kept.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
+            await kept.wait_up(PATIENCE_S)
             listener.allow({kept_keys.public: "gateway-2"})
             assert ends.heard.lost == ["its key was revoked"]
             assert [peer.name for peer in listener.peers] == ["gateway-2"]
@@ -282,7 +286,7 @@ def test_an_error_in_a_handler_does_not_end_the_channel(caplog: pytest.LogCaptur
         async with Ends() as ends:
             dialer = ends.dial(ends.listen().endpoint, Seen())
             ends.heard.on_message = lambda _peer, message: 1 / 0 if message == Drain() else None
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
             dialer.send(Drain())
             dialer.send(AskStatus())
             await ends.heard.until(lambda: ends.heard.messages == [Drain(), AskStatus()])
@@ -331,6 +335,6 @@ def test_ipv6_is_spoken():
         async with Ends() as ends:
             listener = ends.listen("tcp://[::1]:*")
             dialer = ends.dial(listener.endpoint, Seen())
-            await dialer.wait_up(5)
+            await dialer.wait_up(PATIENCE_S)
 
     asyncio.run(scenario())

@@ -11,7 +11,7 @@ from agents.channels.keys import KeyPair
 from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
 from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, Sampling
-from tests.agents.channels.channel_ends import FAST, Ends, Seen
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
 
 
 class At:
@@ -43,7 +43,7 @@ def run(scenario: Callable[[At], Any], settings: EchoSettings | None = None) -> 
     async def main() -> None:
         async with Ends() as ends:
             at = At(ends, settings or EchoSettings())
-            await at.dialer.wait_up(5)
+            await at.dialer.wait_up(PATIENCE_S)
             await at.until(lambda: at.of(Status))
             await scenario(at)
 

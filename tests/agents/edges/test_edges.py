@@ -56,17 +56,17 @@ def pair(rendezvous: Rendezvous, agreed: EdgeSettings) -> tuple[Sender, Receiver
 
 
 def relay(port: int, place: Place, rounds: int) -> list[int]:
-    """Sends to all nodes of the next stage what came from all before, plus a number of its own; sums by round."""
+    """Sends to all behind it what came from all before, plus a number of its own; sums by round."""
     mesh = connect_mesh(join("127.0.0.1", port, 20), place, settings())
     sums = []
     for rows in range(1, rounds + 1):
-        total = torch.full((rows, HIDDEN), float(10**place.stage * (place.node + 1)))
-        for receiver in mesh.incoming:
+        total = torch.full((rows, HIDDEN), float(place.worker + 1))
+        for receiver in mesh.incoming.values():
             total += receiver.receive(rows)
-        for sender in mesh.outgoing:
+        for sender in mesh.outgoing.values():
             sender.send(total)
         sums.append(int(total.sum()))
-    for sender in mesh.outgoing:
+    for sender in mesh.outgoing.values():
         sender.flush()
     return sums
 
@@ -108,15 +108,18 @@ def test_an_end_that_does_not_say_whether_it_has_nccl_is_lost(rendezvous: Rendez
         connect_sender(join(rendezvous.host, rendezvous.port, 0.5), "e", settings(tries_nccl=True))
 
 
-def test_every_node_reaches_every_node_of_the_next_stage(rendezvous: Rendezvous) -> None:
-    nodes, rounds = (2, 3, 2), 3
-    places = [Place(nodes, stage, node) for stage, n in enumerate(nodes) for node in range(n)]
+def test_rows_go_from_every_peer_to_every_peer_and_through_the_parts_of_one(rendezvous: Rendezvous) -> None:
+    rounds = 3
+    sources: tuple[tuple[int, ...], ...] = ((), (), (0, 1), (2,), (0, 1), (3, 4), (3, 4))
+    targets = [tuple(to for to, of in enumerate(sources) if worker in of) for worker in range(len(sources))]
+    places = [Place(worker, sources[worker], targets[worker]) for worker in range(len(sources))]
     with ThreadPoolExecutor(len(places)) as pool:
         sums = list(pool.map(lambda place: relay(rendezvous.port, place, rounds), places))
-    of_two = 3 * (1 + 2) + 10 * (1 + 2 + 3)
-    for node in range(nodes[-1]):
-        expected = [(of_two + 100 * (node + 1)) * rows * HIDDEN for rows in range(1, rounds + 1)]
-        assert sums[places.index(Place(nodes, 2, node))] == expected
+    through_two_parts = (1 + 2) + 3 + 4
+    through_one = (1 + 2) + 5
+    for worker in (5, 6):
+        total = through_two_parts + through_one + worker + 1
+        assert sums[worker] == [total * rows * HIDDEN for rows in range(1, rounds + 1)]
 
 
 def test_a_sender_that_is_killed_is_noticed_at_once(rendezvous: Rendezvous, start: Start) -> None:
@@ -176,6 +179,7 @@ def test_rows_that_were_not_agreed_on_are_refused_before_anything_is_sent(rendez
     assert receiver.receive(1).sum() == HIDDEN
 
 
-def test_a_place_outside_the_pipeline_is_refused() -> None:
-    with pytest.raises(ValueError, match="not in a pipeline"):
-        Place((1, 2), 1, 2)
+@pytest.mark.parametrize("place", [(1, (1,), ()), (1, (2,), ()), (1, (), (0,)), (1, (0,), (1,))])
+def test_rows_that_would_go_back_are_refused(place: tuple[int, tuple[int, ...], tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError, match="from lower to higher workers only"):
+        Place(*place)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agents.engines.batch import StepBatch, StepRequest
-from agents.engines.errors import BadBatchError, OutOfKvBlocksError, RankLostError
+from agents.engines.errors import BadBatchError, OutOfKvBlocksError, OutOfMemoryError, RankLostError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.sharded_engine import ShardedEngine, load_sharded_engine
@@ -24,15 +24,26 @@ PROMPT = prompt_of(37)
 TOKENS, BLOCKS = 10, 16
 
 
-def load(path: Path, whole_experts: bool = True) -> ShardedEngine:
-    held = LayerRange.whole(LAYERS)
-    return load_sharded_engine(path, held, BLOCKS, torch.float32, (CPU, CPU), whole_experts, peer_timeout_s=60)
+def load(path: Path, whole_experts: bool = True, memory_bytes: int | None = None) -> ShardedEngine:
+    held, devices = LayerRange.whole(LAYERS), (CPU, CPU)
+    return load_sharded_engine(path, held, BLOCKS, torch.float32, devices, whole_experts, 60, memory_bytes)
 
 
 def children() -> set[int]:
     """Processes of this one that hold shards."""
     found = psutil.Process().children(recursive=True)
     return {child.pid for child in found if any("spawn_main" in part for part in child.cmdline())}
+
+
+def assert_handed_over_both_ways(ours: Pipeline, single: Pipeline, expected: list[int]) -> None:
+    for source, target in ((ours, single), (single, ours)):
+        (running,) = source.step([Running("x", tuple(PROMPT))], chunk=64)
+        hand_over("x", len(PROMPT), source, target)
+        source.free("x")
+        while len(running.tokens) < TOKENS:
+            (running,) = target.step([running], chunk=1)
+        target.free("x")
+        assert_same(list(running.tokens), expected)
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +56,32 @@ def sharded(tiny_model: Made) -> Iterator[ShardedEngine]:
     assert children() == before
 
 
+def test_ranks_that_share_a_kv_head_hand_it_over_once_and_all_take_it(tiny_model: Made) -> None:
+    checkpoint, model = tiny_model("llama-one-kv-head")
+    expected = reference(model, PROMPT, TOKENS)
+    engine = load(checkpoint.path, whole_experts=False)  # type: ignore[attr-defined]
+    try:
+        assert (engine.facts.first_kv_head, engine.facts.kv_heads) == (0, 1)
+        ours, single = Pipeline([engine]), Pipeline.load(checkpoint, [2, 4])
+        assert_handed_over_both_ways(ours, single, expected)
+    finally:
+        engine.close()
+
+
+def test_what_does_not_fit_its_devices_is_refused_and_leaves_no_process(tiny_model: Made) -> None:
+    checkpoint, _ = tiny_model("gpt-oss")
+    before = children()
+    with pytest.raises(OutOfMemoryError, match=r"of 0 MiB: load at most 0 blocks"):
+        load(checkpoint.path, memory_bytes=1 << 18)  # type: ignore[attr-defined]
+    assert children() == before
+
+
 def test_it_answers_as_one_engine_and_hands_kv_over_both_ways(tiny_model: Made, sharded: ShardedEngine) -> None:
     checkpoint, model = tiny_model("gpt-oss")
     expected = reference(model, PROMPT, TOKENS)
     ours, single = Pipeline([sharded]), Pipeline.load(checkpoint, [2, 4])
     assert_same(ours.generate(PROMPT, TOKENS, chunk=16), expected)
-    for source, target in ((ours, single), (single, ours)):
-        (running,) = source.step([Running("x", tuple(PROMPT))], chunk=64)
-        hand_over("x", len(PROMPT), source, target)
-        source.free("x")
-        while len(running.tokens) < TOKENS:
-            (running,) = target.step([running], chunk=1)
-        target.free("x")
-        assert_same(list(running.tokens), expected)
+    assert_handed_over_both_ways(ours, single, expected)
     assert sharded.free_kv_blocks == BLOCKS
 
 

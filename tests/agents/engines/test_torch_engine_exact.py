@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from templates_lib.cost.row_padding import MOST_ROWS
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import Pipeline, Running, hand_over
 from tests.agents.engines.tiny_models import LAYERS, MODELS, assert_same, prompt_of, reference
@@ -58,6 +59,20 @@ def test_requests_join_and_leave_a_running_batch(tiny_model: Made, name: str) ->
     for request_id, prompt in prompts.items():
         assert_same(finished[request_id], reference(model, prompt, TOKENS))
     assert [stage.free_kv_blocks for stage in pipeline.stages] == [64, 64]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2-windowed", "gpt-oss"])
+def test_a_step_of_several_tiles_of_rows(tiny_model: Made, name: str) -> None:
+    """The third and the last prompt go on in the tile after the one that they begin in."""
+    checkpoint, model = tiny_model(name)
+    pipeline = Pipeline.load(checkpoint, [2, 4], blocks=96)
+    running = [Running(f"r{i}", tuple(prompt_of(195 + i, i))) for i in range(6)]
+    assert sum(len(request.pending) for request in running) > 2 * MOST_ROWS
+    prompts = [list(request.pending) for request in running]
+    for _ in range(TOKENS):
+        running = pipeline.step(running, chunk=256)
+    for request, prompt in zip(running, prompts, strict=True):
+        assert_same(list(request.tokens), reference(model, prompt, TOKENS))
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt-oss"])

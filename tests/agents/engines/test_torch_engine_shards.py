@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from agents.engines.batch import StepBatch
+from agents.engines.errors import BadBatchError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
+from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.source import open_checkpoint
@@ -41,6 +44,7 @@ def generate(cut: Ranks, stages: list[list[TorchEngine]]) -> list[list[int]]:
     ("name", "whole_experts"),
     [
         ("llama-tied-biased", False),
+        ("llama-one-kv-head", False),
         ("mistral", False),
         ("qwen2", False),
         ("qwen3", False),
@@ -59,6 +63,37 @@ def test_two_ranks_sample_the_tokens_of_transformers(tiny_model: Made, name: str
         sampled = generate(cut, [head, tail])
     assert sampled[0] == sampled[1]
     assert_same(sampled[0], expected)
+
+
+@pytest.mark.parametrize("name", ["qwen3-moe", "gpt-oss"])
+def test_replicas_that_share_experts_answer_each_its_own_prompt(tiny_model: Made, name: str) -> None:
+    """The one with the shorter prompt has steps to take part in that are the other's alone."""
+    checkpoint, model = tiny_model(name)
+    prompts = (PROMPT, prompt_of(9, 1))
+    steps = [-(-len(prompt) // 16) + TOKENS - 1 for prompt in prompts]
+    held = LayerRange.whole(LAYERS)
+    with ranks(2, whole_experts=True) as cut:
+        every = cut.each(lambda rank: load_torch_engine(checkpoint, held, 32, torch.float32, CPU, cut.replicas[rank]))
+
+        def one(rank: int) -> list[int]:
+            tokens = Pipeline([every[rank]]).generate(prompts[rank], TOKENS, chunk=16)
+            for _ in range(max(steps) - steps[rank]):
+                every[rank].step(StepBatch(()), torch.empty(0))
+            return tokens
+
+        sampled = cut.each(one)
+    for prompt, tokens in zip(prompts, sampled, strict=True):
+        assert_same(tokens, reference(model, prompt, TOKENS))
+    alone = load_torch_engine(checkpoint, held, 32, torch.float32, CPU)
+    with pytest.raises(BadBatchError, match="at least one request"):
+        alone.step(StepBatch(()), torch.empty(0))
+
+
+def test_experts_that_cannot_be_spread_evenly_are_refused(tiny_model: Made) -> None:
+    for name, words in (("llama", "a model without experts"), ("gpt-oss", "8 experts cannot be cut into 3")):
+        decoder = decoder_config(tiny_model(name)[0].config)
+        with ranks(3, whole_experts=True) as cut, pytest.raises(ValueError, match=words):
+            cut.replicas[0].check(decoder)
 
 
 @pytest.mark.parametrize("whole_experts", [False, True])

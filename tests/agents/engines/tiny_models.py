@@ -58,6 +58,7 @@ MODELS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
         LlamaForCausalLM,
         {"rope_parameters": LINEAR, "tie_word_embeddings": True, "attention_bias": True},
     ),
+    "llama-one-kv-head": (LlamaConfig, LlamaForCausalLM, {"num_key_value_heads": 1, "attention_bias": True}),
     "mistral": (MistralConfig, MistralForCausalLM, {"sliding_window": 24}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {"rope_parameters": YARN}),
     "qwen2-windowed": (

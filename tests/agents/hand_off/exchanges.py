@@ -82,7 +82,15 @@ class HandOver:
 
     def wait(self, condition: Callable[[], object]) -> None:
         with self._changed:
-            assert self._changed.wait_for(condition, 30)
+            assert self._changed.wait_for(condition, 120)
+
+    def open_until_arrived(self, run: int, epoch: int) -> None:
+        """Opens links anew from `epoch` on whenever one breaks, as the schedulers would."""
+        while not self.has_arrived(run):
+            broken = len(self.broken)
+            self.open(epoch)
+            self.wait(lambda: self.has_arrived(run) or len(self.broken) > broken)  # noqa: B023
+            epoch += 1
 
     def has_arrived(self, run: int) -> bool:
         return len(self.arrived.get(run, ())) == len(self.receivers)

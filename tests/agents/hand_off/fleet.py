@@ -69,7 +69,7 @@ class Fleet(World):
 
     def stream(self, prompt: list[int], tokens: int, **options: Any) -> "Stream":
         if self._client is None:
-            self._client = self.client(timeout=120)
+            self._client = self.client(timeout=600)
         return Stream(self._client, prompt, tokens, options)
 
     def tell(self, name: str, message: msgspec.Struct, is_answer: Callable[[Any], bool]) -> Any:
@@ -79,9 +79,9 @@ class Fleet(World):
             seen, at = Seen(), self.instances[name].addresses
             address = Address(at["endpoint"], at["public_key"])
             dialer: Dialer[ToGateway] = Dialer(address, self.keys, "gateway", ToGateway, seen)
-            await dialer.wait_up(30)
+            await dialer.wait_up(120)
             dialer.send(message)
-            await seen.until(lambda: any(map(is_answer, seen.messages)), 30)
+            await seen.until(lambda: any(map(is_answer, seen.messages)), 120)
             dialer.close()
             return next(filter(is_answer, seen.messages))
 
@@ -92,7 +92,7 @@ class Fleet(World):
 
     def stats_until(self, name: str, condition: Callable[[Stats], bool]) -> Stats:
         """Workers say at each heartbeat what they have done."""
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + 120
         while not condition(stats := self.stats(name)):
             assert time.monotonic() < deadline_s, stats
         return stats
@@ -102,7 +102,7 @@ class Fleet(World):
         for name in names or tuple(self.instances):
             self.wait_for(f'medley_gateway_instance_running{{instance="{name}"}}', 0)
             self.wait_for(f'medley_gateway_instance_waiting{{instance="{name}"}}', 0)
-            blocks = float(self.instances[name].kv_blocks * min(map(len, self.instances[name].weights)))
+            blocks = float(self.instances[name].kv_blocks * min(self.instances[name].peers))
             self.wait_for(f'medley_gateway_instance_kv_blocks_free{{instance="{name}"}}', blocks)
 
     def links(self, source: str, target: str) -> set[tuple[int, int]]:
@@ -140,11 +140,11 @@ class Stream:
     def wait(self, tokens: int) -> "Stream":
         """Until so many tokens came, or it has ended."""
         with self._enough:
-            assert self._enough.wait_for(lambda: len(self.tokens) >= tokens or self._is_over, 60)
+            assert self._enough.wait_for(lambda: len(self.tokens) >= tokens or self._is_over, 240)
         return self
 
     def end(self) -> list[int]:
-        self._thread.join(120)
+        self._thread.join(600)
         assert not self._thread.is_alive()
         if self.error is not None:
             raise self.error

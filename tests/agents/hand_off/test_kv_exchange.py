@@ -82,11 +82,10 @@ def test_a_link_that_stalls_is_connected_anew_and_goes_on_where_it_was(checkpoin
         prefilled = at.prefill(1, prompt_of(200))
         at.reserve(2, 200)
         engine = at.receivers[0].inbox._engine
-        with engine._lock:
+        with engine._changed:
             at.send(1, 2, 200)
-            at.wait(lambda: len(at.broken) == 2)
-        at.open(epoch=2)
-        at.wait(lambda: at.has_arrived(2))
+            at.wait(lambda: {each.link for each in at.broken} == at.links.keys())
+        at.open_until_arrived(2, epoch=2)
         again = at.arrived[2][0] - at.kv_bytes(200)
         assert 0 <= again < at.kv_bytes(200) / 2, "it did not begin anew"
         whole = Pipeline.load(open_checkpoint(checkpoints["qwen3"]), [LAYERS])
@@ -104,8 +103,7 @@ def test_a_link_that_breaks_again_and_again_loses_nothing(checkpoints: dict[str,
                 for link in receiver._links.values():
                     link.close()
         at.wait(lambda: at.broken)
-        at.open(6)
-        at.wait(lambda: at.has_arrived(2))
+        at.open_until_arrived(2, epoch=6)
         whole = Pipeline.load(open_checkpoint(checkpoints["qwen3"]), [LAYERS])
         assert at.decode(2, prefilled, 8) == whole.generate(prompt_of(220), 8)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.control.offers.http_endpoint import Asked, Endpoint, Said
+from tests.http_endpoint import Asked, Endpoint, Said
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """A hub on a real database, and node agents as real processes that it was told of."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,7 +32,8 @@ from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
 
 AGENT = ("-m", "agents.node")
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
+"""Workers start meanwhile, which load torch, on a machine that may be busy."""
 LOST_AFTER_S = 60.0
 
 
@@ -63,8 +65,9 @@ class Agent:
     def child(self, module: str) -> int | None:
         """Pid of its child that runs `module`."""
         for each in psutil.Process(self.process.pid).children(recursive=True):
-            if module in each.cmdline():
-                return each.pid
+            with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+                if module in each.cmdline():
+                    return each.pid
         return None
 
     def ended(self) -> int:
@@ -73,9 +76,12 @@ class Agent:
     def stop(self) -> None:
         """And whatever it has started: its session is its own."""
         session = self.process.pid
-        for each in [p for p in psutil.process_iter() if _session(p.pid) == session]:
-            each.kill()
+        self.process.kill()
         self.process.wait()
+        while left := [p for p in psutil.process_iter() if _session(p.pid) == session and lives(p.pid)]:
+            for each in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 
 from agents.node.metadata import AwsMetadata, GcpMetadata, Interruption, MetadataError, metadata_of
 from tests.agents.node.metadata_endpoint import AwsMachine, GcpMachine
-from tests.control.offers.http_endpoint import Asked, Endpoint, Said, serving
+from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -29,7 +29,7 @@ def scraped(figures: NodeFigures) -> dict[tuple[str, str], float]:
     """(name, the label that tells samples of a name apart) → value."""
     url = serve_metrics("127.0.0.1", lambda: figures)
     assert url.startswith("http://127.0.0.1:")
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - our own
         families = text_string_to_metric_families(answer.read().decode())
         samples = [sample for family in families for sample in family.samples]
     own = {"instance_id", "model_name"}

@@ -11,7 +11,7 @@ import pytest
 from agents.channels.keys import KeyPair
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
-from tests.agents.node.sites import Agent, Site, end, play, until
+from tests.agents.node.sites import PATIENCE_S, Agent, Site, end, play, until
 
 NEWER = (
     "-c",
@@ -43,11 +43,11 @@ def test_an_agent_registers_reports_and_ends_when_it_is_told_to(site: Site) -> N
 def test_an_agent_that_is_started_again_is_the_same_node(site: Site) -> None:
     async def scenario(site: Site) -> None:
         agent = site.start()
-        await until(lambda: site.connected(agent))
+        await until(lambda: agent.log.count(f"connected to {site.bound[0]}") == 1)
         agent.stop()
         agent.start()
-        await until(lambda: agent.log.count(f"registered as {agent.name}") == 2)
         await until(lambda: agent.log.count(f"connected to {site.bound[0]}") == 2)
+        assert agent.log.count(f"registered as {agent.name}") == 2
 
     play(site, scenario)
 
@@ -116,11 +116,11 @@ def test_work_that_cannot_be_done_fails_with_the_name_of_the_file_and_other_work
     play(site, scenario)
 
 
-def test_when_its_scheduler_is_killed_the_instance_fails_and_the_node_ends_clean(site: Site) -> None:
+def test_when_its_scheduler_is_killed_the_instance_fails_and_the_node_ends_clean(site: Site, tiny_llama: Path) -> None:
     async def scenario(site: Site) -> None:
         agent = site.start()
         await until(lambda: site.connected(agent))
-        site.deploy(agent, site.folder / "not-here")
+        site.deploy(agent, tiny_llama)  # nothing else of it fails, however late the kill comes
         await until(lambda: agent.child("agents.scheduler"))
         pid = agent.child("agents.scheduler")
         assert pid is not None
@@ -170,7 +170,7 @@ def test_what_a_node_was_started_with_is_complete_or_named(tmp_path: Path, site:
             env=known | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert run.returncode == 1

@@ -1,5 +1,6 @@
 """What a sweep measures fits every model and node, and says everything about an engine that the fit asks."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ from agents.engines.paced_engine import paced
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile import measure
-from agents.profile.measure import kv_blocks, measured
+from agents.profile.measure import BLOCKS, kv_blocks, measured
 from agents.profile.points import LEAST_LAYERS, sweeps
-from agents.profile.stopwatch import seconds_per_call
+from agents.profile.stopwatch import block_seconds
 from agents.weights.source import open_checkpoint
 from templates_lib.cost.fit import fit_step_terms
+from templates_lib.profile_row import rows_of
 from tests.agents.engines.tiny_models import LAYERS, save_model
 
 CONTEXT = 256
@@ -49,20 +51,23 @@ def test_every_point_runs_in_the_blocks_it_asks_for_and_gives_them_back(
 ) -> None:
     calls: list[int] = []
 
-    def timed(call: object, cores: object) -> float:
+    def timed(call: Callable[[], None]) -> tuple[float, float]:
         call()
         calls.append(1)
-        return 0.001 * (1 + len(calls) % 7)
+        return 0.001 * (1 + len(calls) % 7), 0.001
 
-    monkeypatch.setattr(measure, "seconds_per_call", timed)
+    monkeypatch.setattr(measure, "block_seconds", timed)
     save_model("llama", tmp_path)
     checkpoint, rows = open_checkpoint(tmp_path), []
     for sweep in sweeps(LAYERS, CONTEXT):
         blocks = kv_blocks(sweep.points, BLOCK_TOKENS)
         engine = load_torch_engine(checkpoint, sweep.held, blocks, torch.float32, torch.device("cpu"))
-        for point in sweep.points:
-            row = measured(engine, point)
+        found = []
+        for block in measured(engine, sweep.points):
             assert engine.free_kv_blocks == blocks
+            found.append(block)
+        assert len(found) == BLOCKS * len(sweep.points)
+        for row, point in zip(rows_of(found, 2.0), sweep.points, strict=True):
             assert (row.layers, row.first, row.last) == (sweep.held.layers, sweep.held.first, sweep.held.last)
             assert row.prompt_tokens == point.prompts * point.prompt_tokens
             rows.append(row)
@@ -102,16 +107,14 @@ def test_a_share_that_cannot_be_is_refused(share: float) -> None:
         paced(Steps([0.0]), share)
 
 
-@pytest.mark.parametrize(("cores", "expected"), [(None, 0.5), (2.0, 0.5), (0.5, 0.2), (0.1, 0.5)])
-def test_what_others_take_of_a_nodes_quota_does_not_count(
-    monkeypatch: pytest.MonkeyPatch, cores: float | None, expected: float
-) -> None:
+def test_a_block_is_as_many_calls_as_fit_and_its_times_are_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"wall": 0.0, "cpu": 0.0}
 
     def call() -> None:
-        clock["wall"] += 0.5
-        clock["cpu"] += 0.1
+        clock["wall"] += 0.03
+        clock["cpu"] += 0.01
 
     monkeypatch.setattr("agents.profile.stopwatch.time.perf_counter", lambda: clock["wall"])
     monkeypatch.setattr("agents.profile.stopwatch.time.process_time", lambda: clock["cpu"])
-    assert seconds_per_call(call, cores) == pytest.approx(expected)
+    assert block_seconds(call) == pytest.approx((0.03, 0.01))
+    assert clock["wall"] == pytest.approx(0.12)

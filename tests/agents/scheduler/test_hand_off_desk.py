@@ -19,7 +19,8 @@ from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.hand_offs import Word
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
-from tests.agents.channels.channel_ends import FAST, Recorded
+from agents.scheduler.workers import Place
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Recorded
 from tests.agents.scheduler.fake_stages import asked
 
 PREFILL_SHAPE = KvShape((StageLayers(0, 4, 1), StageLayers(4, 2, 2)), 2, 16, "torch.float32")
@@ -32,7 +33,7 @@ class Side(Recorded):
     def __init__(self, shape: KvShape) -> None:
         super().__init__()
         self.keys = KeyPair.generate()
-        self.told: list[tuple[tuple[int, int], msgspec.Struct]] = []
+        self.told: list[tuple[Place, msgspec.Struct]] = []
         self.heard: list[Any] = []
         settings = SchedulerSettings(channel=FAST, pair_idle_s=0.2)
         self.desk = HandOffDesk("127.0.0.1", self.keys, ("127.0.0.1", 1), self._tell, self, settings)
@@ -60,7 +61,7 @@ class Side(Recorded):
     def of(self, kind: type) -> list[Any]:
         return [(place, message) for place, message in self.told if isinstance(message, kind)]
 
-    def _tell(self, place: tuple[int, int], message: msgspec.Struct) -> None:
+    def _tell(self, place: Place, message: msgspec.Struct) -> None:
         self.told.append((place, message))
         self.note()
 
@@ -100,10 +101,10 @@ def test_an_accepted_run_goes_between_all_nodes_that_hold_the_same_layers():
         await meet(prefill, decode)
         await send(prefill, decode)
         sent = [(place, (m.run, m.target_run, m.tokens, m.first_layer, m.layers)) for place, m in prefill.of(SendKv)]
-        assert sent == [((0, 0), (7, 70, 3, 0, 1)), ((0, 0), (7, 70, 3, 1, 3)), ((1, 1), (7, 70, 3, 4, 2))]
+        assert sent == [((0, 0, 0), (7, 70, 3, 0, 1)), ((0, 0, 0), (7, 70, 3, 1, 3)), ((1, 1, 0), (7, 70, 3, 4, 2))]
         await decode.until(lambda: len(decode.of(OpenKvLink)) == 3)
         ours, theirs = prefill.of(OpenKvLink), decode.of(OpenKvLink)
-        assert [place for place, _ in theirs] == [(0, 0), (1, 1), (1, 1)]
+        assert [place for place, _ in theirs] == [(0, 0, 0), (1, 1, 0), (1, 1, 0)]
         assert [m.link for _, m in ours] == [m.link for _, m in theirs]
         assert [m.epoch for _, m in ours] == [m.epoch for _, m in theirs]
         assert {(m.sends, m.sender_dtype) for _, m in ours} == {(True, "torch.float32")}
@@ -124,7 +125,7 @@ def test_a_link_that_breaks_is_opened_anew_at_both_ends_and_given_up_after_three
         assert [m.epoch for _, m in prefill.of(OpenKvLink) if m.link == link.link] == epochs
         await decode.until(lambda: [m.epoch for _, m in decode.of(OpenKvLink) if m.link == link.link] == epochs)
         assert prefill.heard[-1] == ("stuck", {7}, "no KV cache gets to other: gone")
-        assert prefill.of(CloseKvLink) == [((0, 0), CloseKvLink(link.link))]
+        assert prefill.of(CloseKvLink) == [((0, 0, 0), CloseKvLink(link.link))]
         prefill.desk.release(7)
         await send(prefill, decode)
         _, again = prefill.of(OpenKvLink)[-1]
@@ -205,7 +206,7 @@ def test_those_with_nothing_to_hand_off_for_long_part_and_meet_again():
         await meet(prefill, decode)
         await send(prefill, decode)
         await decode.until(lambda: len(decode.of(OpenKvLink)) == 3)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not (prefill.of(CloseKvLink) and decode.of(CloseKvLink)):
                 for side in (prefill, decode):
                     side.desk.part(lambda _key: False)

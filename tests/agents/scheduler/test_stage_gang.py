@@ -10,8 +10,8 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_stage import Connect, ToStage
 from agents.scheduler.stage_gang import StageGang
-from tests.agents.channels.channel_ends import FAST, Seen
-from tests.agents.scheduler.test_stage_check import GOOD, LAYOUT
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Seen
+from tests.agents.scheduler.test_stage_check import GOOD, LAYOUT, WORKERS
 
 
 class Events:
@@ -25,7 +25,7 @@ class Events:
 )
 def test_edges_try_nccl_where_two_nodes_are_on_gpus(devices: tuple[str, ...], expected: bool) -> None:
     async def scenario(opened: ExitStack) -> None:
-        own, keys = KeyPair.generate(), {f"{s}.{n}": KeyPair.generate() for s, n in GOOD}
+        own, keys = KeyPair.generate(), {name: KeyPair.generate() for name in WORKERS.nodes}
         names = {pair.public: name for name, pair in keys.items()}
         gang = StageGang("tcp://127.0.0.1:0", "127.0.0.1", own, names, LAYOUT, Events(), FAST)  # type: ignore[arg-type]
         opened.enter_context(closing(gang))
@@ -34,7 +34,7 @@ def test_edges_try_nccl_where_two_nodes_are_on_gpus(devices: tuple[str, ...], ex
             address = Address(gang.endpoint, own.public)
             dialer: Dialer[ToStage] = Dialer(address, pair, "stage", ToStage, seen, FAST)  # type: ignore[arg-type]
             opened.enter_context(closing(dialer))
-            await dialer.wait_up(10)
+            await dialer.wait_up(PATIENCE_S)
             dialer.send(replace(loaded, device=device))
         for seen in heard:
             await seen.until(lambda seen=seen: seen.messages)

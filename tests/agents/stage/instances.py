@@ -14,6 +14,9 @@ import msgspec
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Finished, Status, ToGateway, Tokens
+from agents.messages.to_node import Engine, RunStage
+from agents.node.settings import NodeSettings
+from agents.node.worker_commands import worker_commands
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from tests.agents.channels.channel_ends import Seen
@@ -21,6 +24,20 @@ from tests.agents.engines.tiny_models import VOCABULARY
 from tests.conftest import VLLM_PYTHON
 
 KV_BLOCKS = 24
+PATIENCE_S = 240.0
+"""Workers start meanwhile: one with vLLM reads several GB of libraries, which a busy machine has to fetch first."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Of a node over its devices."""
+
+    tp: int = 1
+    dp: int = 1
+    pp: int = 1
+    whole_experts: bool = False
+    joint: bool = False
+    """Experts are spread over all replicas."""
 
 
 @dataclass
@@ -39,6 +56,8 @@ class Instance:
     kv_blocks: int = KV_BLOCKS
     engines: dict[str, str] = field(default_factory=dict)
     """Of nodes, by name; torch where nothing is said."""
+    splits: dict[str, Split] = field(default_factory=dict)
+    """Of nodes, by name: each of one worker on one device where nothing is said."""
     workers: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
 
     def __enter__(self) -> "Instance":
@@ -47,7 +66,7 @@ class Instance:
         for name, pair in keys.items():
             pair.save(self.folder / f"{name}.key")
         stages = tuple(
-            tuple(NodeLimits(name, weight, 4, 16, self.kv_blocks) for name, weight in zip(*stage, strict=True))
+            tuple(limits for name, weight in zip(*stage, strict=True) for limits in self._limits(name, weight))
             for stage in zip(names, self.weights, strict=True)
         )
         workers = {pair.public: name for name, pair in keys.items() if name != "scheduler"}
@@ -63,7 +82,10 @@ class Instance:
         firsts = (0, *accumulate(self.layers))
         for stage, (first, layers) in enumerate(zip(firsts, self.layers, strict=False)):
             for name in names[stage]:
-                self.workers[name] = self._start_worker(name, first, layers)
+                if name in self.splits:
+                    self._start_split(name, self.splits[name], first, layers)
+                else:
+                    self.workers[name] = self._start_worker(name, first, layers)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,16 +93,44 @@ class Instance:
             process.kill()
             process.communicate()
 
+    @property
+    def peers(self) -> list[int]:
+        """How many each stage has, replicas inside nodes included."""
+        return [
+            sum(self.splits.get(f"{stage}.{node}", Split()).dp for node in range(len(nodes)))
+            for stage, nodes in enumerate(self.weights)
+        ]
+
     def ended(self, but: str = "") -> dict[str, int]:
         """Exit statuses, once all processes `but` one have ended by themselves."""
         processes = {"scheduler": self.scheduler, **self.workers}
-        return {name: process.wait(30) for name, process in processes.items() if name != but}
+        return {name: process.wait(PATIENCE_S) for name, process in processes.items() if name != but}
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"
         python = VLLM_PYTHON if self.engines.get(name) == "vllm" else sys.executable
         command = [python, "-m", module, "--key", self.folder / f"{name}.key", *arguments]
         return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+
+    def _limits(self, name: str, weight: float) -> list[NodeLimits]:
+        split = self.splits.get(name, Split())
+        limits = (weight / split.dp, 4, 16, self.kv_blocks, split.pp)
+        return [NodeLimits(name, *limits, replica, split.joint) for replica in range(split.dp)]
+
+    def _start_split(self, name: str, split: Split, first: int, layers: int) -> None:
+        """As its node agent would; its workers are called `NODE/0` and so on."""
+        at, key = self.addresses["stages"], self.addresses["public_key"]
+        held = (f"path:{self.checkpoint}", first, layers, self.kv_blocks, "float32", 0)
+        engine = Engine(self.engines.get(name, "torch"))
+        run = RunStage(at, key, *held, split.tp, split.whole_experts or split.joint, split.dp, split.pp, split.joint)
+        settings = NodeSettings(self.folder, Address(at, key), vllm_python=VLLM_PYTHON)
+        meeting = self.folder / f"{name}.meeting"
+        meeting.mkdir()
+        commands = worker_commands(engine, run, self.folder / f"{name}.key", settings, meeting)
+        for number, command in enumerate(commands):
+            self.workers[f"{name}/{number}"] = subprocess.Popen(
+                (*command.arguments, *self.worker_options), stdout=subprocess.PIPE, text=True
+            )
 
     def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str]":
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
@@ -99,7 +149,7 @@ class Gateway:
         self.dialer: Dialer[ToGateway] = Dialer(address, instance.gateway, "gateway", ToGateway, self.seen)
 
     async def __aenter__(self) -> "Gateway":
-        await self.dialer.wait_up(30)
+        await self.dialer.wait_up(PATIENCE_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -126,7 +176,7 @@ class Gateway:
         return self.of(Status)[-1]
 
     async def until(self, condition: Any) -> None:
-        await self.seen.until(condition, 60)
+        await self.seen.until(condition, PATIENCE_S)
 
 
 def play(instance: Instance, scenario: Any) -> None:

@@ -8,8 +8,8 @@ import torch
 
 from agents.messages.to_gateway import Finished
 from tests.agents.engines.tiny_models import assert_same, prompt_of, reference, save_model
-from tests.agents.stage.instances import Gateway, Instance, play
-from tests.agents.stage.test_instance import asked
+from tests.agents.stage.instances import PATIENCE_S, Gateway, Instance, play
+from tests.agents.stage.questions import asked
 
 TWO = ("--device", "cpu", "--device", "cpu")
 TOKENS = 12
@@ -38,5 +38,5 @@ def test_stages_on_two_devices_each_answer_as_one_model(tmp_path: Path, how: tup
         assert shards
         instance.scheduler.kill()
         instance.ended()
-        _, left = psutil.wait_procs(shards, timeout=30)
+        _, left = psutil.wait_procs(shards, timeout=PATIENCE_S)
         assert left == []

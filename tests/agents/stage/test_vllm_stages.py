@@ -5,35 +5,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import torch
 
-from agents.engines import sampling
 from agents.messages.to_gateway import Finished
-from agents.messages.to_scheduler import Cancel, Generate, Sampling
-from agents.weights.source import open_checkpoint
+from agents.messages.to_scheduler import Cancel
 from policies.routing_table import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
-from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
+from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.hand_off.fleet import QUICK, Fleet
-from tests.agents.stage.instances import Gateway, Instance, play
+from tests.agents.stage.instances import Gateway, Instance, Split, play
+from tests.agents.stage.questions import GREEDY, WARM, asked, expected
 
 pytestmark = pytest.mark.needs("vllm")
-
-GREEDY = Sampling(0.0, 1.0, 0, 0)
-WARM = Sampling(0.9, 0.95, 40, 11, 2)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("tiny")
-    save_model("qwen3", folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole(checkpoint: Path) -> Pipeline:
-    return Pipeline.load(open_checkpoint(checkpoint), [LAYERS])
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +32,6 @@ def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield made
 
 
-def expected(whole: Pipeline, prompt: list[int], tokens: int, chosen: Sampling = GREEDY) -> list[int]:
-    ours = sampling.Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.seed)
-    return whole.generate(prompt, tokens, sampling=ours)
-
-
 def test_a_request_handed_from_stages_to_stages_gets_the_tokens_of_one_engine(fleet: Fleet, whole: Pipeline) -> None:
     requests = {n: (prompt_of(5 + 11 * n, n), 4 + 3 * n) for n in range(8)}
     streams = {n: fleet.stream(*request) for n, request in requests.items()}
@@ -69,11 +46,11 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
 
     async def scenario(gateway: Gateway) -> None:
         for n, (prompt, tokens, chosen) in requests.items():
-            gateway.send(Generate(n, f"r{n}", "tiny", tuple(prompt), (), tokens, (), chosen, 120.0))
-        gateway.send(Generate(50, "r50", "tiny", tuple(prompt_of(20, 50)), (), 200, (), GREEDY, 120.0))
+            gateway.send(asked(n, prompt, tokens, chosen))
+        gateway.send(asked(50, prompt_of(20, 50), 200))
         await gateway.until(lambda: gateway.tokens(50))
         gateway.send(Cancel(50))
-        await gateway.until(lambda: len(gateway.ends()) == len(requests))
+        await gateway.until(lambda: gateway.ends().keys() >= requests.keys())
         assert all(isinstance(end, Finished) for end in gateway.ends().values())
         for n, request in requests.items():
             assert gateway.tokens(n) == expected(whole, *request), f"request {n}"
@@ -81,3 +58,19 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
     instance: Instance = fleet.instances["d1"]
     play(instance, scenario)
     fleet.wait_idle("d1")
+
+
+@pytest.mark.slow
+def test_parts_and_replicas_of_a_node_are_vllms_too(checkpoint: Path, whole: Pipeline, tmp_path: Path) -> None:
+    requests = {n: (prompt_of(3 + 9 * n, n), 6 + n) for n in range(6)}
+    splits, engines = {"0.0": Split(pp=2), "0.1": Split(dp=2)}, {"0.0": "vllm"}
+
+    async def scenario(gateway: Gateway) -> None:
+        for n, (prompt, tokens) in requests.items():
+            gateway.send(asked(n, prompt, tokens))
+        await gateway.until(lambda: len(gateway.ends()) == len(requests))
+        for n, request in requests.items():
+            assert gateway.tokens(n) == expected(whole, *request), f"request {n}"
+
+    with Instance(tmp_path, checkpoint, (6,), ((0.5, 0.5),), splits=splits, engines=engines) as instance:
+        play(instance, scenario)

@@ -9,21 +9,19 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from agents.engines import sampling
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, Sampling
+from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Leg, Sampling
 from agents.weights.source import open_checkpoint, record_checksums
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY, assert_same, prompt_of, reference, save_model
 from tests.agents.stage.instances import Gateway, play
+from tests.agents.stage.questions import WARM, asked, expected
 from tests.agents.vllm_engine.nodes import KV_BLOCKS, VllmNode
 
 pytestmark = pytest.mark.needs("vllm")
 
 CONTEXT = 256
 LOAD_TIMEOUT_S = 240
-GREEDY = Sampling(0.0, 1.0, 0, 0)
-WARM = Sampling(0.9, 0.95, 40, 11, 2)
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +45,6 @@ async def until_loaded(gateway: Gateway) -> None:
     )
 
 
-def asked(attempt: int, prompt: list[int], tokens: int, chosen: Sampling = GREEDY, **options) -> Generate:
-    sent, stop_ids = options.pop("sent", ()), options.pop("stop_ids", ())
-    deadline_s = options.pop("deadline_s", 120.0)
-    name = options.pop("model", "tiny")
-    return Generate(attempt, f"r{attempt}", name, tuple(prompt), sent, tokens, stop_ids, chosen, deadline_s, **options)
-
-
 def entries_of(gateway: Gateway, attempt: int) -> list:
     runs = [run for message in gateway.of(Tokens) for run in message.runs if run.attempt == attempt]
     return [entry for run in runs for entry in run.logprobs]
@@ -74,9 +65,9 @@ def test_greedy_tokens_are_those_of_transformers(node: VllmNode, model: tuple[Pr
         gateway.send(*(asked(n, *request) for n, request in requests.items()))
         gateway.send(asked(50, *requests[4], sent=resumed))
         await gateway.until(lambda: len(gateway.ends()) == len(requests) + 1)
-        for n, expected in references.items():
-            assert_same(gateway.tokens(n), expected)
-            assert gateway.ends()[n] == Finished(n, FinishReason.LENGTH, len(expected[0]))
+        for n, answer in references.items():
+            assert_same(gateway.tokens(n), answer)
+            assert gateway.ends()[n] == Finished(n, FinishReason.LENGTH, len(answer[0]))
         assert_same([*resumed, *gateway.tokens(50)], references[4])
         await until_nothing_is_held(gateway)
 
@@ -88,10 +79,7 @@ def test_a_draw_depends_on_seed_and_position_as_in_our_engine(
 ) -> None:
     whole = Pipeline.load(open_checkpoint(model[1]), [LAYERS])
     kinds = {1: WARM, 2: Sampling(1.3, 1.0, 0, 77), 3: Sampling(0.6, 0.8, 0, 5)}
-    answers = {
-        n: whole.generate(prompt_of(20, n), 24, sampling=sampling.Sampling(k.temperature, k.top_p, k.top_k, k.seed))
-        for n, k in kinds.items()
-    }
+    answers = {n: expected(whole, prompt_of(20, n), 24, chosen) for n, chosen in kinds.items()}
 
     async def scenario(gateway: Gateway) -> None:
         for n, chosen in kinds.items():
@@ -197,7 +185,7 @@ def test_it_waits_for_the_engine_drains_and_ends_when_told(tmp_path: Path, model
 
         play(node, scenario)
         node.process.send_signal(signal.SIGTERM)
-        assert node.process.wait(60) == 0
+        assert node.process.wait(LOAD_TIMEOUT_S) == 0
 
 
 def test_weights_that_are_not_what_was_recorded_are_refused_by_name(
@@ -218,7 +206,7 @@ def test_weights_that_are_not_what_was_recorded_are_refused_by_name(
             assert victim.name in gateway.ends()[1].reason
 
         play(node, scenario)
-        assert node.process.wait(60) == 1
+        assert node.process.wait(LOAD_TIMEOUT_S) == 1
         assert victim.name in node.log
 
 

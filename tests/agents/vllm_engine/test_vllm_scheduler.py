@@ -17,7 +17,7 @@ from agents.scheduler.settings import SchedulerSettings
 from agents.vllm_engine import scheduler as scheduler_module
 from agents.vllm_engine.exchange import Ask, EngineLoad, Made
 from agents.vllm_engine.scheduler import VllmScheduler
-from tests.agents.channels.channel_ends import FAST, Ends, Seen
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
 
 BLOCKS = 64
 
@@ -105,7 +105,7 @@ def run(scenario: Callable[[At], Coroutine[Any, Any, None]], max_waiting: int = 
             scheduler = VllmScheduler("tcp://127.0.0.1:0", keys, gateways, layout, load, settings)
             dialer = ends.dial(scheduler.endpoint, seen, server_key=keys.public)
             try:
-                await dialer.wait_up(5)
+                await dialer.wait_up(PATIENCE_S)
                 await scenario(At(scheduler, engine, loading, seen, dialer))
             finally:
                 loading.set()
@@ -116,7 +116,7 @@ def run(scenario: Callable[[At], Coroutine[Any, Any, None]], max_waiting: int = 
 
 
 def asked(attempt: int, tokens: int = 6, **options: Any) -> Generate:
-    told = {"prompt": (1, 2, 3), "generated": (), "stop_ids": (), "deadline_s": 60.0, **options}
+    told = {"prompt": (1, 2, 3), "generated": (), "stop_ids": (), "deadline_s": 600.0, **options}
     sampling = Sampling(0.0, 1.0, 0, 0)
     return Generate(
         attempt, "r", "m", told["prompt"], told["generated"], tokens, told["stop_ids"], sampling, told["deadline_s"]
@@ -139,7 +139,7 @@ def test_requests_wait_for_an_engine_that_loads_and_go_on_behind_what_was_sent()
         assert at.ends()[2] == Finished(2, FinishReason.LENGTH, 6, 3)
         assert at.ends()[3] == Finished(3, FinishReason.STOP, 2, 3)
         assert at.ends()[4] == Finished(4, FinishReason.LENGTH, 2)
-        await at.seen.until(lambda: at.status() == Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS))
+        await at.seen.until(lambda: at.status() == Status(SchedulerState.READY, 0, 0, BLOCKS, BLOCKS, room=100))
 
     run(scenario)
 

@@ -1,0 +1,31 @@
+"""Where an engine copies KV cache: on a GPU on a stream of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class CopyStream:
+    """What is asked of a stream waits for all that it was asked before, and a step is asked for as a whole: on the
+    steps' stream each chunk of a hand-off would wait for the step under way. A CPU has no streams: nothing is done."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def wait_for_steps(self) -> None:
+        """Later copies begin behind the steps asked for so far. Called by the thread of the steps when blocks change
+        hands: such a step may still use them."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """What is asked for inside is done at the end. From any thread."""
+        if self._stream is None:
+            yield
+            return
+        with torch.cuda.stream(self._stream):
+            yield
+            self._stream.synchronize()

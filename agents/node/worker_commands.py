@@ -1,0 +1,102 @@
+"""The stage workers of a node as programs: one for each pipeline part of each data-parallel replica inside it."""
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+from agents.messages.to_node import Engine, RunStage
+from agents.node.settings import NodeSettings
+from templates_lib.engine_python import VLLM_PYTHON
+from templates_lib.part_layers import part_layers
+from templates_lib.weights_place import weights_path
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Beside the node's own."""
+
+
+def worker_commands(
+    engine: Engine, run: RunStage, key: Path, settings: NodeSettings, meeting: Path
+) -> tuple[WorkerCommand, ...]:
+    """Replica by replica, and of each part by part: as the scheduler knows them by number. `meeting`: a new directory
+    of theirs.
+
+    Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
+    python = Path(sys.executable) if engine is Engine.TORCH else settings.vllm_python
+    if python is None:
+        raise ValueError(f"this node has no vLLM: {VLLM_PYTHON} is to name the Python of its environment")
+    count = run.replicas * run.parts
+    threads, pace = _cpu_share(settings, count)
+    common = (
+        *(str(python), "-m", "agents.stage", "--engine", engine.value),
+        *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
+        *("--key", str(key), "--checkpoint", str(weights_path(run.weights)), "--dtype", run.dtype),
+        *("--kv-blocks", str(run.kv_blocks), "--threads", str(threads), "--pace", str(pace)),
+        *("--interface", settings.interface),
+        *(("--memory-mib", str(run.memory_mib // count)) if run.memory_mib else ()),
+        *_devices(run, settings.device),
+    )
+    ranges = _ranges(run) * run.replicas
+    return tuple(
+        WorkerCommand(
+            (
+                *(*common, "--worker", str(worker), "--first-layer", str(first_layer), "--layers", str(layers)),
+                *_experts(run, worker, meeting),
+            ),
+            {_VISIBLE: _visible(worker, run.shards, os.environ.get(_VISIBLE))} if settings.device == "cuda" else {},
+        )
+        for worker, (first_layer, layers) in enumerate(ranges)
+    )
+
+
+def _ranges(run: RunStage) -> tuple[tuple[int, int], ...]:
+    """(first layer, layers) of each part."""
+    cut = part_layers(run.layers, run.parts)
+    return tuple(zip(accumulate(cut[:-1], initial=run.first_layer), cut, strict=True))
+
+
+def _devices(run: RunStage, kind: str) -> Iterator[str]:
+    """Each worker sees its own devices only, so that all of them call theirs by the same names."""
+    for device in range(run.shards):
+        yield from ("--device", kind if kind == "cpu" else f"{kind}:{device}")
+    if run.whole_experts:
+        yield "--whole-experts"
+
+
+def _experts(run: RunStage, worker: int, meeting: Path) -> tuple[str, ...]:
+    """Each part of all replicas shares its experts with the same part of the others."""
+    if not run.joint:
+        return ()
+    replica, part = divmod(worker, run.parts)
+    store = str(meeting / f"part-{part}")
+    return "--replica", str(replica), "--replicas", str(run.replicas), "--experts-store", store
+
+
+def _visible(worker: int, shards: int, given: str | None) -> str:
+    """The worker's devices, of those that the node itself may see. Nothing else keeps a process from taking memory of
+    the first device, whichever it computes on. Raises ValueError where there are not as many."""
+    own = range(worker * shards, (worker + 1) * shards)
+    if given is None:
+        return ",".join(map(str, own))
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if own.stop > len(names):
+        raise ValueError(f"worker {worker} needs {own.stop} devices of this node, and {_VISIBLE} is {given!r}")
+    return ",".join(names[own.start : own.stop])
+
+
+def _cpu_share(settings: NodeSettings, count: int) -> tuple[int, float]:
+    """Threads and pace of each of `count` engines on a CPU, which share what one would have."""
+    threads = max(1, settings.threads // count)
+    if settings.device != "cpu" or settings.pace == 1.0:
+        return threads, settings.pace
+    share = settings.threads * settings.pace / count
+    return math.ceil(share), share / math.ceil(share)
