@@ -10,6 +10,8 @@ NEAR = 0.8
 """Share of a budget from which on it is worth a warning."""
 FAILURES, FAILURES_WITHIN = 5, timedelta(hours=1)
 """So many failed instances of a fleet in so long are no accident: something fails over and over."""
+SAID = 3
+"""So many names are told whole; the rest are counted."""
 STALE_AFTER = timedelta(minutes=20)
 """Without a plan for so long, nobody looks after a fleet: plans are made every few minutes."""
 
@@ -20,8 +22,11 @@ class AlertKind(StrEnum):
     LEAK = "leak"
     UNMET = "demand.unmet"
     NO_OFFERS = "offers.none"
+    STOCK_OUT = "offers.stock-out"
+    QUARANTINE = "offers.quarantined"
     FAILING = "instances.failing"
     STALE = "reconcile.stale"
+    OLD_PROFILE = "profile.stale"
 
 
 RULES: Mapping[AlertKind, str] = MappingProxyType(
@@ -32,9 +37,12 @@ RULES: Mapping[AlertKind, str] = MappingProxyType(
         AlertKind.LEAK: "a node exists that no row explains",
         AlertKind.UNMET: "the plan that a fleet is held to does not serve all of its demand",
         AlertKind.NO_OFFERS: "no offer of that plan has a node to give",
+        AlertKind.STOCK_OUT: "a cloud has no node of what that plan rents, or takes such nodes back",
+        AlertKind.QUARANTINE: "a cloud names prices that cannot be right",
         AlertKind.FAILING: f"{FAILURES} instances of a fleet failed within {FAILURES_WITHIN.total_seconds() / 60:.0f} "
         "minutes",
         AlertKind.STALE: f"a fleet was not planned for {STALE_AFTER.total_seconds() / 60:.0f} minutes",
+        AlertKind.OLD_PROFILE: "that plan rests on other step times than the newest one: profiles were made since",
     }
 )
 """When each holds, for people."""
@@ -75,6 +83,10 @@ class FleetFacts:
     planned_at: datetime | None
     failures: Sequence[str]
     """Reasons of instances that failed within FAILURES_WITHIN, the last one last."""
+    stock_outs: Sequence[str] = ()
+    """Keys of offers that its plan rents and that are not asked for now, since they were refused or taken back."""
+    has_old_profile: bool = False
+    """Its newest plan was made with other step times than the one it is held to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +99,19 @@ class LeakFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class MarketFacts:
+    cloud: str
+    quarantined: Sequence[str]
+    """Keys of offers whose prices nobody believes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     now: datetime
     budgets: Sequence[BudgetFacts] = ()
     leaks: Sequence[LeakFacts] = ()
     fleets: Sequence[FleetFacts] = field(default_factory=tuple)
+    markets: Sequence[MarketFacts] = ()
 
 
 def alerts(facts: Facts) -> tuple[Alert, ...]:
@@ -99,6 +119,7 @@ def alerts(facts: Facts) -> tuple[Alert, ...]:
     found = [alert for budget in facts.budgets for alert in _of_budget(budget)]
     found += [_of_leak(leak) for leak in facts.leaks if leak.nodes]
     found += [alert for fleet in facts.fleets for alert in _of_fleet(fleet, facts.now)]
+    found += [_of_market(market) for market in facts.markets if market.quarantined]
     return tuple(found)
 
 
@@ -125,6 +146,17 @@ def _of_leak(leak: LeakFacts) -> Alert:
     return Alert(AlertKind.LEAK, f"cloud {leak.cloud}", Severity.CRITICAL, text)
 
 
+def _of_market(market: MarketFacts) -> Alert:
+    text = f"not rented, since the price cannot be right: {_some(market.quarantined)}; vouch for those that are"
+    return Alert(AlertKind.QUARANTINE, f"cloud {market.cloud}", Severity.WARNING, text)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    more = f" and {len(names) - SAID} more" if len(names) > SAID else ""
+    return ", ".join(sorted(names)[:SAID]) + more
+
+
 def _of_fleet(fleet: FleetFacts, now: datetime) -> Iterable[Alert]:
     name = f"fleet {fleet.name}"
     if fleet.unmet:
@@ -133,6 +165,12 @@ def _of_fleet(fleet: FleetFacts, now: datetime) -> Iterable[Alert]:
     if fleet.offers == 0:
         text = "no offer that it may use has a node to give: see `medley offers list`"
         yield Alert(AlertKind.NO_OFFERS, name, Severity.CRITICAL, text)
+    if fleet.stock_outs:
+        text = f"its plan rents {_some(fleet.stock_outs)}, which cannot be had now: the next plan does without"
+        yield Alert(AlertKind.STOCK_OUT, name, Severity.WARNING, text)
+    if fleet.has_old_profile:
+        text = "its plan rests on step times that newer profiles have replaced: hold it to a newer plan"
+        yield Alert(AlertKind.OLD_PROFILE, name, Severity.WARNING, text)
     if len(fleet.failures) >= FAILURES:
         text = f"{len(fleet.failures)} instances failed within an hour, the last one because {fleet.failures[-1]}"
         yield Alert(AlertKind.FAILING, name, Severity.CRITICAL, text)

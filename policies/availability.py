@@ -1,8 +1,10 @@
 """What refusals teach: how long not to ask again, and how many nodes to count on after that.
 
 No cloud says beforehand what it has: what it answered is all there is. After a refusal nobody asks again before a
-cool-down that doubles with every refusal in a row; then the next try is a probe for few nodes, more as tries succeed.
-What was learned fades with a half-life, so that a market that changed its mind is believed again.
+cool-down that doubles with every refusal in a row; then the next try is a probe for few nodes. What gives is asked for
+twice as much as it gave since it last refused: a plan that counted on a few more at a time would rent dearer nodes for
+the rest, and give them back one plan later. What was learned fades with a half-life, so that a market that changed its
+mind is believed again.
 """
 
 from collections.abc import Mapping
@@ -75,6 +77,8 @@ class Learned:
     granted: float = 0.0
     refused: float = 0.0
     """Weights of successes and refusals as of `at`."""
+    granted_in_row: float = 0.0
+    """That of the successes since the last refusal."""
 
     @property
     def excluded_until(self) -> datetime | None:
@@ -86,10 +90,11 @@ def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -
     faded = 1.0 if known is None else _fade(known, now)
     granted, refused = (0.0, 0.0) if known is None else (known.granted * faded, known.refused * faded)
     if outcome is Outcome.GRANTED:
-        return Learned(now, outcome, reason, granted=granted + 1, refused=refused)
+        in_row = 1 + (0.0 if known is None else known.granted_in_row * faded)
+        return Learned(now, outcome, reason, granted=granted + 1, refused=refused, granted_in_row=in_row)
     if known is not None and is_excluded(known, now):
         # It was under way when the cool-down began: one shortage, not two.
-        return replace(known, at=max(known.at, now), granted=granted, refused=refused)
+        return replace(known, at=max(known.at, now), granted=granted, refused=refused, granted_in_row=0.0)
     # What is long forgotten does not make the next shortage longer.
     in_row = 1 if known is None or known.refused * faded < FORGOTTEN else known.refusals_in_row + 1
     rule = COOL_DOWNS[outcome]
@@ -114,13 +119,14 @@ def nodes_to_count_on(known: Learned, now: datetime, max_unproven_nodes: int) ->
     """How many nodes beyond those held a plan may count on; None: as many as of an offer that nothing is known of.
 
     0 during the cool-down. After it, the share of `max_unproven_nodes` that the estimate allows, one at least, or
-    nobody would ever find out.
+    nobody would ever find out; but twice as many as were given since the last refusal, where that is more.
     """
     if is_excluded(known, now):
         return 0
+    proven = round(2 * known.granted_in_row * _fade(known, now))
     if known.refused * _fade(known, now) < FORGOTTEN:
-        return None
-    return max(1, int(max_unproven_nodes * success_estimate(known, now)))
+        return proven if proven > max_unproven_nodes else None
+    return max(1, int(max_unproven_nodes * success_estimate(known, now)), proven)
 
 
 def _fade(known: Learned, now: datetime) -> float:

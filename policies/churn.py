@@ -1,21 +1,26 @@
 """The churn guard: of a new plan, only what pays for its own disturbance is carried out.
 
 A solve weighs what a new instance costs before it serves (start-up) against the savings of an adjustment interval, and
-so re-mixes a fleet for every small change of demand or price. The guard asks again among what is at hand, the templates
-that run and those of the new plan, with the whole cost of a move (start-up, and the old instance that drains beside
-it) against the savings of a horizon that a move must pay back within. It asks the same solver under the same
-demand, supply and guardrails, so that nothing that is needed for demand, priorities, a budget or a lost offer is ever
-refused: unmet demand comes first there too.
+so re-mixes a fleet for every small change of demand or price. The guard asks again with the whole cost of a move
+(start-up, and the old instance that drains beside it) against the savings of a horizon that a move must pay back
+within. It asks the same solver under the same demand, supply and guardrails, so that nothing that is needed for demand,
+priorities, a budget or a lost offer is ever refused: unmet demand comes first there too.
+
+Nor is anything that serves broken to make room for what would only be cheaper: where an offer has no node left, a solve
+that may take those of one model for another finds a slightly better mix after every loss and every refusal, and each of
+them costs capacity until the new instances serve. So what is new has to find room beside what runs, unless that leaves
+more demand unmet.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
-import numpy as np
 
+from policies.stepping_stones import with_stepping_stones
+from templates_lib.instance import Instance
 from templates_lib.library import Library
 from templates_lib.offer import Market
 from templates_lib.plan import Plan, Reason
@@ -26,6 +31,7 @@ _UNMET = 1e-6
 """Requests per second that are rounding."""
 
 _MORE_THAN_ANYTHING_SAVES = 100.0
+_CHURN = "churn"
 
 Column = tuple[str, str, Market]
 
@@ -58,36 +64,45 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     fewer moves, with reasons of kind `churn` that say what was left out and why.
 
     It leaves no more demand unmet. By rent, traffic, spot risk and the cost of its moves it is no dearer over the
-    horizon than `new`, nor (within the solver's gap) than keeping what runs where that serves as much.
+    horizon than keeping what runs where that serves as much (within the solver's gap), nor than any plan whose
+    new instances find room beside what runs; where such a plan would leave more unmet, nor than `new`. Stepping stones
+    (`policies.stepping_stones`) come on top of that.
     """
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     if not running or _counts(new) == running:
         return new
     rule = payback or Payback()
     factor = rule.factor(snapshot.settings.startup_minutes)
-    stay = _solved(_unsellable(snapshot), library, {name for name, _, _ in running}, solve, factor)
-    known = {name for name, _, _ in running} | {i.template_id for i in new.instances}
-    fewer = _solved(snapshot, library, known, solve, factor)
-    best, cost = new, _cost(new, factor)
-    if _serves(fewer, new, snapshot) and _cost(fewer, factor) < cost:
-        best, cost = fewer, _cost(fewer, factor)
+    known = {name for name, _, _ in running}
+    stay = _solved(_unsellable(snapshot), library.of(known), solve, factor)
+    # Not only of the templates of `new`: beside what runs there may be room for others only.
+    best = _solved(_unbroken(snapshot), library, solve, factor)
+    if not _serves(best, new, snapshot):
+        fewer = _solved(snapshot, library.of(known | {i.template_id for i in new.instances}), solve, factor)
+        best = fewer if _serves(fewer, new, snapshot) and _cost(fewer, factor) < _cost(new, factor) else new
+    cost = _cost(best, factor)
     # Within what the solver may be off, to stand still is best.
     if _serves(stay, new, snapshot) and _cost(stay, factor) <= cost * (1 + snapshot.settings.limits.gap):
         best = stay
+    best, stones = with_stepping_stones(best, snapshot, library, rule.horizon_minutes)
     if _counts(best) == _counts(new):
         return new
-    return _finished(best, new, snapshot, _reasons(best, new, running, rule, snapshot.settings.startup_minutes))
+    return _finished(best, new, snapshot, (*_left_out(best, new, snapshot, rule), *_kept_for_more(stones)))
 
 
-def _solved(snapshot: Snapshot, library: Library, templates: set[str], solve: Solve, factor: float) -> Plan:
-    keep = np.isin(library.ids, np.array([name.encode() for name in sorted(templates)], dtype=library.ids.dtype))
+def _solved(snapshot: Snapshot, library: Library, solve: Solve, factor: float) -> Plan:
     settings = replace(snapshot.settings, startup_minutes=factor, adjustment_interval_minutes=1.0)
-    return solve(replace(snapshot, settings=settings), library.select(keep))
+    return solve(replace(snapshot, settings=settings), library)
 
 
 def _unsellable(snapshot: Snapshot) -> Snapshot:
     """Nothing but what is held."""
     return replace(snapshot, offers=tuple(replace(offer, available_count=0) for offer in snapshot.offers))
+
+
+def _unbroken(snapshot: Snapshot) -> Snapshot:
+    """In which nothing that runs has to go first."""
+    return replace(snapshot, settings=replace(snapshot.settings, beside_running=True))
 
 
 def _counts(plan: Plan) -> Counter[Column]:
@@ -96,7 +111,7 @@ def _counts(plan: Plan) -> Counter[Column]:
 
 def _cost(plan: Plan, factor: float) -> float:
     """$ per hour over the horizon."""
-    return plan.usd_per_hour + plan.spot_risk_usd_per_hour + factor * _new_usd_per_hour(plan)
+    return _rate(plan) + factor * _new_usd_per_hour(plan)
 
 
 def _new_usd_per_hour(plan: Plan) -> float:
@@ -105,13 +120,20 @@ def _new_usd_per_hour(plan: Plan) -> float:
 
 
 def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
-    """Whether it leaves no more unmet of any priority and all above it."""
+    """Whether it leaves no more unmet of any priority and all above it, and no class shorter of replicas."""
     priorities = {demand.key: demand.priority for demand in snapshot.demand}
 
     def unmet(of: Plan, least: int) -> float:
         return sum(rate for key, rate in of.unmet.items() if priorities.get(key, 0) >= least)
 
+    if not _short_of_replicas(plan) <= _short_of_replicas(new):
+        return False
     return all(unmet(plan, least) <= unmet(new, least) + _UNMET for least in set(priorities.values()))
+
+
+def _short_of_replicas(plan: Plan) -> set[str]:
+    """What the solver says of each class that is: which, and by how many."""
+    return {reason.text for reason in plan.reasons if reason.kind == "replicas"}
 
 
 def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, ...]) -> Plan:
@@ -138,29 +160,50 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
     return replace(known, id=hashlib.blake2b(content, digest_size=16).hexdigest(), solve_s=new.solve_s + plan.solve_s)
 
 
-def _reasons(
-    best: Plan, new: Plan, running: Mapping[Column, int], rule: Payback, startup_minutes: float
-) -> tuple[Reason, ...]:
-    """One for each model whose moves are fewer."""
-    kept, dropped = _counts(best), _counts(new)
-    model = {(i.template_id, i.zone, i.market): i.model for plan in (best, new) for i in plan.instances}
-    fewer: Counter[str] = Counter()
-    for column in kept | dropped:
-        there = running.get(column, 0)
-        fewer[model[column]] += abs(dropped[column] - there) - abs(kept[column] - there)
-    saves = best.usd_per_hour + best.spot_risk_usd_per_hour - new.usd_per_hour - new.spot_risk_usd_per_hour
-    costs = rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), startup_minutes)
-    why = f"which takes longer than {rule.horizon_minutes:g} minutes to pay back"
+def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Iterator[Reason]:
+    """One for the plan: its figures are of all models together."""
+    running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
+    moves, saves = _moves(new, running) - _moves(best, running), _rate(best) - _rate(new)
+    if moves <= 0 and saves <= 0:
+        return
+    costs = rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
+    plan = "the cheapest plan" if saves >= 0 else "the plan that was solved first"
+    what = {0: f"{plan} is", 1: f"1 move of {plan} is"}.get(max(moves, 0), f"{moves} moves of {plan} are")
+    rates = f"would save {saves:.2f} $/h" if saves >= 0 else f"would cost {-saves:.2f} $/h more"
+    start = f"cost {costs:.2f} $ to carry out" if costs > 0 else "cost nothing more to carry out"
+    why = ", but would break what serves"
     if rule.moves_left == 0:
-        why = "and as many instances were moved within an hour as may be"
-    return tuple(
-        Reason(
-            "churn",
-            f"{moves} moves of the cheapest plan are left out: all that is left out would save {saves:.2f} $/h and "
-            f"cost {costs:.2f} $ to carry out, {why}",
-            name,
-            saves,
-        )
-        for name, moves in sorted(fewer.items())
-        if moves > 0
-    )
+        why = ", and as many instances were moved within an hour as may be"
+    elif saves < 0:
+        why = ""
+    elif 60 * costs > rule.horizon_minutes * saves:
+        why = f", which takes longer than {rule.horizon_minutes:g} minutes to pay back"
+    text = f"{what} left out: it {rates}{_served(best, new)} and {start}{why}"
+    yield Reason(_CHURN, text, "", saves)
+
+
+def _served(best: Plan, new: Plan) -> str:
+    """By how much `new` serves more or less of which demand."""
+    parts = []
+    for key in sorted(best.unmet.keys() | new.unmet.keys()):
+        more = best.unmet.get(key, 0.0) - new.unmet.get(key, 0.0)
+        if abs(more) > _UNMET:
+            parts.append(f"serve {abs(more):.3g} requests/s {'more' if more > 0 else 'less'} of {key}")
+    return "".join(f", {part}" for part in parts)
+
+
+def _kept_for_more(stones: tuple[Instance, ...]) -> Iterator[Reason]:
+    if stones:
+        what = "1 cheap instance is" if len(stones) == 1 else f"{len(stones)} cheap instances are"
+        text = "kept for a while beyond the demand: with a few more of the kind a dear one can go"
+        yield Reason(_CHURN, f"{what} {text}")
+
+
+def _moves(plan: Plan, running: Mapping[Column, int]) -> int:
+    counts = _counts(plan)
+    return sum(abs(counts[column] - running.get(column, 0)) for column in counts.keys() | running.keys())
+
+
+def _rate(plan: Plan) -> float:
+    """$ per hour without what it costs to begin."""
+    return plan.usd_per_hour + plan.spot_risk_usd_per_hour

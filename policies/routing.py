@@ -4,14 +4,30 @@ A plan's flows say where KV caches may travel, so they come first. When no insta
 still serves the model does: within a zone first, then across zones (serving on beats the price of traffic).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from copy import copy
+from dataclasses import dataclass
 from itertools import product
 
 from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
 from policies.smooth_wrr import SmoothWrr
 
 _NOBODY: frozenset[str] = frozenset()
+Place = tuple[str, str]
+"""Zone and leg."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """What is open while just these instances cannot be used."""
+
+    unusable: frozenset[str]
+    tier: int
+    """The first that has an open flow; -1: none has."""
+    blocked: frozenset[str]
+    """Its other flows."""
+    skipped: dict[Place, frozenset[str]]
+    """Members of each place that cannot be used."""
 
 
 class ModelRouter:
@@ -19,7 +35,8 @@ class ModelRouter:
 
     def __init__(self, model: RoutedModel) -> None:
         self._tiers = (_Tier(), _Tier(), _Tier())
-        self._picks: dict[tuple[str, str], SmoothWrr] = {}
+        self._picks: dict[Place, SmoothWrr] = {}
+        self._seen: _Ways | None = None
         self.update(model)
 
     def update(self, model: RoutedModel) -> None:
@@ -29,12 +46,13 @@ class ModelRouter:
         near, far = _possible_flows(model)
         for tier, flows in zip(self._tiers, (model.flows, near, far), strict=True):
             tier.update(flows)
-        members: dict[tuple[str, str], dict[str, float]] = {}
+        members: dict[Place, dict[str, float]] = {}
         for instance in model.instances:
             members.setdefault((instance.zone, instance.leg), {})[instance.id] = instance.weight
         self._picks = {place: self._picks.get(place, SmoothWrr()) for place in members}
         for place, weights in members.items():
             self._picks[place].set_weights(weights)
+        self._seen = None
 
     def twin(self) -> "ModelRouter":
         """Another one that will choose the same."""
@@ -46,53 +64,61 @@ class ModelRouter:
 
     def choose(self, unusable: Collection[str] = _NOBODY) -> tuple[RoutedInstance, ...]:
         """One instance (whole) or two (prefill, decode); none when `unusable` instance ids leave no way to serve."""
-        for tier in self._tiers:
-            blocked = {key for key, flow in tier.flows.items() if not self._is_open(flow, unusable)}
-            key = tier.picks.pick(blocked)
-            if key is not None:
-                return tuple(self._pick(place, unusable) for place in _places(tier.flows[key]))
-        return ()
+        ways = self._ways(unusable)
+        if ways.tier < 0:
+            return ()
+        tier = self._tiers[ways.tier]
+        key = tier.picks.pick(ways.blocked)
+        assert key is not None  # noqa: S101 - some flow of the tier is open
+        return tuple([self._pick(place, ways.skipped[place]) for place in tier.places[key]])
 
     def can_choose(self, unusable: Collection[str] = _NOBODY) -> bool:
         """Whether `choose` finds a way."""
-        return any(self._is_open(flow, unusable) for tier in self._tiers for flow in tier.flows.values())
+        return self._ways(unusable).tier >= 0
 
-    def _pick(self, place: tuple[str, str], unusable: Collection[str]) -> RoutedInstance:
-        chosen = self._picks[place].pick(unusable)
+    def _pick(self, place: Place, skipped: frozenset[str]) -> RoutedInstance:
+        chosen = self._picks[place].pick(skipped)
         assert chosen is not None  # noqa: S101 - `choose` asked for open flows only
         return self._instances[chosen]
 
-    def _is_open(self, flow: ZoneFlow, unusable: Collection[str]) -> bool:
-        return all(
-            place in self._picks and any(member not in unusable for member in self._picks[place].weights)
-            for place in _places(flow)
-        )
+    def _ways(self, unusable: Collection[str]) -> _Ways:
+        """What can be used changes far less often than choices are made."""
+        unusable, seen = frozenset(unusable), self._seen
+        if seen is None or (unusable is not seen.unusable and unusable != seen.unusable):
+            seen = self._seen = self._seek(unusable)
+        return seen
+
+    def _seek(self, unusable: frozenset[str]) -> _Ways:
+        skipped = {place: unusable.intersection(picks.weights) for place, picks in self._picks.items()}
+        open_places = {place for place, skip in skipped.items() if len(skip) < len(self._picks[place].weights)}
+        for number, tier in enumerate(self._tiers):
+            blocked = frozenset(key for key, places in tier.places.items() if not open_places.issuperset(places))
+            if len(blocked) < len(tier.places):
+                return _Ways(unusable, number, blocked, skipped)
+        return _Ways(unusable, -1, _NOBODY, skipped)
 
 
 class _Tier:
     """Flows that are as good as each other."""
 
     def __init__(self) -> None:
-        self.flows: dict[str, ZoneFlow] = {}
+        self.places: dict[str, tuple[Place, ...]] = {}
+        """Of each flow, by its key."""
         self.picks = SmoothWrr()
 
     def twin(self) -> "_Tier":
         other = _Tier()
-        other.flows, other.picks = self.flows, self.picks.twin()
+        other.places, other.picks = self.places, self.picks.twin()
         return other
 
-    def update(self, flows: Iterable[ZoneFlow]) -> None:
-        self.flows = {flow.key: flow for flow in flows}
-        self.picks.set_weights({key: flow.requests_per_s for key, flow in self.flows.items()})
-
-
-def _places(flow: ZoneFlow) -> list[tuple[str, str]]:
-    return list(zip(flow.zones, flow.legs, strict=True))
+    def update(self, flows: Collection[ZoneFlow]) -> None:
+        self.places = {flow.key: tuple(zip(flow.zones, flow.legs, strict=True)) for flow in flows}
+        self.picks.set_weights({flow.key: flow.requests_per_s for flow in flows})
 
 
 def _possible_flows(model: RoutedModel) -> tuple[list[ZoneFlow], list[ZoneFlow]]:
     """Every way that the instances allow, within a zone and across two, each as wide as its narrowest leg."""
-    rate: dict[tuple[str, str], float] = {}
+    rate: dict[Place, float] = {}
     for instance in model.instances:
         place = (instance.zone, instance.leg)
         rate[place] = rate.get(place, 0.0) + instance.weight

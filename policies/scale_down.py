@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
+_TOLERANCE = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Feasible:
@@ -21,13 +23,13 @@ def scale_demand(snapshot: Snapshot, share: float) -> Snapshot:
     return replace(snapshot, demand=demand, version=f"{snapshot.version}*{share:.6f}")
 
 
-def scale_to_feasible(plan: Callable[[Snapshot], Plan], snapshot: Snapshot, *, tolerance: float = 0.01) -> Feasible:
-    """Halve the interval of shares until it is `tolerance` wide; 1 when the whole demand is served."""
+def scale_to_feasible(plan: Callable[[Snapshot], Plan], snapshot: Snapshot) -> Feasible:
+    """Halve the interval of shares until it is 0.01 wide; 1 when the whole demand is served."""
     whole = plan(snapshot)
     if not whole.unmet:
         return Feasible(1.0, whole)
     served, unserved, best = 0.0, 1.0, None
-    while unserved - served > tolerance:
+    while unserved - served > _TOLERANCE:
         share = (served + unserved) / 2
         candidate = plan(scale_demand(snapshot, share))
         if candidate.unmet:

@@ -16,7 +16,8 @@ class SmoothWrr:
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
         self._weights: dict[str, float] = {}
         self._credits: dict[str, float] = {}
-        self.set_weights(weights or {})
+        if weights:
+            self.set_weights(weights)
 
     @property
     def weights(self) -> Mapping[str, float]:

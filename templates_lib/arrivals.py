@@ -1,12 +1,10 @@
-"""Synthetic requests: a rate series and a shape become a stream, the same for the same seed."""
+"""Synthetic arrivals: a rate series becomes a stream, the same for the same seed."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from templates_lib.rate_series import RateSeries
-from templates_lib.traces import Request
-from templates_lib.workload import WorkloadShape
 
 BLOCK = 1024
 """Gaps drawn at once: memory stays small however long the stream is."""
@@ -36,15 +34,3 @@ def arrival_times(series: RateSeries, seed: int) -> Iterator[float]:
                 return
             reached = int(np.searchsorted(edges, work, side="right")) - 1
             yield (reached + (work - edges[reached]) / (edges[reached + 1] - edges[reached])) * series.window_s
-
-
-def synthetic_requests(series: RateSeries, shape: WorkloadShape, seed: int) -> Iterator[Request]:
-    """Requests at `arrival_times`, each with a length pair drawn from the shape."""
-    draw = np.random.default_rng((seed, 1))
-    pairs = len(shape.prompt_tokens)
-    picks: list[int] = []
-    for arrival in arrival_times(series, seed):
-        if not picks:
-            picks = draw.integers(pairs, size=BLOCK).tolist()
-        pick = picks.pop()
-        yield Request(arrival, int(shape.prompt_tokens[pick]), int(shape.output_tokens[pick]))

@@ -68,3 +68,7 @@ class StageCostModel(Protocol):
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         """What activations and KV caches get of the network in one direction; 0 for a node that joins no others."""
         ...
+
+    def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
+        """That a quota lets the node have of its machine; None where steps are not held to one."""
+        ...

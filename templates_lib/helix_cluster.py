@@ -7,7 +7,6 @@ extracted by bench/extracts/make_helix.py.
 """
 
 import csv
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -72,11 +71,6 @@ def helix_nodes() -> tuple[HelixNode, ...]:
         HelixNode(row["gpu"], int(row["gpu_count"]), int(row["first_layer"]), int(row["layers"]))
         for row in _rows("nodes.csv")
     )
-
-
-def helix_pool_counts() -> dict[str, int]:
-    """Node configuration → nodes of it in the cluster."""
-    return dict(Counter(node.config for node in helix_nodes()))
 
 
 @cache

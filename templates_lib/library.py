@@ -1,5 +1,6 @@
 """A library of templates as arrays: what the allocator reads."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +39,11 @@ class Library:
 
     def template_id(self, index: int) -> str:
         return bytes(self.ids[index]).decode()
+
+    def of(self, template_ids: Collection[str]) -> "Library":
+        """Those of the templates that it has."""
+        ids = np.array([name.encode() for name in sorted(template_ids)], dtype=self.ids.dtype)
+        return self.select(np.isin(self.ids, ids))
 
     def select(self, keep: NDArray[np.bool_]) -> "Library":
         """The templates where `keep` (n,) is true, in the same order, under the same version."""

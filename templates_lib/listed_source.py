@@ -30,10 +30,8 @@ class ListedTemplate:
 
     def template(self) -> ServingTemplate:
         s = self.software
-        content_id = template_id(s.model, s.model_revision, s.dtype, s.engine, s.dispatch, self.nodes, self.placement)
-        return ServingTemplate(
-            content_id, s.model, s.model_revision, s.dtype, s.engine, s.dispatch, self.nodes, self.placement
-        )
+        parts = (s.model, s.model_revision, s.dtype, s.engine, s.dispatch, self.nodes, self.placement, s.served_as)
+        return ServingTemplate(template_id(*parts), *parts)
 
 
 def read_listed(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:  # noqa: ARG001

@@ -71,10 +71,6 @@ class ModelSpec:
     """Sparse attention (DeepSeek-V3.2, GLM-5): a token attends to at most this many of the cached tokens; 0: to all."""
 
     @property
-    def layer_weight_bytes(self) -> float:
-        return self.attention_weight_bytes + max(self.ffn_weight_bytes, self.dense_ffn_weight_bytes)
-
-    @property
     def head_weight_bytes(self) -> float:
         """The LM head as a matrix to be read and held by the last stage (a copy of the embedding when tied)."""
         return self.embedding_weight_bytes

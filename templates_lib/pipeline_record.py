@@ -65,7 +65,7 @@ def pipeline_placement(stages: list[StageFields]) -> Placement:
 
 def pipeline_template_id(software: Software, nodes: dict[str, int], placement: Placement) -> str:
     s = software
-    return template_id(s.model, s.model_revision, s.dtype, s.engine, s.dispatch, nodes, placement)
+    return template_id(s.model, s.model_revision, s.dtype, s.engine, s.dispatch, nodes, placement, s.served_as)
 
 
 def read_record(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
@@ -82,6 +82,7 @@ def read_record(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, 
         software.dispatch,
         nodes,
         placement,
+        software.served_as,
     )
     capacity = Capacity(
         template.id,

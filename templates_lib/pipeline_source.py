@@ -104,6 +104,8 @@ class PipelineTemplateSource:
             "zone_bags": [sorted(bag) for bag in self._zone_bags],
             "plateau": PLATEAU,
             "decode_groups": "once a budget",
+            "ids": "by the name served as",
+            "windows": "no room saved",
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
@@ -226,9 +228,9 @@ class PipelineTemplateSource:
         return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)
 
     def _certificate(self, served: ServedModel, phase: Phase) -> Certificate:
-        model = served.model
+        model, served_as = served.model, served.name if served.name != served.model.id else ""
         return Certificate(
-            Software(model.id, model.revision, model.dtype, served.engine, served.dispatch),
+            Software(model.id, model.revision, model.dtype, served.engine, served.dispatch, served_as),
             served.class_id(phase),
             served.shape.id,
             served.slo_ms(phase),

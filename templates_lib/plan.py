@@ -1,5 +1,6 @@
 """What to run: the result of a solve."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from templates_lib.offer import Market
@@ -101,3 +102,7 @@ class Plan:
     reasons: tuple[Reason, ...] = ()
     statistics: dict[str, float] = field(default_factory=dict)
     """Columns, iterations, branch-and-bound nodes and the like, for benches."""
+
+    def nodes(self) -> Counter[str]:
+        """How many it uses, by offer key."""
+        return Counter({each.offer: each.nodes for each in self.offers})

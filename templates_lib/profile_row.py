@@ -1,14 +1,16 @@
 """What a node that measures itself writes down."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """Comes first."""
 
-    points: int
-    """How many measurements follow."""
+    lines: int
+    """How many follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,30 @@ class ProfileRow:
     """Mean of the repetitions."""
     held_out: bool
     """Not fitted: the fit is judged by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileBlock:
+    """Repetitions of a step one behind the other, one of several such blocks."""
+
+    row: ProfileRow
+    """On the clock."""
+    cpu_s: float
+    """Processor time of one repetition."""
+
+
+def rows_of(blocks: Iterable[ProfileBlock], cpu_cores: float) -> tuple[ProfileRow, ...]:
+    """Each step once, with the mean of its blocks: what a pipeline of many steps has of it.
+
+    Of a node that has `cpu_cores` ≤ 1 processors it is at most the processor time over its share: what takes longer on
+    the clock was taken by others, who kept the node from its quota. With more, it is the time on the clock.
+    """
+    found: dict[ProfileRow, list[ProfileBlock]] = {}
+    for block in blocks:
+        found.setdefault(replace(block.row, seconds=0.0), []).append(block)
+    return tuple(replace(step, seconds=_seconds(held, cpu_cores)) for step, held in found.items())
+
+
+def _seconds(blocks: list[ProfileBlock], cpu_cores: float) -> float:
+    wall_s = fmean(block.row.seconds for block in blocks)
+    return wall_s if cpu_cores > 1 else min(wall_s, fmean(block.cpu_s for block in blocks) / cpu_cores)

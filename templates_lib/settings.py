@@ -73,6 +73,9 @@ class Settings:
     guardrails: Guardrails = field(default_factory=Guardrails)
     limits: WorkLimits = field(default_factory=WorkLimits)
     seed: int = 0
+    beside_running: bool = False
+    """New instances find room beside all that run, those among them that the plan does not want: nothing has to go
+    before what replaces it is there."""
 
     @property
     def init_factor(self) -> float:

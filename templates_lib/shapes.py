@@ -70,11 +70,6 @@ def catalogue() -> Catalogue:
     return msgspec.json.decode((_folder() / "catalogue.json").read_bytes(), type=Catalogue)
 
 
-def load_shapes() -> dict[str, WorkloadShape]:
-    """Every shipped shape by id."""
-    return {facts.id: _shape(facts) for facts in catalogue().shapes}
-
-
 def load_shape(name: str) -> WorkloadShape:
     """Raises ValueError with the nearest name when there is no such shape."""
     known = {facts.id: facts for facts in catalogue().shapes}

@@ -1,12 +1,13 @@
 """Everything that a solve may see."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from templates_lib.instance import LEAVING, Instance
 from templates_lib.offer import Offer
 from templates_lib.settings import Settings
-from templates_lib.supply import SupplyPool
+from templates_lib.supply import ROUNDING, SupplyPool
 from templates_lib.traffic import TrafficPrice
 from templates_lib.work import Demand, Route
 
@@ -41,3 +42,10 @@ class Snapshot:
         """Nodes of an offer that can be had beside those held: `max_unproven_nodes` where nobody knows."""
         known = offer.available_count
         return self.settings.guardrails.max_unproven_nodes if known is None else known
+
+    def gives(self, nodes: Mapping[str, int]) -> bool:
+        """Whether `nodes`, by offer key and with those held, can be had: of each offer, and of what offers share."""
+        most = self.held_nodes()
+        most.update({offer.key: self.more_nodes(offer) for offer in self.offers})
+        enough = all(count <= most[key] for key, count in nodes.items())
+        return enough and all(pool.taken(nodes) <= pool.limit + ROUNDING for pool in self.pools)

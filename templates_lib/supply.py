@@ -1,6 +1,10 @@
 """Limits that several offers share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+ROUNDING = 1e-6
+"""Of what nodes take of a pool: weights may be fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +20,7 @@ class SupplyPool:
     members: dict[str, float]
     """Offer key → what one node of it takes from the pool."""
     source: str = ""
+
+    def taken(self, nodes: Mapping[str, int]) -> float:
+        """What `nodes`, by offer key, take of it, in its unit."""
+        return sum(weight * nodes.get(key, 0) for key, weight in self.members.items())

@@ -17,6 +17,9 @@ class Software:
     dtype: str
     engine: str
     dispatch: str
+    served_as: str = ""
+    """The name that it is served under, where that is not the model's id: a fleet may serve one model under several,
+    with objectives of their own, and an instance is of one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,11 @@ class ServingTemplate:
     nodes: dict[str, int]
     """Node configuration → how many, all in one zone."""
     placement: Placement
+    served_as: str = ""
 
     @property
     def software(self) -> Software:
-        return Software(self.model, self.model_revision, self.dtype, self.engine, self.dispatch)
+        return Software(self.model, self.model_revision, self.dtype, self.engine, self.dispatch, self.served_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,15 @@ class Capacity:
 
 
 def template_id(
-    model: str, model_revision: str, dtype: str, engine: str, dispatch: str, nodes: dict[str, int], placement: Placement
+    model: str,
+    model_revision: str,
+    dtype: str,
+    engine: str,
+    dispatch: str,
+    nodes: dict[str, int],
+    placement: Placement,
+    served_as: str = "",
 ) -> str:
     """Content hash (128 bits of BLAKE2b, hex) of everything that makes a template what it is."""
-    content = (model, model_revision, dtype, engine, dispatch, nodes, placement)
+    content = (model, model_revision, dtype, engine, dispatch, nodes, placement, *((served_as,) if served_as else ()))
     return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()

@@ -17,6 +17,8 @@ from templates_lib.workload import WorkloadShape
 
 MAX_REPORTED_BAD_ROWS = 100
 """Bad rows beyond this are counted, not kept: a file of rubbish must not fill the memory."""
+MAX_REQUESTS = 10_000_000
+"""Of one trace, which is held in memory."""
 
 
 class TraceError(ValueError):
@@ -49,6 +51,14 @@ class Trace:
     bad_rows: tuple[BadRow, ...] = ()
     """The first `MAX_REPORTED_BAD_ROWS` rows that were skipped."""
     bad_count: int = 0
+
+    @property
+    def left_out(self) -> str:
+        """Its bad rows, for people; empty without any."""
+        if not self.bad_rows:
+            return ""
+        rows, first = self.bad_count + len(self.arrival_s), self.bad_rows[0]
+        return f"{self.id}: {self.bad_count:,} of {rows:,} rows are left out; line {first.line}: {first.problem}"
 
     @property
     def duration_s(self) -> float:
@@ -157,10 +167,10 @@ def iterate_requests(path: Path) -> Iterator[tuple[int, Request | BadRow]]:
             yield line, BadRow(line, str(error))
 
 
-def read_trace(path: Path, *, name: str = "", max_requests: int = 10_000_000) -> Trace:
+def read_trace(path: Path, *, name: str = "") -> Trace:
     """A whole trace, sorted by arrival and shifted to start at 0; bad rows are skipped and reported in it.
 
-    Raises TraceError for unknown columns, a truncated file, no good row, or more than `max_requests` requests.
+    Raises TraceError for unknown columns, a truncated file, no good row, or more than MAX_REQUESTS requests.
     """
     arrivals: list[float] = []
     prompts: list[int] = []
@@ -173,8 +183,8 @@ def read_trace(path: Path, *, name: str = "", max_requests: int = 10_000_000) ->
             if len(bad) < MAX_REPORTED_BAD_ROWS:
                 bad.append(item)
             continue
-        if len(arrivals) == max_requests:
-            raise TraceError(f"{path}: more than {max_requests:,} requests; cut the file or raise max_requests")
+        if len(arrivals) == MAX_REQUESTS:
+            raise TraceError(f"{path}: more than {MAX_REQUESTS:,} requests: cut the file")
         arrivals.append(item.arrival_s)
         prompts.append(item.prompt_tokens)
         outputs.append(item.output_tokens)

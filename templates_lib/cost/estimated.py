@@ -91,6 +91,10 @@ class EstimatedCostModel:
         del model
         return usable_bytes_per_s(node)
 
+    def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
+        """See `StageCostModel`."""
+        del model, node
+
     def _gpu(self, node: NodeConfig) -> Gpu:
         if node.gpu not in self.gpus:
             hint = nearest_name(node.gpu, self.gpus)

@@ -46,7 +46,8 @@ class MeasuredCostModel:
         if profile is None or node.gpu_count > 1:
             return self._otherwise.stage_seconds(model, node, parallel, step, head=head)
         terms = step_terms(step, head=head)
-        engine = sum((profile.step_terms_s[name] * terms[name] for name in terms), np.zeros(()))
+        # A profile that is older than a term has it in the others.
+        engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
         return np.asarray(engine + beside / _share(profile))
@@ -63,6 +64,10 @@ class MeasuredCostModel:
         if profile is None:
             return self._otherwise.transfer_bytes_per_s(model, node)
         return _share(profile) / profile.pipeline.transfer_cpu_s_per_byte
+
+    def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
+        profile = self.profile(model, node)
+        return None if profile is None or node.gpu_count > 1 else profile.cpu_cores
 
 
 def _share(profile: NodeProfile) -> float:

@@ -3,6 +3,7 @@
 Every term is non-decreasing in layers, tokens, requests and contexts, so that a fit without negative coefficients is
 too. A product of a few rows with a weight matrix costs one pass over the weights, and more for the second row than for
 each later one, hence the terms of `few` rows. A product also has the rows that the engine adds to it (`row_padding`).
+Of many rows each costs a tenth more, since what a layer makes of them is more than the caches of a processor hold.
 """
 
 import numpy as np
@@ -12,19 +13,23 @@ from templates_lib.cost_model import Floats, Step
 
 FEW = 2.0
 """Rows up to which a product is dearer than its share of a larger one."""
+WIDE = 256.0
+"""Rows from which on each is dearer: 512 and 128 fit measured steps less well."""
 
 
 def step_terms(step: Step, *, head: bool) -> dict[str, Floats]:
     """Term → how much of it a step has; all broadcast together. `head`: norm, LM head and sampling included."""
     layers, prompts, requests = step.layers, step.prompt_tokens, step.decode_requests
     rows = prompts + requests
+    padded = padded_rows(rows)
     sampled = requests + np.minimum(prompts, 1.0) if head else np.zeros(())
     return {
         "step": np.ones(()),
         "token": rows,
         "layer": layers,
         "layer_few_rows": layers * np.minimum(rows, FEW),
-        "layer_row": layers * padded_rows(rows),
+        "layer_row": layers * padded,
+        "layer_wide_row": layers * np.maximum(padded - WIDE, 0.0),
         "layer_prompt_attention": layers * prompts * (step.prompt_context + 1.0),
         "layer_request": layers * requests,
         "layer_decode_attention": layers * requests * step.decode_context,

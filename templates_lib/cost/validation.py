@@ -87,13 +87,13 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
         raise ValueError(f"{path}: not a readable CSV file (truncated?): {error}") from error
 
 
-def validate_rows(rows: Iterable[Mapping[str, str]], coefficients: Coefficients | None = None) -> ValidationReport:
+def validate_rows(rows: Iterable[Mapping[str, str]]) -> ValidationReport:
     """Predicts every row (columns of aiconf_silicon_end_to_end.csv.gz) and compares.
 
     A row is skipped only for a GPU, architecture or precision that the model cannot express; rows of queueing
     artefacts and broken rows are dropped and counted. Raises ValueError when no row is left.
     """
-    coefficients = coefficients or load_coefficients()
+    coefficients = load_coefficients()
     kept: list[tuple[Mapping[str, str], Deployment]] = []
     skipped: Counter[str] = Counter()
     dropped: Counter[str] = Counter()

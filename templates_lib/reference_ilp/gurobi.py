@@ -6,13 +6,6 @@ from numpy.typing import NDArray
 from templates_lib.reference_ilp.outcome import Outcome
 from templates_lib.reference_ilp.placement_ilp import EQUAL, GREATER, LESS, PlacementIlp
 
-FREE_VARIABLES = 2000
-"""Most variables, and most linear constraints, of the licence that comes with `pip install gurobipy`."""
-
-
-def fits_free_licence(ilp: PlacementIlp) -> bool:
-    return max(ilp.variables, len(ilp.rows)) <= FREE_VARIABLES
-
 
 def solve_with_gurobi(ilp: PlacementIlp, units: NDArray[np.float64], time_limit_s: float) -> Outcome:
     """Solve `ilp`; `units` is the T̂ it was made of. An optimum is proven to a relative gap of 1e-9.

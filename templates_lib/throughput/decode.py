@@ -40,9 +40,9 @@ class DecodeWork:
         first_gap_s = split.of_layers(cache.handed_percentile) / split.network_bytes_per_s
         free = self.kv_free_bytes(work)
         held = split.memory.worst_part(cache.decoding) / dp
-        arriving = split.memory.worst_part(cache.handed) / dp
+        arriving = split.memory.worst_part(cache.prompt) / dp
         rate = requests / time.busy_s
-        in_flight = np.maximum(rate * time.latency_s * held, split.memory.worst_part(cache.handed_percentile))
+        in_flight = np.maximum(rate * time.latency_s * held, split.memory.worst_part(cache.prompt_percentile))
         resident = stay_seconds(latency, request.tpot_s) * held + handing_s / request.output * arriving
         rate = np.minimum(rate, np.maximum(free, 0.0) / resident)
         return Operation(

@@ -38,13 +38,12 @@ class PrefillWork:
         time = split.time(_prompts(split.layers, tokens, request.prefill_context), tokens)
         latency = np.maximum(time.latency_s, self.percentile_latency_s)
         free = self.kv_free_bytes(work)
-        # Bytes per prompt token: on one GPU while the prompt is computed and while it is handed over; on the wire.
-        computed = split.memory.worst_part(split.cache.prompt) / request.prompt / dp
-        kept = split.memory.worst_part(split.cache.handed) / request.prompt / dp
+        # Bytes per prompt token: on one GPU while the prompt is computed and handed over; on the wire.
+        held = split.memory.worst_part(split.cache.prompt) / request.prompt / dp
         handed = split.of_layers(split.cache.handed) / request.prompt
         handing_s = handed * request.prompt / split.network_bytes_per_s
-        resident = stay_seconds(latency, request.ttft_s) * computed + handing_s * kept
-        in_step = np.maximum(tokens, dp * request.percentile_prompt) * computed
+        resident = (stay_seconds(latency, request.ttft_s) + handing_s) * held
+        in_step = np.maximum(tokens, dp * request.percentile_prompt) * held
         rate = np.minimum(tokens / time.busy_s, np.maximum(free, 0.0) / resident)
         rate = np.minimum(rate, network_cap(split, 1.0, handed))
         return Operation(latency, share(in_step, free), rate, unpaced())

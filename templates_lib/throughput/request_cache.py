@@ -9,7 +9,6 @@ from templates_lib.cost_model import Floats
 from templates_lib.model_spec import ModelSpec
 from templates_lib.served_model import ServedModel
 from templates_lib.throughput.worst_window import worst_sums
-from templates_lib.workload import WorkloadShape
 
 BLOCK_TOKENS = 16
 """Tokens of one KV cache block (vLLM's default); a request wastes half a block a layer on average."""
@@ -17,16 +16,20 @@ BLOCK_TOKENS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestCache:
-    """Bytes of KV cache that a request takes. All (L,): entry j - 1 is the worst j consecutive layers."""
+    """Bytes of KV cache that a request takes. All (L,): entry j - 1 is the worst j consecutive layers.
+
+    A layer with a window has blocks of all tokens reserved, as the scheduler counts them (`agents/scheduler`), though
+    fewer are sent: what the engine leaves free of them is nobody's to use.
+    """
 
     decoding: Floats
-    """Mean over all decode steps: min(context, window) tokens a layer, and half a block."""
+    """Mean over all decode steps: every token in every layer, and half a block."""
     prompt: Floats
-    """While the mean prompt is computed: every token in every layer, and half a block."""
+    """While the mean prompt is computed or handed over: every token in every layer, and half a block."""
     prompt_percentile: Floats
     """The same for the prompt of the certified percentile."""
     handed: Floats
-    """What prefill hands to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
+    """What prefill sends to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
     handed_percentile: Floats
     """The same for the prompt of the certified percentile."""
 
@@ -37,22 +40,12 @@ def request_cache(served: ServedModel) -> RequestCache:
     longest = shape.prompt_percentile(served.slo.percentile)
     wasted = BLOCK_TOKENS / 2
     return RequestCache(
-        decoding=_worst(model, lambda w: mean_decode_tokens(shape, w) + wasted),
+        decoding=_worst(model, lambda _: shape.decode_context + wasted),
         prompt=_worst(model, lambda _: shape.mean_prompt_tokens + wasted),
         prompt_percentile=_worst(model, lambda _: longest + wasted),
         handed=_worst(model, lambda w: float((prompts if w == 0 else prompts.clip(max=w)).mean())),
         handed_percentile=_worst(model, lambda w: longest if w == 0 else min(longest, float(w))),
     )
-
-
-def mean_decode_tokens(shape: WorkloadShape, window: int) -> float:
-    """Mean of min(tokens in the cache, `window`) over all decode steps of all requests; 0 is no window."""
-    if window == 0:
-        return shape.decode_context
-    prompt, output = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)
-    growing = (window - prompt).clip(0, output)
-    tokens = prompt * growing + growing * (growing - 1) / 2 + (output - growing) * window
-    return float(tokens.sum() / output.sum())
 
 
 def _worst(model: ModelSpec, tokens_of_window: Callable[[int], float]) -> Floats:

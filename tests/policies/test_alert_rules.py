@@ -13,6 +13,7 @@ from policies.alert_rules import (
     Facts,
     FleetFacts,
     LeakFacts,
+    MarketFacts,
     Severity,
     alerts,
 )
@@ -37,6 +38,8 @@ def test_a_fleet_that_fares_well_is_no_news() -> None:
     [
         (replace(FINE, unmet={"chat/chat": 0.5}), AlertKind.UNMET),
         (replace(FINE, offers=0), AlertKind.NO_OFFERS),
+        (replace(FINE, stock_outs=["aws/az1/g6e.xlarge/spot"]), AlertKind.STOCK_OUT),
+        (replace(FINE, has_old_profile=True), AlertKind.OLD_PROFILE),
         (replace(FINE, failures=["it broke"] * FAILURES), AlertKind.FAILING),
         (replace(FINE, planned_at=NOW - STALE_AFTER - timedelta(seconds=1)), AlertKind.STALE),
     ],
@@ -61,3 +64,10 @@ def test_budgets_warn_before_they_are_gone(budget: BudgetFacts, expected: list[t
 
 def test_a_leak_is_critical_while_it_lasts() -> None:
     assert found(leaks=[LeakFacts("aws", 1, 0.5)]) == [("leak", "cloud aws", Severity.CRITICAL)]
+
+
+def test_prices_that_cannot_be_right_are_told_by_cloud_and_counted() -> None:
+    keys = [f"aws/az{number}/g6e.xlarge/spot" for number in range(5)]
+    (alert,) = alerts(replace(Facts(NOW), markets=[MarketFacts("aws", keys), MarketFacts("gcp", ())]))
+    assert (alert.kind, alert.subject, alert.severity) == (AlertKind.QUARANTINE, "cloud aws", Severity.WARNING)
+    assert "az2/g6e.xlarge/spot and 2 more" in alert.text

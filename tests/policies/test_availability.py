@@ -57,16 +57,23 @@ def test_a_success_ends_the_cool_down_and_the_row() -> None:
     assert again.cool_down_s == 60
 
 
-def test_after_the_cool_down_one_node_is_tried_and_more_as_tries_succeed() -> None:
+def test_after_the_cool_down_one_node_is_tried_and_twice_as_many_as_it_gave_then() -> None:
     known = after((0, Outcome.STOCK_OUT), (60, Outcome.STOCK_OUT), (180, Outcome.STOCK_OUT))
     assert nodes_to_count_on(known, seconds(200), 4) == 0
     counts = [nodes_to_count_on(known, seconds(500), 4)]
     for n in range(12):
         known = learn(known, Outcome.GRANTED, "", seconds(500 + n))
         counts.append(nodes_to_count_on(known, seconds(500 + n), 4))
-    assert counts[0] == 1
-    assert counts == sorted(counts, key=lambda n: n or 0)
-    assert counts[-1] == 3
+    assert counts == [1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24]
+
+
+def test_of_what_always_gave_more_is_counted_on_until_it_refuses_or_long_gave_nothing() -> None:
+    known = after(*((n, Outcome.GRANTED) for n in range(8)))
+    assert nodes_to_count_on(known, seconds(8), 4) == 16
+    assert nodes_to_count_on(known, seconds(HALF_LIFE_S), 4) == 8
+    assert nodes_to_count_on(known, seconds(2 * HALF_LIFE_S), 4) is None
+    refused = learn(known, Outcome.STOCK_OUT, "", seconds(9))
+    assert nodes_to_count_on(refused, seconds(100), 4) == 3
 
 
 def test_what_was_learned_is_forgotten() -> None:
@@ -89,8 +96,8 @@ def test_estimate_and_bound_are_what_they_say(history: list[tuple[float, Outcome
     known = after(*history)
     now = seconds(at_s)
     assert 0 < success_estimate(known, now) <= 1
-    nodes = nodes_to_count_on(known, now, 4)
-    assert nodes is None or 0 <= nodes <= 4
+    nodes, given = nodes_to_count_on(known, now, 4), sum(outcome is Outcome.GRANTED for _, outcome in history)
+    assert nodes is None or 0 <= nodes <= max(4, 2 * given)
     assert (nodes == 0) == is_excluded(known, now)
 
 
@@ -99,13 +106,13 @@ def test_whoever_heeds_it_asks_what_always_refuses_at_most_once_in_the_least_coo
     outcome: Outcome, tick_s: float, ticks: int
 ) -> None:
     known: Learned | None = None
-    asked: list[float] = []
+    asked: list[datetime] = []
     for tick in range(ticks):
         now = seconds(tick * tick_s)
         if known is None or not is_excluded(known, now):
-            asked.append(tick * tick_s)
+            asked.append(now)
             known = learn(known, outcome, "", now)
-    assert all(later - earlier >= LEAST_COOL_DOWN_S for earlier, later in pairwise(asked))
+    assert all(later - earlier >= timedelta(seconds=LEAST_COOL_DOWN_S) for earlier, later in pairwise(asked))
 
 
 def test_a_clock_that_is_set_back_and_forth_breaks_nothing() -> None:

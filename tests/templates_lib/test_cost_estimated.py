@@ -13,6 +13,7 @@ from templates_lib.cost.estimated import EstimatedCostModel, estimated_cost_mode
 from templates_lib.cost_model import Parallel, Step
 from templates_lib.hardware import load_gpus
 from templates_lib.hf_config import model_from_hf_config
+from templates_lib.model_spec import ModelSpec
 from templates_lib.models import load_models, measured_configs
 from templates_lib.node_config import NodeConfig
 
@@ -90,18 +91,22 @@ def test_head_costs_something_and_arrays_broadcast(model: str) -> None:
     assert (full > bare).all()
 
 
+def layer_weight_bytes(model: ModelSpec) -> float:
+    return model.attention_weight_bytes + max(model.ffn_weight_bytes, model.dense_ffn_weight_bytes)
+
+
 @pytest.mark.parametrize("gpu", sorted(GPUS))
 def test_decode_of_one_request_is_bound_by_reading_the_weights(gpu: str) -> None:
     model = MODELS["qwen3-32b"]
     own = seconds("qwen3-32b", gpu, Parallel(), layers=64, decode_requests=1, decode_context=100)
-    read = 64 * model.layer_weight_bytes / GPUS[gpu].hbm_bytes_per_s
+    read = 64 * layer_weight_bytes(model) / GPUS[gpu].hbm_bytes_per_s
     assert read * 0.9 < own < read * 2
 
 
 @pytest.mark.parametrize("gpu", sorted(GPUS))
 def test_long_prefill_never_beats_the_data_sheet(gpu: str) -> None:
     own = seconds("llama-3-70b", gpu, Parallel(), layers=80, prompt_tokens=8192, prompt_context=4096)
-    products = 80 * MODELS["llama-3-70b"].layer_weight_bytes / 2
+    products = 80 * layer_weight_bytes(MODELS["llama-3-70b"]) / 2
     assert own > 2 * products * 8192 / (GPUS[gpu].peak_bf16_tflops * 1e12)
 
 

@@ -26,6 +26,7 @@ STEP = Step(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
 PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
+    "layer_wide_row": 5e-5,
     "layer_prompt_attention": 1e-7, "layer_request": 1e-5, "layer_decode_attention": 5e-7,
     "head": 8e-3, "head_few_rows": 6e-3, "head_row": 1e-3,
 }  # fmt: skip
@@ -37,7 +38,7 @@ def rows(noise: float, seed: int = 0) -> list[ProfileRow]:
     made = []
     for number in range(60):
         kind = rng.integers(3)
-        prompts, requests = int(kind != 0) * rng.integers(1, 300), int(kind != 1) * rng.integers(1, 33)
+        prompts, requests = int(kind != 0) * rng.integers(1, 600), int(kind != 1) * rng.integers(1, 33)
         if number % 4 == 1:
             prompts, requests = 0, 1
         row = ProfileRow(
@@ -61,6 +62,16 @@ def test_exact_times_are_fitted_exactly() -> None:
     assert found == pytest.approx(TRUE_S, rel=1e-4)
     assert errors.rows == 12
     assert errors.worst < 1e-4
+
+
+def test_a_profile_from_before_there_was_a_term_is_read_as_without_it() -> None:
+    older = {name: seconds for name, seconds in TRUE_S.items() if name != "layer_wide_row"}
+    wide = Step(*(np.array(v) for v in (4.0, 300.0, 15.0, 8.0, 100.0)))
+    both = [
+        MeasuredCostModel("torch", [profile(s)], estimated_cost_model(load_gpus(), "torch")) for s in (older, TRUE_S)
+    ]
+    less, more = (float(model.stage_seconds(MODEL, NODE, Parallel(), wide, head=True)) for model in both)
+    assert more - less == pytest.approx(4 * 64 * 5e-5)
 
 
 def test_noisy_times_give_an_honest_error_and_no_negative_term() -> None:

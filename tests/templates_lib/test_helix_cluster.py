@@ -1,11 +1,12 @@
+from collections import Counter
+
 from policies.helix import PlacedNode, helix_pool
-from templates_lib.helix_cluster import LAYERS, SHAPE, helix_nodes, helix_pool_counts
+from templates_lib.helix_cluster import LAYERS, SHAPE, helix_nodes
 from templates_lib.shapes import load_shape
 
 
 def test_the_pool_is_the_one_that_the_papers_name() -> None:
-    counts = helix_pool_counts()
-    assert counts == {
+    assert Counter(node.config for node in helix_nodes()) == {
         "A100-40:1/n10": 4, "V100:1/n10": 6, "L4:1/n10": 8, "L4:2/n10": 4,
         "T4:1/n10": 10, "T4:2/n10": 6, "T4:4/n10": 4,
     }  # fmt: skip

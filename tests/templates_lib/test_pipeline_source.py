@@ -12,7 +12,6 @@ import pytest
 
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.hardware import load_gpus
-from templates_lib.library_assembly import library_from_batches
 from templates_lib.models import load_models
 from templates_lib.node_config import NodeConfig, config_id
 from templates_lib.pipeline_source import PipelineTemplateSource
@@ -26,6 +25,7 @@ from templates_lib.throughput.tables import throughput_table
 from templates_lib.throughput_table import Role
 from templates_lib.work import Phase
 from templates_lib.workload import WorkloadShape
+from tests.templates_lib.library_assembly import library_from_batches
 
 GPUS = load_gpus()
 COSTS = estimated_cost_model(GPUS)
@@ -85,11 +85,28 @@ def test_records_read_back_as_the_templates_that_the_arrays_describe(unit: str) 
         template, capacity = SOURCE.materialise(record, nodes)
         t = template
         assert t.id == bytes(batch.ids[row]).decode() == capacity.template_id
-        assert t.id == template_id(t.model, t.model_revision, t.dtype, t.engine, t.dispatch, nodes, t.placement)
+        assert t.id == template_id(
+            t.model, t.model_revision, t.dtype, t.engine, t.dispatch, nodes, t.placement, served.name
+        )
+        assert t.served_as == served.name
         assert capacity.points[0].units_per_s == {unit: batch.entry_units_per_s[row]}
         assert capacity.slo_ms == served.slo_ms(Phase(unit.split("/")[1]))
         assert SOURCE.classes[batch.entry_class[row]].id == unit
         _check_placement(msgspec.convert(t.placement.payload, PipelinePlacement), served.model.layers, nodes)
+
+
+def test_a_model_that_is_served_under_two_names_has_templates_of_each() -> None:
+    one = replace(QWEN, name=QWEN.model.id)
+    built = _batches(_source(served=(one, replace(QWEN, name="other"))))
+    for phase in ("prefill", "decode"):
+        here, there = built[one.class_id(Phase(phase))], built[f"other/{phase}"]
+        assert np.array_equal(here.nodes, there.nodes)
+        assert not set(here.ids.tolist()) & set(there.ids.tolist())
+    # Under the name of the model it needs none of its own.
+    source = _source(served=(one,))
+    first = _batches(source)[one.class_id(Phase.DECODE)]
+    nodes = {source.configs[c]: n for c, n in enumerate(first.nodes[0].tolist()) if n}
+    assert source.materialise(first.records[0], nodes)[0].served_as == ""
 
 
 def _check_placement(placement: PipelinePlacement, layers: int, nodes: dict[str, int]) -> None:

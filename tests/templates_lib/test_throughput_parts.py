@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from templates_lib.cost_model import Parallel
 from templates_lib.model_spec import Experts
 from templates_lib.throughput.memory import node_memory
-from templates_lib.throughput.request_cache import mean_decode_tokens, request_cache
+from templates_lib.throughput.request_cache import request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.throughput.worst_window import worst_sums
 from templates_lib.throughput_table import Role
@@ -27,13 +27,17 @@ def test_worst_window_is_the_largest_of_all_windows(values: list[float]) -> None
 
 
 @given(LENGTHS, st.sampled_from([0, 16, 100, 1000]))
-def test_mean_decode_tokens_counts_every_step_of_every_request(pairs: list[tuple[int, int]], window: int) -> None:
+def test_decoding_requests_hold_every_token_of_every_step_in_every_layer(
+    pairs: list[tuple[int, int]], window: int
+) -> None:
     shape = worlds.shape([p for p, _ in pairs], [o for _, o in pairs])
-    held = [min(p + i, window) if window else p + i for p, o in pairs for i in range(o)]
-    assert mean_decode_tokens(shape, window) == pytest.approx(np.mean(held))
+    served = worlds.served(worlds.model(2, windows=(window, 0)), lengths=shape)
+    held = np.mean([p + i for p, o in pairs for i in range(o)]) + 8
+    per_token = served.model.kv_bytes_per_token_per_layer
+    np.testing.assert_allclose(request_cache(served).decoding / per_token, [held, 2 * held])
 
 
-def test_windowed_layers_are_handed_over_up_to_their_window() -> None:
+def test_windowed_layers_are_sent_up_to_their_window() -> None:
     served = worlds.served(worlds.model(4, windows=(100, 0, 100, 0)), lengths=worlds.shape([50, 450], [10, 10]))
     cache = request_cache(served)
     per_token = served.model.kv_bytes_per_token_per_layer

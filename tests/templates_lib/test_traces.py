@@ -84,7 +84,9 @@ def test_a_file_without_requests_is_an_error_that_says_why(tmp_path: Path, text:
         read_trace(write(tmp_path, text))
 
 
-def test_missing_truncated_and_oversized_files_are_clear_errors(tmp_path: Path) -> None:
+def test_missing_truncated_and_oversized_files_are_clear_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         read_trace(tmp_path / "nowhere.csv")
     whole = gzip.compress(("arrival_s,input_tokens,output_tokens\n" + "1,2,3\n" * 5000).encode(), 1)
@@ -92,8 +94,9 @@ def test_missing_truncated_and_oversized_files_are_clear_errors(tmp_path: Path) 
     cut.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TraceError, match="is the file whole"):
         read_trace(cut)
+    monkeypatch.setattr("templates_lib.traces.MAX_REQUESTS", 10)
     with pytest.raises(TraceError, match="more than 10 requests"):
-        read_trace(write(tmp_path, "input_tokens,output_tokens\n" + "1,2\n" * 11), max_requests=10)
+        read_trace(write(tmp_path, "input_tokens,output_tokens\n" + "1,2\n" * 11))
 
 
 def test_scaling_changes_the_rate_and_not_the_burstiness(tmp_path: Path) -> None:

@@ -51,6 +51,9 @@ class Roofline:
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         return np.asarray(5e-5 + tokens * model.hidden_size * 2.0 / (node.network_gbps * 1e9 / 8 * 0.9))
 
+    def processor_cores(self, model: ModelSpec, node: NodeConfig) -> None:
+        del model, node
+
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
         del model
         return usable_bytes_per_s(node)
@@ -149,11 +152,8 @@ def broken_promises(
         return max(sum(values[a : a + count]) for a in range(spec.layers - count + 1)) * kv
 
     kept = {w: float((np.minimum(prompt, w) if w else prompt).mean()) for w in spec.windows}
-    contexts = {
-        w: sum(min(a + i, w) if w else a + i for a, b in zip(prompt, output, strict=True) for i in range(int(b)))
-        / output.sum()
-        for w in set(spec.windows)
-    }
+    context = sum(a + i for a, b in zip(prompt, output, strict=True) for i in range(int(b))) / output.sum()
+    contexts = dict.fromkeys(spec.windows, context)
     hand_off = worst(kept, j)
     latency = seconds(chunk, lengths.prefill_context, batch) + hop
     alone_s = latency

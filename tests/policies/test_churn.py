@@ -1,0 +1,101 @@
+"""What the guard says, what it is tired of waiting for, and what it does not give back yet."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from control.checker import check
+from control.planner import solve
+from policies.churn import Payback, guard
+from templates_lib.instance import Instance
+from templates_lib.plan import Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.settings import Guardrails, Settings
+from templates_lib.snapshot import Snapshot
+from tests import factories
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+ZONE = "aws/z"
+CHEAP, MIDDLE, DEAR = (
+    factories.offer(config, ZONE, usd, count)
+    for config, usd, count in (("C:1", 0.1, 0), ("D:1", 1.0, 9), ("E:1", 3.0, 0))
+)
+CLASSES = [factories.work_class("a/serve"), factories.work_class("b/serve")]
+LIBRARY = factories.library(
+    CLASSES,
+    {
+        "a-on-c": ({"C:1": 1}, [{"a/serve": 9.0}]),
+        "a-on-d": ({"D:1": 1}, [{"a/serve": 10.0}]),
+        "b-on-c": ({"C:1": 1}, [{"b/serve": 9.0}]),
+        "b-on-e": ({"E:1": 1}, [{"b/serve": 10.0}]),
+    },
+)
+ROUTES = [factories.route("a", {"a/serve": 1.0}), factories.route("b", {"b/serve": 1.0})]
+"""Of a node for `a` and the cheap one for `b`: six minutes until they serve, four beside the old ones."""
+
+
+def crossed() -> Snapshot:
+    """`a` holds the only cheap node, which would save `b` much more."""
+    there = [factories.running("a-on-c", [CHEAP]), factories.running("b-on-e", [DEAR])]
+    return factories.snapshot([CHEAP, MIDDLE, DEAR], ROUTES, {"a": 7.0, "b": 7.0}, instances=there)
+
+
+def stepping(state: str, ready_minutes: float = 0.0, **settings: float | None) -> Snapshot:
+    """One cheap node is there for `a`, beside the dear one that it alone cannot replace."""
+    since = (NOW - timedelta(minutes=ready_minutes)).isoformat()
+    cheap = replace(factories.running("a-on-c", [CHEAP], state=state), state_since=since)
+    there: list[Instance] = [cheap, factories.running("a-on-d", [MIDDLE])]
+    limits = Settings(guardrails=Guardrails(**settings))  # type: ignore[arg-type]
+    return factories.snapshot([CHEAP, MIDDLE], ROUTES[:1], {"a": 8.4}, instances=there, settings=limits)
+
+
+def counts(plan: Plan) -> Counter[str]:
+    return Counter({i.template_id: i.count for i in plan.instances})
+
+
+def guarded(snapshot: Snapshot, payback: Payback | None = None) -> Plan:
+    plan = guard(snapshot, LIBRARY, solve(snapshot, LIBRARY), solve, payback)
+    assert not check(plan, snapshot)
+    return plan
+
+
+def churn(plan: Plan) -> list[Reason]:
+    return [reason for reason in plan.reasons if reason.kind == "churn"]
+
+
+def test_what_is_left_out_is_said_once_with_what_it_would_save() -> None:
+    plan = guarded(crossed())
+    assert counts(plan) == Counter({"a-on-c": 1, "b-on-e": 1})
+    (reason,) = churn(plan)
+    assert reason.text == (
+        "4 moves of the cheapest plan are left out: it would save 2.00 $/h and cost 0.18 $ to carry out, but would "
+        "break what serves"
+    )
+    assert reason.usd_per_hour is not None
+    assert abs(reason.usd_per_hour - 2.0) < 1e-9
+
+
+def test_a_plan_that_costs_more_does_not_save_less_than_nothing() -> None:
+    snapshot = replace(crossed(), instances=(factories.running("a-on-c", [CHEAP]),))
+    snapshot = replace(snapshot, demand=snapshot.demand[:1])
+    bought = PlannedInstance("a-on-d", "a", "serve", ZONE, MIDDLE.market, 2, 0, {"D:1": 1}, {"a/serve": 10.0}, 2.0)
+    new = factories.plan([bought], [PlannedOffer(MIDDLE.key, "D:1", 2, 0, 1.0)], [], unmet={"b/chat": 0.5})
+    (reason,) = churn(guard(snapshot, LIBRARY, new, solve))
+    assert (
+        "it would cost 1.90 $/h more, serve 0.5 requests/s less of b/chat and cost 0.33 $ to carry out" in reason.text
+    )
+    assert "save" not in reason.text
+
+
+def test_a_cheap_instance_on_its_way_is_kept_beside_the_dear_one_it_is_a_step_from() -> None:
+    plan = guarded(stepping("requested"))
+    assert counts(plan) == Counter({"a-on-c": 1, "a-on-d": 1})
+    assert "1 cheap instance is kept for a while beyond the demand" in churn(plan)[-1].text
+    assert counts(guarded(stepping("ready", 14.0)))["a-on-c"] == 1
+
+
+def test_a_cheap_instance_that_led_nowhere_for_as_long_as_a_move_pays_back_is_given_back() -> None:
+    assert counts(guarded(stepping("ready", 16.0))) == Counter({"a-on-d": 1})
+
+
+def test_no_budget_is_broken_to_keep_a_cheap_instance() -> None:
+    assert counts(guarded(stepping("requested", max_usd_per_hour=1.05))) == Counter({"a-on-d": 1})
