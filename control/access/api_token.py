@@ -6,8 +6,7 @@ from datetime import datetime
 
 from control.access.role import Role
 from control.access.secret import Secret
-
-DEFAULT_PROJECT = "default"
+from control.given_name import DEFAULT_PROJECT
 
 _FORM = re.compile(r"medley_(?P<id>[0-9a-f]{12})_(?P<secret>[0-9a-f]{64})")
 

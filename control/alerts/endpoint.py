@@ -1,21 +1,27 @@
 """Where a webhook is, and one POST to it that goes nowhere else.
 
 Its address is looked up once and checked before it is connected to, so that no name can point into our own network
-between check and connect; redirects are not followed; certificates are verified; what is read is bounded.
+between check and connect; redirects are not followed; certificates are verified; what is read, and
+for how long, is bounded.
 """
 
 import http.client
 import ipaddress
 import socket
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 TIMEOUT_S = 10.0
+"""Of the whole exchange, however slowly a receiver says something now and then."""
 _READ_BYTES = 4096
-_MAX_URL = 2048
+MAX_URL = 2048
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")))
+"""Where clouds give out a machine's own credentials beside the link-local addresses, which are none of ours either."""
 
 
 class NotSentError(Exception):
@@ -32,12 +38,12 @@ class Endpoint:
     """http, and addresses of private networks and of this machine, are allowed."""
 
     def __post_init__(self) -> None:
-        if len(self.url) > _MAX_URL or not self.url.isprintable() or " " in self.url or not self.url.isascii():
+        if len(self.url) > MAX_URL or not self.url.isprintable() or " " in self.url or not self.url.isascii():
             raise ValueError("a webhook's URL is printable ASCII without spaces, of at most 2,048 characters")
         parts = urlsplit(self.url)
         allowed = ("https", "http") if self.internal else ("https",)
         if parts.scheme not in allowed:
-            hint = "" if self.internal else "; --internal allows http inside one's own network"
+            hint = "" if self.internal else "; `internal` allows http inside one's own network"
             raise ValueError(f"a webhook's URL begins with {' or '.join(allowed)}://{hint}")
         if not parts.hostname or parts.username is not None or parts.password is not None or parts.fragment:
             raise ValueError("a webhook's URL has a host, and no user, password or fragment")
@@ -54,23 +60,52 @@ def post(endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> int:
         target = f"{target}?{parts.query}"
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
-        connection.sock = _connected(host, port, endpoint.internal)
-        if parts.scheme == "https":
-            connection.sock = ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
-        # The port only where it is not the scheme's own, as in every client.
-        bare = f"[{host}]" if ":" in host else host
-        named = bare if parts.port is None else f"{bare}:{port}"
-        connection.putrequest("POST", target, skip_host=True, skip_accept_encoding=True)
-        for name, value in {"Host": named, "Content-Length": str(len(body)), "Connection": "close", **headers}.items():
-            connection.putheader(name, value)
-        connection.endheaders(body)
-        answer = connection.getresponse()
-        answer.read(_READ_BYTES)
-        return answer.status
+        connection.sock = plain = _connected(host, port, endpoint.internal)
+        with _cut_off(plain):
+            if parts.scheme == "https":
+                connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+            # The port only where it is not the scheme's own, as in every client.
+            bare = f"[{host}]" if ":" in host else host
+            named = bare if parts.port is None else f"{bare}:{port}"
+            connection.putrequest("POST", target, skip_host=True, skip_accept_encoding=True)
+            own = {"Host": named, "Content-Length": str(len(body)), "Connection": "close"}
+            for name, value in {**own, **headers}.items():
+                connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            with suppress(OSError, http.client.HTTPException):  # what it says beside its status is of no interest
+                answer.read(_READ_BYTES)
+            return answer.status
     except (OSError, http.client.HTTPException) as error:
         raise NotSentError(f"{type(error).__name__}: {error}"[:300]) from None
     finally:
         connection.close()
+
+
+@contextmanager
+def _cut_off(connected: socket.socket) -> Iterator[None]:
+    """After TIMEOUT_S; a socket's own time-out begins anew with every byte. Raises TimeoutError then."""
+    late = threading.Event()
+    copy = connected.dup()  # of the same connection; its number is ours until we close it
+
+    def cut() -> None:
+        late.set()
+        with suppress(OSError):
+            copy.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(TIMEOUT_S, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if late.is_set():
+            raise TimeoutError(f"no answer within {TIMEOUT_S:g} s") from None
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
+        copy.close()
 
 
 def _connected(host: str, port: int, internal: bool) -> socket.socket:
@@ -94,6 +129,8 @@ def _allowed(address: ipaddress.IPv4Address | ipaddress.IPv6Address, internal: b
             return _allowed(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), internal)
     if address.is_loopback:
         return internal
-    if address.is_link_local or address.is_multicast or address.is_unspecified or address.is_reserved:
-        return False  # among them where clouds give out a machine's own credentials
+    if address in _METADATA or address.is_link_local or address.is_multicast:
+        return False
+    if address.is_unspecified or address.is_reserved:
+        return False
     return internal or address.is_global

@@ -9,12 +9,17 @@ from control.alerts.endpoint import TIMEOUT_S, Endpoint, NotSentError, post
 from control.alerts.secret_source import NoSecretError, read_secret
 from control.alerts.signature import HEADER, signature
 from control.db.alerts import DueDelivery, PostgresAlerts
+from control.db.webhooks import Webhook
 
 FIRST_WAIT, MOST_WAIT = timedelta(seconds=10), timedelta(hours=1)
 ATTEMPTS = 12
 """10 s, 20 s, 40 s … an hour: more than four hours in all, after which somebody has noticed by other means."""
 _LEASE = timedelta(seconds=6 * TIMEOUT_S)
 _AT_ONCE = 8
+
+
+class RefusedError(Exception):
+    """The receiver has not taken it, or it cannot be sent from here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +47,30 @@ class AlertSender:
 
     def _deliver(self, due: DueDelivery) -> bool:
         try:
-            status = self._post(due)
-        except (NotSentError, NoSecretError, ValueError) as error:
-            outcome = str(error)
+            outcome = posted(due.webhook, due.event, str(due.id), due.body.encode(), self.clock())
+        except RefusedError as refused:
+            outcome = str(refused)
         else:
-            outcome = f"HTTP {status}"
-            if 200 <= status < 300:
-                self.alerts.delivered(due.id, outcome, self.clock())
-                return True
+            self.alerts.delivered(due.id, outcome, self.clock())
+            return True
         wait = min(FIRST_WAIT * 2 ** (due.attempts - 1), MOST_WAIT)
         self.alerts.failed(due.id, outcome, self.clock() + wait if due.attempts < ATTEMPTS else None)
         return False
 
-    def _post(self, due: DueDelivery) -> int:
-        """Raises NotSentError, NoSecretError, ValueError for a URL that nothing is sent to."""
-        body, secret = due.body.encode(), read_secret(due.webhook.secret)
+
+def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: datetime) -> str:
+    """What the receiver has answered that it has taken it with. Raises RefusedError."""
+    try:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "medley-alerts/1",
-            "Medley-Event": due.event,
-            "Medley-Delivery": str(due.id),
-            HEADER: signature(secret, body, self.clock()),
+            "Medley-Event": event,
+            "Medley-Delivery": delivery,
+            HEADER: signature(read_secret(webhook.secret), body, now),
         }
-        return post(Endpoint(due.webhook.url, due.webhook.internal), body, headers)
+        status = post(Endpoint(webhook.url, webhook.internal), body, headers)
+    except (NotSentError, NoSecretError, ValueError) as error:
+        raise RefusedError(str(error)) from None
+    if not 200 <= status < 300:
+        raise RefusedError(f"HTTP {status}")
+    return f"HTTP {status}"

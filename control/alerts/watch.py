@@ -11,9 +11,10 @@ from control.db.budgets import PostgresBudgets
 from control.db.database import Database
 from control.db.fleet_health import FleetHealth
 from control.db.ledger import PostgresLedger
+from control.db.live_offers import PostgresOffers
 from control.db.webhooks import PostgresWebhooks
 from control.ledger.period import month_so_far
-from policies.alert_rules import BudgetFacts, Facts, LeakFacts, alerts
+from policies.alert_rules import BudgetFacts, Facts, LeakFacts, MarketFacts, alerts
 
 ALERTS_S = 30.0
 """Between two looks of a process."""
@@ -36,11 +37,13 @@ class AlertWatch:
         now, ledger = self.clock(), PostgresLedger(self.database)
         book = budget_book(PostgresBudgets(self.database), ledger, now)
         leaks = ledger.leaks(month_so_far(now))
+        doubted = PostgresOffers(self.database).quarantined()
         return Facts(
             now=now,
             budgets=tuple(_budget(report) for report in book.reports()),
             leaks=tuple(LeakFacts(leak.cloud, leak.nodes, float(leak.usd)) for leak in leaks),
             fleets=FleetHealth(self.database).facts(now),
+            markets=tuple(MarketFacts(cloud, tuple(q.offer.key for q in each)) for cloud, each in doubted.items()),
         )
 
 

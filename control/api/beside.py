@@ -6,9 +6,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from control.api.process import server, url_of
+from control.api.process import server
 from control.api.settings import ApiSettings
 from control.db.database import open_database
+from control.listener import listening, url_of
 
 
 @contextmanager
@@ -32,6 +33,6 @@ def serving_beside(settings: ApiSettings, database_url: str | None, environment:
 
 def _listener(settings: ApiSettings) -> socket.socket:
     try:
-        return socket.create_server((settings.host, settings.port))
+        return listening(settings.host, settings.port)
     except OSError:
-        return socket.create_server((settings.host, 0))
+        return listening(settings.host, 0)

@@ -1,7 +1,6 @@
 """Who calls: the holder of an API token, or a browser with a session that stands for one."""
 
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -47,10 +46,9 @@ class Caller:
         *,
         fleet: str = "",
         subject: str = "",
-        detail: Mapping[str, str | int | float | bool] | None = None,
     ) -> None:
         """Write down what it did. In the transaction of the deed (`Database.as_one`) neither is without the other."""
-        event = FleetEvent(self.actor, kind, f"{self.name}: {text}", fleet, subject, detail or {}, current_trace.get())
+        event = FleetEvent(self.actor, kind, f"{self.name}: {text}", fleet, subject, trace=current_trace.get())
         PostgresEvents(database).add([event], now)
 
 

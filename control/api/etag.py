@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from fastapi import Header, Response
+from fastapi import Depends, Header, Response
 
 from control.api.problem import ApiError
 
@@ -25,10 +25,24 @@ def expected_version(
     ] = None,
 ) -> int:
     """Of a dependency: the version that a conditional write was judged on."""
-    return read_version(if_match)
+    return _read(if_match)
 
 
-def read_version(if_match: str | None) -> int:
+Version = Annotated[int, Depends(expected_version)]
+
+
+def expected_or_none(
+    if_match: Annotated[str | None, Header(description="ETag of what is replaced.", max_length=64)] = None,
+    if_none_match: Annotated[str | None, Header(description="`*`: make it; there is none.", max_length=64)] = None,
+) -> int:
+    """As `expected_version`, for what a PUT may make, too; 0: there is to be none."""
+    return 0 if if_none_match == "*" else _read(if_match)
+
+
+VersionOrNone = Annotated[int, Depends(expected_or_none)]
+
+
+def _read(if_match: str | None) -> int:
     """Raises ApiError 428 without If-Match, 412 for what is no ETag of ours."""
     if if_match is None:
         raise ApiError(

@@ -11,7 +11,7 @@ from control.api.problem import ApiError, FieldProblem, field_problem
 from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import refuse_paths
-from control.spec.document import MAX_DEPTH, MAX_NODES, Document, Key, parse
+from control.spec.document import MAX_DEPTH, MAX_NODES, Document, parse
 from control.spec.own_model import OwnModel
 from control.spec.problem import Problem, SpecError
 from control.spec.schema import FleetFile
@@ -28,8 +28,8 @@ class _SpecSchema:
 SpecDocument = Annotated[dict[str, Any], _SpecSchema]
 
 
-def checked(spec: Mapping[str, Any], own: Collection[OwnModel], within: Key = ("spec",)) -> World:
-    """Raises ApiError 422 with every problem, at its path below `within`.
+def checked(spec: Mapping[str, Any], own: Collection[OwnModel]) -> World:
+    """Raises ApiError 422 with every problem, at its path below `spec`.
 
     Files are named by paths on the machine that reads the spec, which a caller is not on: they are refused before one
     is opened.
@@ -40,9 +40,9 @@ def checked(spec: Mapping[str, Any], own: Collection[OwnModel], within: Key = ("
         refuse_paths(document)
         return world_of(document, own)
     except SpecError as error:
-        raise _invalid([field_problem((*within, *p.key), p.message) for p in error.problems]) from None
+        raise _invalid([field_problem(("spec", *p.key), p.message) for p in error.problems]) from None
     except ValueError as error:  # of the market that it describes
-        raise _invalid([field_problem(within, str(error))]) from None
+        raise _invalid([field_problem(("spec",), str(error))]) from None
 
 
 def document_of(text: str) -> dict[str, Any]:

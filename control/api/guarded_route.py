@@ -60,7 +60,7 @@ class GuardedRoute(APIRoute):
             caller = await run_in_threadpool(identify, request, services.database, services.clock())
             request.state.caller = caller
             if not caller.role.covers(needed):
-                detail = f"this takes a token of role {needed}; {caller.name!r} is a {caller.role}"
+                detail = f"this takes a token of role {needed}; {caller.name!r} has role {caller.role}"
                 raise ApiError(403, "forbidden", detail, facts={"needs": needed, "role": caller.role})
             key = request.headers.get(KEY_HEADER)
             if request.method != "POST" or key is None:

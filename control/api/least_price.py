@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from templates_lib.offer import Market, Offer
 
 Prices = Mapping[str, Mapping[str, float]]
-"""Zone → node configuration → dollars per hour of its cheapest on-demand offer that can be had."""
+"""Zone → node configuration → dollars per hour of its cheapest offer that can be had for good."""
 
 
 def least_prices(offers: Iterable[Offer]) -> Prices:
     prices: dict[str, dict[str, float]] = {}
     for offer in offers:
-        if offer.market is Market.ON_DEMAND and offer.available_count != 0:
+        if offer.market is not Market.SPOT and offer.available_count != 0:
             zone = prices.setdefault(offer.zone_id, {})
             zone[offer.node_config] = min(offer.usd_per_hour, zone.get(offer.node_config, offer.usd_per_hour))
     return prices

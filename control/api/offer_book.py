@@ -2,15 +2,21 @@
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from control.db.database import Database
+from control.db.fleets import PostgresFleets
 from control.db.live_offers import PostgresOffers
+from control.db.registered_models import PostgresModels
 from control.market.view import StoredMarket
+from control.offers.combined import combined
 from control.offers.prices import regions_by_cloud
+from control.offers.quotes import Quotes
 from control.offers.selection import Selection
+from control.planning.world import fleet_of, stated_quotes
+from control.reconcile.fleet_world import document_of
 from policies.availability import Learned
 from templates_lib.node_config import NodeConfig
 from templates_lib.offer import Market, Offer
@@ -46,8 +52,11 @@ class OfferBook:
         self._read_at: datetime | None = None
 
     def read(self, now: datetime) -> Listed:
-        """Live offers of clouds that were asked, else the dated ones that ship. Raises OfferError."""
-        mark = PostgresOffers(self._database).mark()
+        """Live offers of clouds that were asked, else the dated ones that ship; and what fleets' own specs state.
+
+        Raises OfferError.
+        """
+        mark = (PostgresOffers(self._database).mark(), PostgresFleets(self._database).mark())
         with self._turn:
             old = self._read_at is None or not self._read_at <= now < self._read_at + _FRESH
             if self._listed is None or old or mark != self._mark:
@@ -58,7 +67,17 @@ class OfferBook:
         stored = StoredMarket.read(self._database, now)
         markets = (Market.ON_DEMAND, Market.SPOT)
         known = sorted({*regions_by_cloud(), *stored.clouds})
-        quotes = stored.offers([Selection(cloud, None, None, None, markets) for cloud in known])
+        sold = stored.offers([Selection(cloud, None, None, None, markets) for cloud in known])
+        quotes = combined([sold, *self._stated()])
         judged = stored.judged(quotes, Settings().guardrails.max_unproven_nodes)
         offers = sorted(judged.offers, key=lambda offer: offer.key)
         return Listed(tuple(offers), judged.configs, stored.memory)
+
+    def _stated(self) -> Iterator[Quotes]:
+        """Nodes of this machine and machines of one's own, which no cloud sells: of every fleet on record."""
+        own = PostgresModels(self._database).own()
+        for record in PostgresFleets(self._database).all():
+            try:
+                yield from stated_quotes(fleet_of(document_of(record.spec, record.folder, record.name), own))
+            except ValueError:  # a spec of an earlier release: the fleet's own pages say what is wrong with it
+                continue

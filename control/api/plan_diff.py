@@ -10,6 +10,7 @@ from control.db.database import Database
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
 from control.diff import FleetDiff, describe
+from control.diff.groups import MoveGroup
 from control.lifecycle.fleet import FleetRecord
 from control.reconcile.difference import difference
 from control.reconcile.fleet_world import world_of_record
@@ -23,6 +24,7 @@ class DiffStep(BaseModel):
     drain: list[str]
     release: list[str]
     text: list[str] = Field(description="A line each.")
+    groups: list[MoveGroup] = Field(description="The same, equal moves together.")
 
 
 class PlanDiff(BaseModel):
@@ -78,8 +80,9 @@ def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff
                 drain=[drain.instance_id for drain in step.drain],
                 release=[release.instance_id for release in step.release],
                 text=list(describe(step)),
+                groups=list(groups),
             )
-            for step in transition.steps
+            for step, groups in zip(transition.steps, found.groups, strict=True)
         ],
         stuck=[wait.reason for wait in transition.stuck],
     )

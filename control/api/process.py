@@ -2,7 +2,8 @@
 
 import gc
 import logging
-import socket
+import signal
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -12,8 +13,12 @@ from control.api.app import create_app
 from control.api.json_log import log_json
 from control.api.settings import ApiSettings
 from control.api.work.pool import WorkPool
-from control.db.database import Database, open_database
+from control.db.database import Database
+from control.db.kept_database import open_kept_database
 from control.db.location import URL_VARIABLE, home_directory
+from control.listener import listening, url_of
+
+_log = logging.getLogger(__name__)
 
 _GRACE_S = 10
 """For requests under way; streams, which have no end, are cut off then and resumed elsewhere."""
@@ -29,12 +34,18 @@ def serve(
 ) -> None:
     """Until SIGINT or SIGTERM; then it answers what it has begun. `say` is told the URL. Raises OSError when the port
     is taken, and what opening the database raises."""
+    # uvicorn hands the signal on once it has shut down: by its default the process would end there and then, and an
+    # embedded database would be left running
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     log_json()
     logging.getLogger("uvicorn.access").disabled = True  # our own line says more
     with (
-        socket.create_server((settings.host, settings.port), family=_family(settings.host)) as listener,
-        open_database(
-            database_url, connections=settings.threads, statement_timeout_s=settings.statement_timeout_s
+        listening(settings.host, settings.port) as listener,
+        open_kept_database(
+            database_url,
+            _log.warning,
+            connections=settings.threads,
+            statement_timeout_s=settings.statement_timeout_s,
         ) as database,
     ):
         served = server(settings, database, database_url, proxies, environment)
@@ -70,12 +81,3 @@ def server(
         limit_concurrency=1_000,
     )
     return uvicorn.Server(config)
-
-
-def url_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

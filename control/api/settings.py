@@ -28,7 +28,7 @@ class ApiSettings:
     max_streams: int = 200
     """Followers of one process; more are answered with 503."""
     gateways: tuple[str, ...] = ()
-    """URLs of gateways that are asked every minute how fast they answer."""
+    """URLs of gateways that are asked every minute how fast they answer; a name may lead to several."""
     workers: int = 1
     """Solves of this process at a time, each in a process of its own with some 300 MB."""
     operation_limit: timedelta = timedelta(minutes=30)

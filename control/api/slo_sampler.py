@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import httpx
 from starlette.concurrency import run_in_threadpool
 
+from control.api.gateway_addresses import each_gateway
 from control.db.database import Database
 from control.db.errors import DatabaseError
 from control.db.slo_samples import Observed, PostgresSloSamples, SloSample
@@ -22,7 +23,7 @@ _KEPT = timedelta(days=14)
 
 class SloSampler:
     def __init__(self, database: Database, gateways: tuple[str, ...], clock: Callable[[], datetime]) -> None:
-        """`gateways`: their URLs."""
+        """`gateways`: their URLs, or those of names that lead to several."""
         self._samples = PostgresSloSamples(database)
         self._gateways = gateways
         self._clock = clock
@@ -34,7 +35,9 @@ class SloSampler:
             while self._gateways:
                 now = self._clock()
                 await asyncio.sleep(60 - now.second - now.microsecond / 1e6)
-                await asyncio.gather(*(self.look(client, gateway) for gateway in self._gateways))
+                asked = [each for url in self._gateways for each in await each_gateway(url)]
+                await asyncio.gather(*(self.look(client, gateway) for gateway in asked))
+                self._before = {gateway: self._before[gateway] for gateway in asked if gateway in self._before}
                 try:
                     await run_in_threadpool(self._samples.drop_older, self._clock() - _KEPT)
                 except DatabaseError as error:

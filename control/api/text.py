@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import AfterValidator, Field, StringConstraints
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-NAME_HINT = "Up to 63 letters, digits, dots, hyphens and underscores; begins with a letter or digit."
+from control.given_name import NAME_HINT, NAME_PATTERN
 
 
 def _readable(text: str) -> str:

@@ -43,9 +43,10 @@ def _template(case: Case, planned: PlannedInstance) -> Iterator[Violation]:
 
 
 def _hash(planned: PlannedInstance, software: Software) -> str:
-    """Template ids are hashes of the sorted JSON of software, nodes and placement."""
+    """Template ids are hashes of the sorted JSON of software, nodes and placement, and of a name of its own."""
     names = (software.model, software.model_revision, software.dtype, software.engine, software.dispatch)
-    return _digest(msgspec.json.encode((*names, planned.nodes, planned.placement), order="sorted"))
+    own_name = (software.served_as,) if software.served_as else ()
+    return _digest(msgspec.json.encode((*names, planned.nodes, planned.placement, *own_name), order="sorted"))
 
 
 def _digest(content: bytes) -> str:

@@ -7,22 +7,24 @@ from typing import Annotated
 
 import typer
 
+from control.cli.audit import did
 from control.cli.guard import guarded
-from control.cli.options import DatabaseOption
+from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emit, say
 
 app = typer.Typer(
     name="alerts", help="Watch for what people should know, and send it to webhooks.", no_args_is_help=True
 )
-webhooks = typer.Typer(name="webhook", help="Add, list and remove webhooks.", no_args_is_help=True)
+webhooks = typer.Typer(name="webhook", help="Add, list, try and remove webhooks.", no_args_is_help=True)
 app.add_typer(webhooks)
+NameArgument = Annotated[str, typer.Argument(help="Its name.")]
 
 
 @app.command("list")
 @guarded
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -55,10 +57,10 @@ def watch(
     have stopped, too.
     """
     from control.alerts.watch import AlertWatch
-    from control.db.database import open_database
     from control.db.errors import DatabaseUnavailableError
+    from control.db.kept_database import open_kept_database
 
-    with open_database(database_url) as database:
+    with open_kept_database(database_url, lambda what: say(f"medley: {what}")) as database:
         watching = AlertWatch(database, lambda: datetime.now(UTC))
         while True:
             try:
@@ -107,11 +109,11 @@ def add(
     from control.alerts.secret_source import NoSecretError, check_source, read_secret
     from control.db.database import open_database
     from control.db.webhooks import PostgresWebhooks, Webhook
+    from control.given_name import check_name
     from policies.alert_rules import AlertKind
     from templates_lib.nearest_name import nearest_name
 
-    if not 0 < len(name) <= 63 or not name.isprintable():
-        raise ValueError("a webhook's name has 1 to 63 characters")
+    check_name("webhook", name)
     known = {each.value for each in AlertKind}
     for each in kind or ():
         if each not in known:
@@ -121,10 +123,33 @@ def add(
         read_secret(check_source(secret), os.environ)
     except NoSecretError as error:
         say(f"medley: {error} here: see to it that whoever runs `medley reconcile` has it")
-    with open_database(database_url) as database:
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
         made = Webhook(name, url, secret, tuple(dict.fromkeys(kind or ())), internal)
-        PostgresWebhooks(database).put(made, datetime.now(UTC))
-    typer.echo(f"alerts are sent to {name}")
+        done = "made" if PostgresWebhooks(one).put(made, now).version == 1 else "changed"
+        did(one, now, f"webhook.{done}", f"{done} webhook {name}", subject=name)
+    typer.echo(f"alerts are sent to {name} (`medley alerts webhook test {name}` tries it)")
+
+
+@webhooks.command("test")
+@guarded
+def try_webhook(name: NameArgument, database_url: DatabaseOption = None) -> None:
+    """Send a webhook something that tells nothing, signed as alerts are, and say what it answers.
+
+    It is sent from this shell, which needs the secret; exit code 1 when the receiver does not take it.
+    """
+    from control.alerts.sender import RefusedError
+    from control.alerts.trial import try_out
+    from control.db.database import open_database
+    from control.db.webhooks import PostgresWebhooks
+
+    with open_database(database_url) as database:
+        found = PostgresWebhooks(database).load(name)
+        try:
+            outcome = try_out(found, datetime.now(UTC))
+        except RefusedError as refused:
+            raise ValueError(f"webhook {name} has not taken it: {refused}") from None
+    typer.echo(f"webhook {name} has taken it: {outcome}")
 
 
 @webhooks.command("list")
@@ -151,11 +176,13 @@ def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOpt
 
 @webhooks.command("remove")
 @guarded
-def remove(name: Annotated[str, typer.Argument(help="Its name.")], database_url: DatabaseOption = None) -> None:
+def remove(name: NameArgument, database_url: DatabaseOption = None) -> None:
     """Send nothing there any more."""
     from control.db.database import open_database
     from control.db.webhooks import PostgresWebhooks
 
-    with open_database(database_url) as database:
-        PostgresWebhooks(database).remove(name)
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        PostgresWebhooks(one).remove(name)
+        did(one, now, "webhook.removed", f"removed webhook {name}", subject=name)
     typer.echo(f"nothing is sent to {name} any more")

@@ -20,7 +20,11 @@ def api(
     ] = 1,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(help="URL of a gateway, to be asked how fast it answers; may be repeated.", show_default=False),
+        typer.Option(
+            help="URL of a gateway, to be asked how fast it answers; may be repeated. A name with several addresses, "
+            "as service discovery gives it, is several gateways.",
+            show_default=False,
+        ),
     ] = None,
     proxies: Annotated[
         str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are believed.")

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.audit import did
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
     from control.db.budgets import Scope
@@ -33,15 +34,23 @@ def set_(
     A fleet whose plan costs more gives up, one after the other: on-demand for spot, latency and head-room, and demand
     of the lowest priority (docs/cost.md). It is drained, never killed.
     """
-    from control.db.budgets import PostgresBudgets
+    from control.db.budgets import PostgresBudgets, Scope
     from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
+    from control.given_name import check_name
     from policies.budget import Budget
 
     scope, name = _whose(fleet, project)
+    check_name(scope, name)
     budget = Budget(usd_per_hour, usd_per_month, floor)
-    with open_database(database_url) as database:
-        PostgresBudgets(database).put(scope, name, budget, datetime.now(UTC))
-    typer.echo(f"{scope} {name} has a budget: {_limits(usd_per_hour, usd_per_month)}")
+    limits, now = _limits(usd_per_hour, usd_per_month), datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        PostgresBudgets(one).put(scope, name, budget, now)
+        did(one, now, "budget.changed", f"set {limits} for {scope} {name}", fleet=fleet or "", subject=name)
+        names = {each.name for each in PostgresFleets(one).all()} if scope is Scope.FLEET else {name}
+    typer.echo(f"{scope} {name} has a budget: {limits}")
+    if name not in names:
+        say(f"medley: no fleet {name} is on record yet: it will have this budget (`medley fleets list`)")
 
 
 @app.command("list")
@@ -89,8 +98,10 @@ def remove(fleet: FleetOption = None, project: ProjectOption = None, database_ur
     from control.db.database import open_database
 
     scope, name = _whose(fleet, project)
-    with open_database(database_url) as database:
-        PostgresBudgets(database).remove(scope, name)
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        PostgresBudgets(one).remove(scope, name)
+        did(one, now, "budget.removed", f"removed the budget of {scope} {name}", fleet=fleet or "", subject=name)
     typer.echo(f"{scope} {name} has no budget any more")
 
 

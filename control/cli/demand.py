@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from control.cli.audit import did, who
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
 
 app = typer.Typer(name="demand", help="Show and override the demand that is planned for.", no_args_is_help=True)
 
-_BY = "medley on the command line"
 _SHOWN = timedelta(hours=1)
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
 ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the fleet's spec.")]
@@ -86,8 +86,11 @@ def override(
         names = served_names(PostgresFleets(database).load(fleet))
         if model not in names:
             raise ValueError(f"fleet {fleet!r} has no model {model!r}; {nearest_name(model, names)}")
-        PostgresDemandOverrides(database).set(fleet, Override(model, requests_per_s, _BY, reason, now, until))
-    typer.echo(f"{model} is planned for {requests_per_s:g} requests/s until {until:%Y-%m-%d %H:%M} UTC")
+        what = f"{model} is planned for {requests_per_s:g} requests/s until {until:%Y-%m-%d %H:%M} UTC"
+        with database.as_one() as one:
+            PostgresDemandOverrides(one).set(fleet, Override(model, requests_per_s, who(), reason, now, until))
+            did(one, now, "demand.overridden", f"{what}: {reason}", fleet=fleet, subject=model)
+    typer.echo(what)
 
 
 @app.command("forecast")
@@ -98,7 +101,10 @@ def forecast(fleet: FleetArgument, model: ModelArgument, database_url: DatabaseO
     from control.db.demand_overrides import PostgresDemandOverrides
     from control.db.fleets import PostgresFleets
 
-    with open_database(database_url) as database:
-        PostgresFleets(database).load(fleet)
-        ended = PostgresDemandOverrides(database).end(fleet, model, datetime.now(UTC))
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        PostgresFleets(one).load(fleet)
+        ended = PostgresDemandOverrides(one).end(fleet, model, now)
+        if ended:
+            did(one, now, "demand.forecast", f"{model} is forecast again", fleet=fleet, subject=model)
     typer.echo(f"{model} is forecast again" if ended else f"{model} was not overridden")

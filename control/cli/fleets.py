@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.audit import did, who
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
-from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
+from control.given_name import DEFAULT_PROJECT, check_name
+from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 
 if TYPE_CHECKING:
     from control.db.database import Database
@@ -22,7 +24,6 @@ app = typer.Typer(
 )
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
-BY = "medley on the command line"
 
 
 def apply(
@@ -31,7 +32,13 @@ def apply(
         FleetMode | None,
         typer.Option(help="How far the control plane may go. Default: as it is; observe if it is new."),
     ] = None,
-    project: Annotated[str, typer.Option(help="Project that its cost is counted for.")] = DEFAULT_PROJECT,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Project that its cost is counted for. Default: as it is; {DEFAULT_PROJECT} if it is new.",
+            show_default=False,
+        ),
+    ] = None,
     yes: YesOption = False,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -49,6 +56,8 @@ def apply(
     from control.reconcile.difference import difference
     from control.spec.document import read_text
 
+    if project is not None:
+        check_name("project", project)
     text, world = read_text(file), read_world(file)
     with open_database(database_url) as database, build_progress() as progress:
         fleets, now = PostgresFleets(database), datetime.now(UTC)
@@ -56,21 +65,19 @@ def apply(
         _ask_for_removed(database, before, world.fleet, yes)
         folder = str(file.absolute().parent)
         wished = mode or (FleetMode.OBSERVE if before is None else before.mode)
-        record = FleetRecord(world.name, project, text, folder, wished, 0, False, now.isoformat())
+        counted_for = project or (DEFAULT_PROJECT if before is None else before.project)
+        record = FleetRecord(world.name, counted_for, text, folder, wished, 0, False, now.isoformat())
         solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
         _show(difference(database, record.name, solved.world.fleet, solved.plan, solved.snapshot), solved.plan)
         if wished is not FleetMode.OBSERVE and not yes:
             typer.confirm("Do this?", abort=True)
-        if before is None:
-            fleets.create(record.name, text, now, folder, project, wished)
-        else:
-            fleets.change(
-                record.name, before.version, now, spec=text, folder=folder, project=project, mode=wished, ending=False
-            )
+        with database.as_one() as one:
+            _put(one, before, record, now)
+            if wished is not FleetMode.OBSERVE:
+                _accept(one, PostgresFleets(one).target(record.name), solved.plan)
         if wished is FleetMode.OBSERVE:
             typer.echo(f"nothing is touched in mode observe (`medley fleets mode {record.name} auto` changes that)")
             return
-        fleets.accept(fleets.target(record.name), solved.plan.id, BY, datetime.now(UTC))
     typer.echo(f"fleet {record.name} is held to plan {solved.plan.id[:12]} from now on; `medley reconcile` does it")
 
 
@@ -94,7 +101,8 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
         _show(difference(database, fleet, spec, plan, snapshot), plan)
         if not yes:
             typer.confirm("Do this?", abort=True)
-        fleets.accept(target, plan.id, BY, datetime.now(UTC))
+        with database.as_one() as one:
+            _accept(one, target, plan)
     typer.echo(f"fleet {fleet} is held to plan {plan.id[:12]} from now on")
 
 
@@ -139,9 +147,11 @@ def mode(fleet: FleetArgument, mode: FleetMode, database_url: DatabaseOption = N
     from control.db.database import open_database
     from control.db.fleets import PostgresFleets
 
-    with open_database(database_url) as database:
-        fleets = PostgresFleets(database)
-        fleets.change(fleet, fleets.load(fleet).version, datetime.now(UTC), mode=mode)
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        fleets = PostgresFleets(one)
+        fleets.change(fleet, fleets.load(fleet).version, now, mode=mode)
+        did(one, now, "fleet.changed", f"set mode {mode.value}", fleet=fleet, subject=fleet)
     typer.echo(f"fleet {fleet} is in mode {mode.value}")
 
 
@@ -158,8 +168,40 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
         record, running = fleets.load(fleet), PostgresInstances(database).of_fleet(fleet)
         if running and not yes:
             typer.confirm(f"{len(running)} instances of {fleet} are drained and given back. Do this?", abort=True)
-        fleets.change(fleet, record.version, datetime.now(UTC), ending=True)
+        now = datetime.now(UTC)
+        with database.as_one() as one:
+            PostgresFleets(one).change(fleet, record.version, now, ending=True)
+            did(one, now, "fleet.removed", f"ended fleet {fleet}", fleet=fleet, subject=fleet)
     typer.echo(f"fleet {fleet} is being ended; `medley reconcile` does it")
+
+
+def _put(database: "Database", before: FleetRecord | None, record: FleetRecord, now: datetime) -> None:
+    from control.db.fleets import PostgresFleets
+    from control.db.projects import PostgresProjects
+
+    name, fleets = record.name, PostgresFleets(database)
+    PostgresProjects(database).ensure(record.project, now)
+    if before is None:
+        fleets.create(name, record.spec, now, record.folder, record.project, record.mode)
+        did(database, now, "fleet.created", f"created fleet {name} in mode {record.mode}", fleet=name, subject=name)
+        return
+    fleets.change(
+        name,
+        before.version,
+        now,
+        spec=record.spec,
+        folder=record.folder,
+        project=record.project,
+        mode=record.mode,
+        ending=False,
+    )
+    did(database, now, "fleet.changed", f"applied a spec, in mode {record.mode}", fleet=name, subject=name)
+
+
+def _accept(database: "Database", target: "FleetTarget", plan: "Plan") -> None:
+    from control.db.fleets import PostgresFleets
+
+    PostgresFleets(database).accept(target, plan.id, who(), f"{plan.usd_per_hour:.2f} $/h", datetime.now(UTC))
 
 
 def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "FleetFile", yes: bool) -> None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.options import DatabaseOption, LimitOption
+from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
     from control.fleet.view import InstanceView, NodeView
@@ -40,7 +40,7 @@ def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption 
 
 def events(
     instance: Annotated[str | None, typer.Argument(help="Id of an instance; without it, of all.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the latest.")] = 50,
+    limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -56,6 +56,8 @@ def events(
     if output is not Output.TABLE:
         emit(steps, output)
         return
+    if not steps:
+        say("medley: no instance was ever asked for")
     for step in steps:
         at = datetime.fromisoformat(step.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         typer.echo(f"{at}  {step.instance_id}  {step.from_state or 'new'} -> {step.to_state}: {step.reason}")

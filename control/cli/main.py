@@ -7,6 +7,7 @@ import typer
 from control.cli import (
     alerts,
     api,
+    audit,
     budgets,
     check,
     cost,
@@ -47,6 +48,7 @@ app.command("gateway")(guarded(gateway.gateway))
 app.command("status")(guarded(status.status))
 app.command("instances")(guarded(instances.instances))
 app.command("events")(guarded(instances.events))
+app.command("audit")(guarded(audit.audit))
 app.command("plan")(guarded(plan.plan))
 app.command("explain")(guarded(explain.explain))
 app.command("cost")(guarded(cost.cost))

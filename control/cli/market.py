@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.audit import did
 from control.cli.market_text import age, at
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
@@ -113,12 +114,14 @@ def accept(
     from control.db.database import open_database
     from control.db.live_offers import PostgresOffers
 
-    with open_database(database_url) as database:
-        stored = PostgresOffers(database)
-        found = stored.accept(offer, datetime.now(UTC))
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        stored = PostgresOffers(one)
+        found = stored.accept(offer, now)
         if found is None:
             aside = sorted(each.offer.key for market in stored.markets().values() for each in market.quarantined)
             raise ValueError(f"{offer} is not in quarantine; in it are: {', '.join(aside[:12]) or 'none'}")
+        did(one, now, "offer.accepted", f"vouched for {found.usd_per_hour:g} $/h", subject=found.key)
     typer.echo(f"{offer} costs {found.usd_per_hour:g} $/h")
 
 

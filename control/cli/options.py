@@ -22,3 +22,6 @@ DatabaseOption = Annotated[
         show_default=False,
     ),
 ]
+MOST_ROWS = 100_000
+"""That a command shows at once: more belongs in a query of one's own."""
+LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="At most so many, the newest.")]

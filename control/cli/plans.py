@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from control.cli.guard import guarded
-from control.cli.options import DatabaseOption
+from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emit
 
 app = typer.Typer(name="plans", help="List and show the plans that the database keeps.", no_args_is_help=True)
@@ -14,7 +14,7 @@ app = typer.Typer(name="plans", help="List and show the plans that the database 
 @app.command("list")
 @guarded
 def list_(
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 20,
+    limit: LimitOption = 20,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:

@@ -22,6 +22,12 @@ def reconcile(
     ] = "127.0.0.1",
     hub_port: Annotated[int, typer.Option(min=1, max=65535, help="Nodes report to it.")] = HUB_PORT,
     registry_port: Annotated[int, typer.Option(min=1, max=65535, help="New nodes register at it.")] = REGISTRY_PORT,
+    demand_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Gateways report to it what is asked of models. 0: any.")
+    ] = 0,
+    reach_s: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds until nodes can have found it: none is missed before.")
+    ] = 45.0,
     database_url: DatabaseOption = None,
 ) -> None:
     """Keep every fleet on its plan: prices, plan, launch, repair, drain.
@@ -31,7 +37,7 @@ def reconcile(
     """
     from control.cli.progress import build_progress
     from control.cli.reconciling import fleet_planner, home
-    from control.db.database import open_database
+    from control.db.kept_database import open_kept_database
     from control.reconcile.adapters import makers
     from control.reconcile.daemon import Daemon, DaemonSettings
     from control.reconcile.daemon_home import DaemonHome
@@ -39,9 +45,9 @@ def reconcile(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     own = DaemonHome.below(home())
     once_s = 60 * timeout_minutes if once else 0.0
-    settings = DaemonSettings(own, bind, address, hub_port, registry_port, once_s)
+    settings = DaemonSettings(own, bind, address, hub_port, registry_port, demand_port, reach_s, once_s)
     with (
-        open_database(database_url) as database,
+        open_kept_database(database_url, logging.getLogger("control.db").warning) as database,
         build_progress() as progress,
         makers(database, own) as clouds,
     ):

@@ -32,11 +32,12 @@ def status(
     clouds that plans leave out, with the reason."""
     from control.db.database import open_database
     from control.fleet.statuses import fleet_statuses
+    from control.fleet.views import instance_views
     from control.market.cloud_status import cloud_statuses
 
     figures = _figures(gateway)
     with open_database(database_url) as database:
-        found = fleet_statuses(database, figures)
+        found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database, datetime.now(UTC))
     if output is not Output.TABLE:
         emit({"clouds": clouds, "fleets": found}, output)

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from control.access.api_token import DEFAULT_PROJECT
 from control.access.role import Role
+from control.cli.audit import did
 from control.cli.guard import guarded
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
+from control.given_name import DEFAULT_PROJECT, check_name
 
 app = typer.Typer(name="token", help="Make, list and revoke API tokens.", no_args_is_help=True)
 
@@ -39,15 +40,17 @@ def create(
     from control.db.api_tokens import PostgresApiTokens
     from control.db.database import open_database
 
+    check_name("project", project)
     now = datetime.now(UTC)
     try:
         expires_at = None if days is None else now + timedelta(days=days)
     except (OverflowError, ValueError):
         raise ValueError(f"--days {days:g} is no time that a token could live") from None
-    with open_database(database_url) as database:
-        token, secret = PostgresApiTokens(database).create(
+    with open_database(database_url) as database, database.as_one() as one:
+        token, secret = PostgresApiTokens(one).create(
             name, role, now, expires_at, project, requests_per_minute, tokens_per_minute
         )
+        did(one, now, "token.created", f"made token {token.id} ({role}) for {name}", subject=token.id)
     if output is Output.TABLE:
         typer.echo(secret.reveal())
         say(f"token {token.id} ({role}) for {name}: keep it, it is not shown again")
@@ -93,6 +96,8 @@ def revoke(
     from control.db.api_tokens import PostgresApiTokens
     from control.db.database import open_database
 
-    with open_database(database_url) as database:
-        PostgresApiTokens(database).revoke(token, datetime.now(UTC))
+    now = datetime.now(UTC)
+    with open_database(database_url) as database, database.as_one() as one:
+        PostgresApiTokens(one).revoke(token, now)
+        did(one, now, "token.revoked", f"revoked token {token}", subject=token)
     typer.echo(f"token {token} is revoked")

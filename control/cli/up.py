@@ -30,6 +30,7 @@ def up(
     """
     from control.api.beside import serving_beside
     from control.api.settings import ApiSettings
+    from control.cli.audit import who
     from control.cli.progress import build_progress
     from control.db.location import home_directory
     from control.up.bring_up import UpOptions, bring_up
@@ -47,6 +48,6 @@ def up(
         return serving_beside(settings, database_url, os.environ)
 
     with build_progress() as progress:
-        left = bring_up(UpOptions(spec, home, database_url, host, port, console), Steps(typer.echo), progress)
+        left = bring_up(UpOptions(spec, home, database_url, who(), host, port, console), Steps(typer.echo), progress)
     if left:
         raise typer.Exit(1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
+from control.db.burn import spent_between
 from control.db.ledger import PostgresLedger
 from control.ledger.charge import Charge
 from control.ledger.cost_line import By, CostLine, cost_lines
@@ -40,9 +41,11 @@ class CostReport:
 
 def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -> CostReport:
     """Raises DatabaseUnavailableError."""
-    charges = ledger.charges(period)
-    month = ledger.charges(month_so_far(now))
-    ahead = ledger.charges(rest_of_month(now))
+    this_month, today, rest = month_so_far(now), day_so_far(now), rest_of_month(now)
+    month = ledger.charges(this_month)
+    charges = month if period == this_month else ledger.charges(period)
+    (spent_today,) = spent_between(ledger.database, (today.since, today.until))
+    (ahead,) = spent_between(ledger.database, (rest.since, rest.until))
     return CostReport(
         since=_iso(period.since),
         until=_iso(period.until),
@@ -51,9 +54,9 @@ def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -
         lines=cost_lines(charges, by),
         usd_per_hour=float(_sum([c.usd_per_hour for c in month])),
         nodes=sum(c.nodes for c in month),
-        today_usd=_usd(ledger.charges(day_so_far(now))),
+        today_usd=dollars(cents(spent_today.usd)),
         month_usd=_usd(month),
-        month_forecast_usd=_usd((*month, *ahead)),
+        month_forecast_usd=dollars(cents(_sum([c.usd for c in month]) + ahead.usd)),
         leaked_usd=_usd([c for c in charges if c.leaked]),
         leaked_nodes=sum(c.nodes for c in month if c.leaked),
         unpriced_node_hours=sum(c.unpriced_node_s for c in charges) / 3600,

@@ -61,10 +61,6 @@ class PostgresAgentKeys:
                 raise RegistrationRefusedError(f"node {found.name} sent a key that another node has")
             return str(found.name)
 
-    def node_of(self, public_key: str) -> str | None:
-        """The node that a key stands for; None when it is nobody's, or its node is gone."""
-        return self.living().get(public_key)
-
     def living(self) -> dict[str, str]:
         """Public key → node name, of all nodes that are not gone: whom the control plane talks to."""
         query = select(agent_key.c.public_key, node.c.name).join_from(agent_key, node).where(node.c.gone_at.is_(None))

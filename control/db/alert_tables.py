@@ -50,6 +50,13 @@ webhook = Table(
     Column("kinds", JSON, nullable=False, comment="of alerts to send; empty: all"),
     Column("internal", Boolean, nullable=False, comment="http and addresses of private networks are allowed"),
     Column("created_at", DateTime(timezone=True), nullable=False),
+    Column(
+        "version",
+        Integer,
+        nullable=False,
+        server_default="1",
+        comment="+1 a write; a write names the version it was judged on",
+    ),
 )
 
 alert = Table(

@@ -54,8 +54,10 @@ class PostgresAlerts:
     def observe(self, firing: Iterable[Alert], webhooks: Iterable[Webhook], now: datetime) -> None:
         """What holds `now`. New alerts are opened, worse ones escalated, those that are over resolved, and for each of
         these steps a delivery is recorded for every webhook that takes its kind. Again: no harm."""
-        takers = tuple(webhooks)
         with self.database.transaction() as connection:
+            # Held until the end: to one that is removed meanwhile nothing could be addressed, and all else would fail.
+            there = set(connection.execute(select(webhook.c.name).with_for_update(read=True, key_share=True)).scalars())
+            takers = tuple(each for each in webhooks if each.name in there)
             for each in firing:
                 _fire(connection, each, takers, now)
             over = update(alert_table).where(alert_table.c.resolved_at.is_(None), alert_table.c.seen_at <= now - CALM)

@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy import Row, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from control.access.api_token import DEFAULT_PROJECT, ApiToken, read, written
+from control.access.api_token import ApiToken, read, written
 from control.access.role import Role
 from control.access.secret import Secret, new_secret
 from control.db.access_tables import api_token
 from control.db.database import Database
 from control.db.nearest import not_stored
+from control.given_name import DEFAULT_PROJECT
 
 _ID_BYTES = 6
 _MAX_LIMIT = 1 << 31

@@ -15,7 +15,10 @@ from control.db.errors import BackupError
 def back_up(database: Database, file: Path) -> None:
     """All tables as they are at one moment, while everything goes on. BackupError: the file is not there."""
     new = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise BackupError(f"{file} cannot be written: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "wb") as out:
             _run(database, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", out=out.fileno())

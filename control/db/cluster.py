@@ -116,6 +116,19 @@ class Cluster:
                 if "still in use" not in str(error) or time.monotonic() > give_up:
                     raise
 
+    def is_up(self) -> bool:
+        """Whether its server runs, be it on its way up or down."""
+        return self._live_pid() is not None
+
+    def check_data(self) -> None:
+        """Raises EmbeddedServerError when there is no data (any more)."""
+        if not (self._data / "PG_VERSION").exists():
+            msg = (
+                f"the data of Medley's database, {self._data}, is gone while Medley runs; what serves goes on, nothing "
+                "is planned or replaced: end Medley, then put it back, or use `medley db restore` with a backup"
+            )
+            raise EmbeddedServerError(msg)
+
     def stop(self) -> None:
         """Stop the server, if one runs: sessions are ended, everything is written, and it is waited for."""
         if self._live_pid() is not None:

@@ -7,17 +7,19 @@ Two files are locked with flock, which the kernel releases however a process end
 
 Who leaves takes his turn, gives up his share of `users.lock`, and stops the server when he can then lock that file
 exclusively: nobody else uses it. A command that is killed leaves the server running; the next one uses it, and stops
-it on leaving. The directory is Medley's alone, so a server found in it is ours to stop.
+it on leaving. The directory is Medley's alone, so a server found in it is ours to stop. A server that dies is started
+again by whoever comes next, or by a process that stays (`control.db.server_watch`).
 """
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from control.db.cluster import Cluster, ServerAddress
 from control.db.errors import EmbeddedServerError
+from control.try_lock import try_lock
 
 
 @contextmanager
@@ -29,23 +31,25 @@ def embedded_server(home: Path) -> Iterator[ServerAddress]:
     cluster = Cluster.of(home)
     with _lock_file(home, "users.lock") as users:
         try:
-            with _turn(home):
+            with turn(home):
+                if not try_lock(users):  # somebody uses it
+                    cluster.check_data()  # a new and empty one would have all that runs taken for orphans
                 fcntl.flock(users, fcntl.LOCK_SH)
                 cluster.ensure_running()
             yield cluster.address()
         finally:
-            with _turn(home):
+            with turn(home):
                 # Unlocked by name: a forked child that still holds a copy of the descriptor must not count as a user.
                 fcntl.flock(users, fcntl.LOCK_UN)
-                with suppress(BlockingIOError):
-                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if try_lock(users):
                     cluster.stop()
 
 
 @contextmanager
-def _turn(home: Path) -> Iterator[None]:
-    with _lock_file(home, "turn.lock") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+def turn(home: Path) -> Iterator[None]:
+    """In which the server may be started or stopped: one process at a time."""
+    with _lock_file(home, "turn.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

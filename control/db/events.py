@@ -45,23 +45,21 @@ class PostgresEvents:
         query = select(event_table).order_by(event_table.c.sequence.desc()).limit(limit)
         if before is not None:
             query = query.where(event_table.c.sequence < before)
-        return self._read(query, fleet, subject, kind)
+        given = {event_table.c.fleet: fleet, event_table.c.subject: subject, event_table.c.kind: kind}
+        for column, value in given.items():
+            if value:
+                query = query.where(column == value)
+        return self._read(query)
 
-    def since(
-        self, sequence: int, limit: int, *, fleet: str = "", subject: str = "", kind: str = ""
-    ) -> tuple[PastEvent, ...]:
+    def since(self, sequence: int, limit: int) -> tuple[PastEvent, ...]:
         """The first `limit` after `sequence`, oldest first: for whoever follows along.
 
         Two writers may commit in another order than their sequences: whoever must not miss one reads some again.
         """
         query = select(event_table).where(event_table.c.sequence > sequence).order_by(event_table.c.sequence)
-        return self._read(query.limit(limit), fleet, subject, kind)
+        return self._read(query.limit(limit))
 
-    def _read(self, query: Any, fleet: str, subject: str, kind: str) -> tuple[PastEvent, ...]:
-        given = {event_table.c.fleet: fleet, event_table.c.subject: subject, event_table.c.kind: kind}
-        for column, value in given.items():
-            if value:
-                query = query.where(column == value)
+    def _read(self, query: Any) -> tuple[PastEvent, ...]:
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
         return tuple(_past(row) for row in rows)

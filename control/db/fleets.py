@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, tuple_, update
+from sqlalchemy import Connection, Row, delete, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
 from control.db.errors import StaleVersionError
+from control.db.events import PostgresEvents
 from control.db.guarded import lock_row
 from control.db.nearest import not_stored
 from control.db.reconcile_tables import fleet, fleet_target
-from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord, FleetTarget
+from control.given_name import DEFAULT_PROJECT
+from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
+from control.lifecycle.fleet_event import FleetEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,12 @@ class PostgresFleets:
             names = frozenset(connection.execute(select(fleet.c.name)).scalars())
         return names, tuple(_record(row) for row in rows if row.name in names)
 
+    def mark(self) -> tuple[object, ...]:
+        """Another one whenever a fleet came, went or changed."""
+        query = select(func.count(), func.max(fleet.c.updated_at), func.sum(fleet.c.version))
+        with self.database.transaction() as connection:
+            return tuple(connection.execute(query).one())
+
     def page(self, limit: int, after: str = "", project: str | None = None) -> tuple[FleetRecord, ...]:
         """By name, those that follow `after`, of all projects or of one."""
         query = select(fleet).where(fleet.c.name > after).order_by(fleet.c.name).limit(limit)
@@ -113,12 +122,19 @@ class PostgresFleets:
         """`plan` waits for approval, in place of what waited before."""
         return self._write(before, {"proposed": plan, "proposed_at": now})
 
-    def accept(self, before: FleetTarget, plan: str, by: str, now: datetime) -> FleetTarget:
-        """The fleet is held to `plan` from now on; what waits stays, unless it is that one."""
+    def accept(self, before: FleetTarget, plan: str, by: str, why: str, now: datetime, trace: str = "") -> FleetTarget:
+        """The fleet is held to `plan` from now on; what waits stays, unless it is that one.
+
+        The event `plan.accepted` is written with it, whoever accepts: a replay follows the plans by these.
+        """
         values: dict[str, Any] = {"accepted": plan, "accepted_at": now, "accepted_by": by}
         if before.proposed == plan:
             values |= {"proposed": "", "proposed_at": None}
-        return self._write(before, values)
+        with self.database.as_one() as one:
+            held = PostgresFleets(one)._write(before, values)
+            event = FleetEvent(by, "plan.accepted", why, before.fleet, plan, trace=trace)
+            PostgresEvents(one).add([event], now)
+        return held
 
     def _write(self, before: FleetTarget, values: dict[str, Any]) -> FleetTarget:
         written = update(fleet_target).where(

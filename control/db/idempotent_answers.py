@@ -100,6 +100,13 @@ class PostgresAnswers:
         with self.database.transaction() as connection:
             connection.execute(delete(idempotent_answer).where(*self._mine(asked), unanswered))
 
+    def forget_answer(self, caller: str, key: str) -> None:
+        """The next request of `caller` under `key` is a new one. A first request that is under way stays."""
+        table, digest = idempotent_answer, hashlib.sha256(key.encode()).digest()
+        mine = (table.c.caller == caller, table.c.key == digest, table.c.answer.is_not(None))
+        with self.database.transaction() as connection:
+            connection.execute(delete(table).where(*mine))
+
     def drop_older(self, than: datetime) -> None:
         with self.database.transaction() as connection:
             connection.execute(delete(idempotent_answer).where(idempotent_answer.c.created_at < than))

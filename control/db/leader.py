@@ -29,7 +29,7 @@ class PostgresLeader:
         self._connection: Connection | None = None
         self._epoch = 0
         self.is_lost = False
-        """Somebody else was found to lead after this one had."""
+        """Somebody else was found to lead after this one had, or the database to be replaced by another state."""
 
     @property
     def epoch(self) -> int:
@@ -51,6 +51,11 @@ class PostgresLeader:
             if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK}).scalar_one():
                 held.close()
                 self.is_lost = self._epoch > 0
+                return False
+            if (connection.execute(select(leader.c.epoch)).scalar_one_or_none() or 0) < self._epoch:
+                # Epochs only grow: this is another database, or an older state of it, and does not know what runs.
+                held.close()
+                self.is_lost = True
                 return False
             new = insert(leader).values(id=1, epoch=1, holder=self._holder, since=now)
             again = {"epoch": leader.c.epoch + 1, "holder": self._holder, "since": now}

@@ -82,6 +82,13 @@ class PostgresOffers:
         with self.database.transaction() as connection:
             return tuple(connection.execute(query).one())
 
+    def quarantined(self) -> dict[str, tuple[SetAside, ...]]:
+        """By cloud, of all that were asked at least once."""
+        query = select(market_source.c.cloud, market_source.c.quarantined).order_by(market_source.c.cloud)
+        with self.database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return {row.cloud: msgspec.json.decode(row.quarantined, type=tuple[SetAside, ...]) for row in rows}
+
     def prices(self, cloud: str) -> dict[str, float]:
         """Offer key → $/h, as stored last."""
         query = select(live_offer.c.offer).where(live_offer.c.cloud == cloud)

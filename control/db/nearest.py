@@ -9,6 +9,8 @@ COMMANDS = {
     "plan": " (`medley plans list`)",
     "library": " (`medley templates list`)",
     "token": " (`medley token list`)",
+    "fleet": " (`medley fleets list`)",
+    "webhook": " (`medley alerts webhook list`)",
 }
 """Where people see the names of what is stored."""
 

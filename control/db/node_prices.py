@@ -12,7 +12,7 @@ from control.db.cost_tables import node_price
 from control.db.database import Database
 from control.db.fleet_tables import instance, node
 from control.db.reconcile_tables import fleet
-from control.lifecycle.fleet import DEFAULT_PROJECT
+from control.given_name import DEFAULT_PROJECT
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,15 @@ class PostgresProjects:
 
     def create(self, name: str, description: str, now: datetime) -> Project:
         """InUseError when there is one of that name."""
-        row = {"name": name, "description": description, "version": 1, "created_at": now, "updated_at": now}
         with self.database.transaction() as connection:
-            added = insert(project).values(row).on_conflict_do_nothing().returning(project.c.name)
-            if connection.execute(added).scalar_one_or_none() is None:
+            if not _add(connection, name, description, now):
                 raise InUseError(f"there is a project {name!r} already: change that one, or choose another name")
             return _load(connection, name)
+
+    def ensure(self, name: str, now: datetime) -> None:
+        """For whoever names one without having made it: on the command line that is how one is made."""
+        with self.database.transaction() as connection:
+            _add(connection, name, "", now)
 
     def describe(self, name: str, version: int, description: str, now: datetime) -> Project:
         values = {"description": description, "version": version + 1, "updated_at": now}
@@ -65,6 +68,13 @@ class PostgresProjects:
         query = _query().where(project.c.name > after).order_by(project.c.name).limit(limit)
         with self.database.transaction() as connection:
             return tuple(_project(row) for row in connection.execute(query))
+
+
+def _add(connection: Connection, name: str, description: str, now: datetime) -> bool:
+    """False: there is one of that name."""
+    row = {"name": name, "description": description, "version": 1, "created_at": now, "updated_at": now}
+    added = insert(project).values(row).on_conflict_do_nothing().returning(project.c.name)
+    return connection.execute(added).scalar_one_or_none() is not None
 
 
 def _query() -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from control.diff.capacity import planned_units, ready_units
+from control.diff.groups import MoveGroup, move_groups
 from control.diff.limits import Limits
 from control.diff.match import match
 from control.diff.running import Running
@@ -29,6 +30,8 @@ class FleetDiff:
     requests_at_risk: int
     """On ready instances that go: a drain waits for them, up to its deadline; what is left then goes on elsewhere."""
     transition: Transition
+    groups: tuple[tuple[MoveGroup, ...], ...]
+    """Of each step of the transition, equal moves together."""
 
     @property
     def is_empty(self) -> bool:
@@ -39,7 +42,7 @@ def fleet_diff(
     wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: Limits | None = None
 ) -> FleetDiff:
     transition = plan_transition(wanted, running, supply, limits)
-    requests = {each.id: each.requests for each in running}
+    by_id = {each.id: each for each in running}
     usd = before = sum(each.usd_per_hour for each in running if not each.is_leaving)
     most = usd + sum(each.held_usd_per_hour for each in running if each.is_leaving)
     for step in transition.steps:
@@ -56,6 +59,7 @@ def fleet_diff(
         launched=sum(len(step.launch) for step in transition.steps),
         drained=sum(len(step.drain) for step in transition.steps),
         released=sum(len(step.release) for step in transition.steps),
-        requests_at_risk=sum(requests.get(drain.instance_id, 0) for step in transition.steps for drain in step.drain),
+        requests_at_risk=sum(by_id[drain.instance_id].requests for step in transition.steps for drain in step.drain),
         transition=transition,
+        groups=tuple(move_groups(step, by_id) for step in transition.steps),
     )

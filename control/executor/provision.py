@@ -107,7 +107,8 @@ def provision(
         held = held_nodes.of_instance(instance_id)
         if all(place in held and held[place].created_at is not None for place in range(len(places))):
             instances.apply(instance_id, Event(EventKind.NODES_UP, "all nodes are rented"), executor.clock())
-    return Provisioned(instances.load(instance_id), waiting, tuple(refused), tuple(rented))
+    refused.sort(key=lambda each: each.offer)  # places are filled side by side, in no order
+    return Provisioned(instances.load(instance_id), waiting, tuple(refused), tuple(sorted(rented)))
 
 
 def _fill(

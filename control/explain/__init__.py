@@ -3,7 +3,7 @@
 Pure: it reads values and re-solves with the solver it is handed.
 """
 
-from control.explain.explanation import Explanation, explain
+from control.explain.explanation import Explanation, explain, explain_at_once
 from control.explain.reasons import reasons
 
-__all__ = ["Explanation", "explain", "reasons"]
+__all__ = ["Explanation", "explain", "explain_at_once", "reasons"]

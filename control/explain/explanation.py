@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from control.explain.demand_price import demand_prices
 from control.explain.limits import Limit, limits
-from control.explain.node_saving import NodeSaving, node_savings
+from control.explain.node_saving import NodeSaving, node_estimates, node_savings
 from control.explain.node_supply import node_supplies
 from control.explain.runner_up import RunnerUp, costliest, runner_up
 from control.explain.shortage import Shortage, shortage
@@ -40,6 +40,23 @@ def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> E
     missing = shortage(plan, snapshot, library, solve)
     savings = tuple(node_savings(plan, snapshot, library, solve, tuple(missing.nodes) if missing else ()))
     others = (runner_up(plan, snapshot, library, solve, used) for used in costliest(plan))
+    by_cost = tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective)))
+    return _explanation(plan, snapshot, missing, savings, by_cost)
+
+
+def explain_at_once(plan: Plan, snapshot: Snapshot) -> Explanation:
+    """As far as the plan's own relaxation says it. Nothing is solved again: no saving is verified, and neither what is
+    missing nor the runners-up are known."""
+    return _explanation(plan, snapshot, None, tuple(node_estimates(plan, snapshot)), ())
+
+
+def _explanation(
+    plan: Plan,
+    snapshot: Snapshot,
+    missing: Shortage | None,
+    savings: tuple[NodeSaving, ...],
+    runners_up: tuple[RunnerUp, ...],
+) -> Explanation:
     listed = {saving.offer for saving in savings}
     rest = [s.has_room for s in node_supplies(plan, snapshot) if s.offer.key not in listed]
     return Explanation(
@@ -49,5 +66,5 @@ def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> E
         one_more_node=savings,
         kinds_with_room=sum(rest),
         kinds_without_room=len(rest) - sum(rest),
-        runners_up=tuple(sorted(others, key=lambda r: (r.unmet_requests_per_s, r.more_objective))),
+        runners_up=runners_up,
     )

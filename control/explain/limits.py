@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from control.explain.node_supply import NodeSupply, node_supplies, taken
+from control.explain.node_supply import NodeSupply, node_supplies
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
@@ -58,12 +58,15 @@ def _exhausted(supply: NodeSupply, snapshot: Snapshot) -> str:
 
 
 def _pools(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:
+    nodes = plan.nodes()
     for pool in snapshot.pools:
-        used = taken(plan, pool)
+        used = pool.taken(nodes)
         least = min((w for w in pool.members.values() if w > 0), default=0.0)
-        if used > 0 and pool.limit - used < least - 1e-9:
+        saving = _saving(plan, f"pool/{pool.id}")
+        # Whole instances may leave a little of a quota that the relaxation uses up.
+        if used > 0 and (saving is not None or pool.limit - used < least - 1e-9):
             text = f"{used:g} of {pool.limit:g} {pool.unit} of quota {pool.id} are used"
-            yield Limit("quota", pool.id, text, _saving(plan, f"pool/{pool.id}"))
+            yield Limit("quota", pool.id, text, saving)
 
 
 def _budget(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from control.explain.node_supply import NodeSupply, fits, node_supplies, with_more
+from control.explain.node_supply import NodeSupply, node_supplies, with_more
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
@@ -41,19 +41,31 @@ def node_savings(
 
     `first` are offers to look at before all others, whether they are used up or not.
     """
-    kinds = [s for s in node_supplies(plan, snapshot) if _worth_asking(plan, snapshot, s, first)]
-    kinds.sort(key=lambda s: (s.offer.key not in first, -_about(plan, snapshot, s), s.offer.key))
-    for place, supply in enumerate(kinds):
-        if place < VERIFIED:
-            yield _resolved(plan, snapshot, library, solve, supply)
-        else:
-            about = _about(plan, snapshot, supply)
-            yield NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, False, about, 0.0, 0.0)
+    for place, supply in enumerate(_kinds(plan, snapshot, first)):
+        verify = place < VERIFIED
+        yield _resolved(plan, snapshot, library, solve, supply) if verify else _estimated(plan, snapshot, supply)
 
 
-def _worth_asking(plan: Plan, snapshot: Snapshot, supply: NodeSupply, first: tuple[str, ...]) -> bool:
+def node_estimates(plan: Plan, snapshot: Snapshot) -> Iterator[NodeSaving]:
+    """Of the same kinds, from duals alone: at once, and all of them about."""
+    for supply in _kinds(plan, snapshot, ()):
+        yield _estimated(plan, snapshot, supply)
+
+
+def _kinds(plan: Plan, snapshot: Snapshot, first: tuple[str, ...]) -> list[NodeSupply]:
+    kinds = [s for s in node_supplies(plan, snapshot) if _worth_asking(plan, s, first)]
+    return sorted(kinds, key=lambda s: (s.offer.key not in first, -_about(plan, snapshot, s), s.offer.key))
+
+
+def _estimated(plan: Plan, snapshot: Snapshot, supply: NodeSupply) -> NodeSaving:
+    about = _about(plan, snapshot, supply)
+    return NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, False, about, 0.0, 0.0)
+
+
+def _worth_asking(plan: Plan, supply: NodeSupply, first: tuple[str, ...]) -> bool:
     barred = supply.used_up or (supply.used > 0 and not supply.has_quota)
-    return barred or supply.offer.key in first or _about(plan, snapshot, supply) > 0
+    # Of a kind that is left over no node is missing, whatever the quota for one would save: that is said of the quota.
+    return barred or supply.offer.key in first or plan.duals.get(f"offer/{supply.offer.key}", 0.0) < 0
 
 
 def _about(plan: Plan, snapshot: Snapshot, supply: NodeSupply) -> float:
@@ -65,10 +77,27 @@ def _about(plan: Plan, snapshot: Snapshot, supply: NodeSupply) -> float:
 
 def _resolved(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, supply: NodeSupply) -> NodeSaving:
     better = solve(with_more(snapshot, supply.offer.key, 1), library)
-    served = sum(plan.unmet.values()) - sum(better.unmet.values())
-    cheaper = plan.objective - better.objective
-    # A plan that fits the market as it is was found by luck of the search: the node did not do it.
-    if fits(better, snapshot) or (served <= NOTHING and cheaper <= NOTHING):
-        return NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, True, 0.0, 0.0, 0.0)
-    usd, init = plan.usd_per_hour - better.usd_per_hour, plan.init_usd - better.init_usd
+    nothing = NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, True, 0.0, 0.0, 0.0)
+    # A plan that fits the market as it is was found by luck of the search: the node did not do it. Nor did it what the
+    # search finds of the same templates without the node, within the gap of `plan`.
+    if snapshot.gives(better.nodes()):
+        return nothing
+    templates = {i.template_id for each in (plan, better) for i in each.instances}
+    before = _better(plan, solve(snapshot, library.of(templates)))
+    served = _unmet(before) - _unmet(better)
+    if served <= NOTHING and before.objective - better.objective <= NOTHING:
+        return nothing
+    usd, init = before.usd_per_hour - better.usd_per_hour, before.init_usd - better.init_usd
     return NodeSaving(supply.offer.key, supply.name, supply.used, supply.most, True, usd, init, max(served, 0.0))
+
+
+def _better(one: Plan, other: Plan) -> Plan:
+    """Which serves more, or as much for less."""
+    more = _unmet(one) - _unmet(other)
+    if abs(more) > NOTHING:
+        return other if more > 0 else one
+    return other if other.objective < one.objective else one
+
+
+def _unmet(plan: Plan) -> float:
+    return sum(plan.unmet.values())

@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from templates_lib.offer import Offer
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
-
-ROUNDING = 1e-6
+from templates_lib.supply import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +36,18 @@ class NodeSupply:
 
 def node_supplies(plan: Plan, snapshot: Snapshot) -> tuple[NodeSupply, ...]:
     """Of every offer, by key."""
-    used = {o.offer: o.nodes for o in plan.offers}
+    used = plan.nodes()
     held = snapshot.held_nodes()
-    left = [(p.limit - taken(plan, p), p.members) for p in snapshot.pools]
+    left = [(p.limit - p.taken(used), p.members) for p in snapshot.pools]
     return tuple(
         NodeSupply(
             offer=o,
-            used=used.get(o.key, 0),
+            used=used[o.key],
             most=held[o.key] + snapshot.more_nodes(o),
             has_quota=all(room >= members.get(o.key, 0.0) - ROUNDING for room, members in left),
         )
         for o in sorted(snapshot.offers, key=lambda o: o.key)
     )
-
-
-def taken(plan: Plan, pool: SupplyPool) -> float:
-    """What the plan takes of a pool, in its unit."""
-    return sum(pool.members.get(o.offer, 0.0) * o.nodes for o in plan.offers)
 
 
 def with_more(snapshot: Snapshot, offer: str, nodes: int) -> Snapshot:
@@ -66,9 +59,3 @@ def with_more(snapshot: Snapshot, offer: str, nodes: int) -> Snapshot:
         replace(p, limit=p.limit + nodes * p.members[offer]) if offer in p.members else p for p in snapshot.pools
     )
     return replace(snapshot, version="", offers=offers, pools=pools)
-
-
-def fits(plan: Plan, snapshot: Snapshot) -> bool:
-    """Whether the market of `snapshot` gives the nodes of `plan`."""
-    within = all(s.used <= s.most for s in node_supplies(plan, snapshot))
-    return within and all(taken(plan, pool) <= pool.limit + ROUNDING for pool in snapshot.pools)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from control.explain.node_supply import node_supplies, taken
+from control.explain.node_supply import node_supplies
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.settings import Replicas, Settings, Survive
@@ -51,7 +51,7 @@ def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> 
     left, lifted, other = best
     helps = left < sum(plan.unmet.values()) - SERVED
     missing = [s for s in node_supplies(other, snapshot) if s.used > s.most] if helps else []
-    quotas = {p.id: taken(other, p) - p.limit for p in snapshot.pools}
+    quotas = {p.id: p.taken(other.nodes()) - p.limit for p in snapshot.pools}
     return Shortage(
         unmet=plan.unmet,
         lifted=lifted if helps else "",

@@ -292,14 +292,15 @@ class Keeper:
     def _heard(self, fleet: str, done: Provisioned) -> None:
         kept = self._fleets[fleet]
         offers = {offer.key: offer for offer in kept.order.supply.offers}
+        # Of an offer that gave some nodes of a gang and refused others, the refusal is the newer word.
+        for key in done.rented:
+            if key in offers:
+                self.observer.rented(fleet, offers[key])
         for refused in done.refused:
             _log.warning("%s is refused: %s", refused.offer, refused.error)
             kept.order = kept.order.without(refused.offer)
             if refused.offer in offers:
                 self.observer.refused(fleet, offers[refused.offer], refused.error)
-        for key in done.rented:
-            if key in offers:
-                self.observer.rented(fleet, offers[key])
 
     def _tell(self) -> None:
         """Gateways of what is ready."""

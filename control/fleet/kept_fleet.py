@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from agents.messages.to_hub import OUT_OF_MEMORY
+from control.back_off import BackOff
 from control.diff.running import Running
 from control.diff.target import Column
 from control.executor.allowance import Allowance
-from control.fleet.back_off import BackOff
 from control.fleet.order import FleetOrder, column
 from control.fleet.running import running_instance
 from control.hub.deployed import Deployed

@@ -1,6 +1,6 @@
 """How the fleets on record do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -8,16 +8,17 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.fleet.latency import GatewayFigures
 from control.fleet.status import FleetStatus, fleet_status
-from control.fleet.views import instance_views
+from control.fleet.view import InstanceView
 from control.planning.report import units_wanted
 
 
-def fleet_statuses(database: Database, figures: Mapping[str, GatewayFigures]) -> list[FleetStatus]:
-    """Of all fleets with an instance that is not terminated, against the plan that asked for the youngest of them.
+def fleet_statuses(
+    database: Database, views: Sequence[InstanceView], figures: Mapping[str, GatewayFigures]
+) -> list[FleetStatus]:
+    """Of all fleets of `views`, against the plan that asked for the youngest of their instances.
 
     Those whose plans were thrown away are left out."""
     plans, instances = PostgresPlans(database), PostgresInstances(database)
-    views = instance_views(database)
     found = []
     for fleet in sorted({view.fleet for view in views}):
         own = [view for view in views if view.fleet == fleet]

@@ -60,6 +60,7 @@ def _wanted(plan_id: str, planned: PlannedInstance) -> Wanted:
         software.dispatch,
         planned.nodes,
         planned.placement,
+        software.served_as,
     )
     return Wanted(
         plan_id,

@@ -2,8 +2,8 @@
 
 Theory of operation: a call has at most one attempt at a time. Whatever ends an attempt without a result (the link is
 lost, the scheduler reports a failure, tokens are missing) removes it first, so that late messages of it meet nobody,
-and then dispatches the call again behind the tokens that it has. A call for which no instance can be used is parked
-and tried again soon, and at once when an instance becomes usable.
+and then dispatches the call again behind the tokens that it has. A call that no instance can take is parked, and tried
+again, oldest first, when one becomes usable or says that it has room (`policies.room`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from policies.routing_table import RoutedInstance
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
-"""A parked call is tried again this often: an overloaded instance does not say when it has room."""
+"""A call is tried again so soon where instances are open, but have all failed it just now."""
 
 _BUSY = {Failure.OVERLOADED, Failure.DRAINING, Failure.UNKNOWN_MODEL}
 """Not the request's fault, nor a loss: it never began there."""
@@ -55,7 +55,10 @@ class Dispatcher:
         self._retired: set[InstanceLink] = set()
         self._by_link: dict[InstanceLink, dict[int, Attempt]] = {}
         self._by_call: dict[Call, Attempt] = {}
-        self._parked: dict[Call, asyncio.TimerHandle] = {}
+        self._full: frozenset[str] = frozenset()
+        """Instances that can be used, but take nothing more for now."""
+        self._parked: dict[str, dict[Call, asyncio.TimerHandle]] = {}
+        """By model, who waits longest first."""
         self._parked_until_s: dict[Call, float] = {}
         self._ids = count(1)
 
@@ -87,7 +90,7 @@ class Dispatcher:
             self._drop(attempt)
 
     def close(self) -> None:
-        for call in list(self._by_call) + list(self._parked):
+        for call in [*self._by_call, *(call for parked in self._parked.values() for call in parked)]:
             self.cancel(call)
         for link in (*self._links.values(), *self._retired):
             link.close()
@@ -103,6 +106,8 @@ class Dispatcher:
             metrics.instance_kv_free.labels(instance).set(link.status.kv_blocks_free)
         if any(link.is_usable == (instance in model.unusable) for model in self.models.values()):
             self._refresh()
+        else:
+            self._note_room(link)
 
     def lost(self, link: InstanceLink, reason: str) -> None:
         for attempt in list(self._by_link.get(link, {}).values()):
@@ -150,7 +155,7 @@ class Dispatcher:
             return
         model = self.models.get(call.asked.model)
         while model is not None:
-            chosen = model.router.choose(model.unusable | call.avoided if call.avoided else model.unusable)
+            chosen = model.router.choose(model.closed | call.avoided if call.avoided else model.closed)
             if not chosen:
                 break
             if self._send(call, chosen):
@@ -170,6 +175,8 @@ class Dispatcher:
             peer = links[1 - n].other_leg(hand_off) if hand_off else None
             try:
                 link.send(self._generate(attempt, Leg(instance.leg), peer))
+                link.room.use()
+                self._note_room(link)
             except MessageTooBigError as error:
                 self._drop(attempt)
                 call.finish(bad_request(f"The request is too big for an instance: {error}", code="request_too_big"))
@@ -205,7 +212,11 @@ class Dispatcher:
         about = {"request": call.asked.request, "instance": link.instance, "trace": trace_id(call.asked.trace)}
         _log.warning("lost: %s; %d tokens sent", reason, len(call.generated), extra=about)
         self._metrics.resumptions.labels(call.asked.model, cause).inc()
-        call.avoided.update(self._suspects(attempt, link, cause))
+        if cause == Failure.OVERLOADED:
+            link.room.refuse()
+            self._note_room(link)
+        else:
+            call.avoided.update(self._suspects(attempt, link, cause))
         call.losses += cause not in _BUSY
         if call.losses > self._settings.max_resumptions:
             call.finish(unavailable(f"The request failed on {call.losses} instances in a row; the last said: {reason}"))
@@ -239,27 +250,56 @@ class Dispatcher:
             call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
             return
         call.avoided.clear()
-        self._parked[call] = self._loop.call_later(_RETRY_S, self._retry, call)
-        self._metrics.parked_calls.set(len(self._parked))
+        model = self.models.get(call.asked.model)
+        again_s = min(until_s, now_s + _RETRY_S) if model is not None and model.is_open else until_s
+        parked = self._parked.setdefault(call.asked.model, {})
+        parked[call] = self._loop.call_at(again_s, self._retry, call)
+        self._count_parked()
 
     def _retry(self, call: Call) -> None:
         self._unpark(call)
         self._dispatch(call)
 
     def _unpark(self, call: Call) -> None:
-        handle = self._parked.pop(call, None)
+        parked = self._parked.get(call.asked.model, {})
+        handle = parked.pop(call, None)
         if handle is not None:
             handle.cancel()
-            self._metrics.parked_calls.set(len(self._parked))
+            if not parked:
+                del self._parked[call.asked.model]
+            self._count_parked()
+
+    def _count_parked(self) -> None:
+        self._metrics.parked_calls.set(sum(len(parked) for parked in self._parked.values()))
 
     def _refresh(self) -> None:
         """Tell models what can be used, and try parked calls on it."""
         usable = {instance for instance, link in self._links.items() if link.is_usable}
+        self._full = frozenset(instance for instance in usable if self._links[instance].room.is_full)
         for model in self.models.values():
-            model.take_usable(usable)
-        for call in list(self._parked):
-            self._retry(call)
+            model.take_usable(usable, self._full)
+        self._wake()
         self._refreshed(self.models)
+
+    def _note_room(self, link: InstanceLink) -> None:
+        """It may be full now, or no more."""
+        is_full = link.is_usable and link.room.is_full
+        if is_full == (link.instance in self._full) or self._links.get(link.instance) is not link:
+            return
+        self._full ^= {link.instance}
+        for model in self.models.values():
+            model.take_full(self._full)
+        if not is_full:
+            self._wake()
+
+    def _wake(self) -> None:
+        """Try parked calls of models that are open, each once."""
+        for model in list(self._parked):
+            entry, parked = self.models.get(model), self._parked[model]
+            for _ in range(len(parked)):
+                if entry is None or not entry.is_open or not parked:
+                    break
+                self._retry(next(iter(parked)))
 
     def _close_if_idle(self, link: InstanceLink) -> None:
         if link in self._retired and not self._by_link.get(link):

@@ -9,6 +9,7 @@ from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
 from agents.messages.to_scheduler import OtherLeg
+from policies.room import Room
 
 
 class LinkOwner(Protocol):
@@ -28,6 +29,7 @@ class InstanceLink:
         self.instance = instance
         self.address = address
         self.status: Status | None = None
+        self.room = Room()
         self.is_retired = False
         """Gone from the table: takes nothing new, closes when its last request is done."""
         self._owner = owner
@@ -64,6 +66,7 @@ class InstanceLink:
     def received(self, message: ToGateway) -> None:
         if isinstance(message, Status):
             self.status = message
+            self.room.tell(message.room)
             self._owner.changed(self)
         elif not isinstance(message, Stats):  # a gateway does not ask for them
             self._owner.heard(self, message)

@@ -16,6 +16,8 @@ class ModelEntry:
         self.encoder = PromptEncoder(tokenizer)
         self.router = ModelRouter(served.routing)
         self.unusable: frozenset[str] = frozenset(instance.id for instance in served.routing.instances)
+        self.closed = self.unusable
+        """What is to be sent nothing now: those, and who is full."""
         self._rates = (0.0, 0.0)
         self.take_usable(())
 
@@ -28,6 +30,11 @@ class ModelEntry:
         """A request can be served: each of its legs has an instance that can be used."""
         return self.router.can_choose(self.unusable)
 
+    @property
+    def is_open(self) -> bool:
+        """A request can be sent to an instance for each of its legs."""
+        return self.router.can_choose(self.closed)
+
     def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         if tokenizer is not self.tokenizer:
             self.encoder = PromptEncoder(tokenizer)
@@ -35,11 +42,16 @@ class ModelEntry:
         self.tokenizer = tokenizer
         self.router.update(served.routing)
 
-    def take_usable(self, usable: Collection[str]) -> None:
-        """Learn which instances can be used: capacity is theirs alone."""
+    def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
+        """Learn which instances can be used, and who of them is full: all that can be used count as capacity."""
         instances = self.served.routing.instances
         self.unusable = frozenset(instance.id for instance in instances if instance.id not in usable)
         self._rates = self.served.routing.tokens_per_s(self.unusable)
+        self.take_full(full)
+
+    def take_full(self, full: Collection[str]) -> None:
+        own = {instance.id for instance in self.served.routing.instances}
+        self.closed = self.unusable | own.intersection(full)
 
     def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
         """What a request books: its prompt, and the answer that the plan expects."""

@@ -28,6 +28,7 @@ from control.gateway.published import Published
 from control.gateway.reporter import Reporter
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
+from control.listener import listening, url_of
 
 _SWITCH_S = 0.0005
 
@@ -43,11 +44,10 @@ def run(host: str, port: int, table: Path, key: Path, settings: GatewaySettings)
     # the default of 5 ms that wait is the longest of all that a request meets here.
     sys.setswitchinterval(_SWITCH_S)
     keys = KeyPair.load(key)
-    listening = socket.create_server((host, port), backlog=2048, family=_family(host))
-    uvloop.run(_serve(listening, table, keys, settings))
+    uvloop.run(_serve(listening(host, port, backlog=2048), table, keys, settings))
 
 
-async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings) -> None:
+async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: GatewaySettings) -> None:
     metrics = GatewayMetrics()
     meter = Meter(secrets.token_hex(8), settings.metering_interval_s, settings.max_unstored_intervals, _steady_clock())
     reporter = Reporter(keys, meter, settings.channel, metrics)
@@ -76,11 +76,10 @@ async def _serve(listening: socket.socket, path: Path, keys: KeyPair, settings: 
         timeout_graceful_shutdown=int(settings.request_timeout_s),
     )
     tasks = [asyncio.create_task(table.watch(settings.table_poll_s)), asyncio.create_task(reporter.run())]
-    host, port = listening.getsockname()[:2]
-    print(json.dumps({"url": f"http://{f'[{host}]' if ':' in host else host}:{port}"}), flush=True)
+    print(json.dumps({"url": url_of(listener)}), flush=True)
     gc.freeze()  # vocabularies are large and stay: the collector need not walk them again and again
     try:
-        await _Server(config, reporter).serve(sockets=[listening])
+        await _Server(config, reporter).serve(sockets=[listener])
     finally:
         for task in tasks:
             task.cancel()
@@ -103,7 +102,3 @@ def _steady_clock() -> Callable[[], float]:
     """Unix seconds as they were when the process began, and the time since: a clock that is set does not move it."""
     began_s = time.time() - time.monotonic()
     return lambda: began_s + time.monotonic()
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

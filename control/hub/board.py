@@ -58,6 +58,11 @@ class Board:
         self._nodes: dict[str, _Seen] = {}
 
     @_in_turn
+    def opens(self, at_s: float) -> None:
+        """Nodes can be heard from then on, and not before: none is lost for what it could not say."""
+        self._began_s = at_s
+
+    @_in_turn
     def deploy(self, deployed: Iterable[Deployed]) -> None:
         """Replace what is known of all instances."""
         self._deployed = {each.instance: each for each in deployed}
@@ -206,8 +211,9 @@ class Board:
         places = deployed.gang.places
         stages: list[list[Share]] = [[] for _ in range(places[-1].stage + 1)]
         for name, place in zip(nodes, places, strict=True):
-            share = Share(name, place.weight, place.batch_cap, place.chunk_tokens, place.kv_blocks)
-            stages[place.stage].append(share)
+            each = place.replica
+            limits = (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks, each.parts)
+            stages[place.stage] += [Share(name, *limits, replica, place.joint) for replica in range(place.replicas)]
         workers = {self._keys[name]: name for name in nodes}
         return RunScheduler(
             tuple(map(tuple, stages)),
@@ -250,9 +256,12 @@ def _run_stage(deployed: Deployed, files: ModelFiles, place: int, scheduler: Sch
         files.weights,
         held.first_layer,
         held.layers,
-        held.kv_blocks,
+        held.replica.kv_blocks,
         _DTYPES.get(deployed.gang.dtype, deployed.gang.dtype),
         deployed.memory_mib[place],
         held.shards,
         held.whole_experts,
+        held.replicas,
+        held.parts,
+        held.joint,
     )

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-DEFAULT_PROJECT = "default"
-
 
 class FleetMode(StrEnum):
     """How far the control plane may go by itself."""

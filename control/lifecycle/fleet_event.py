@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 RECONCILER = "reconciler"
-"""The actor of what the control plane does by itself; anybody else is a token, `token:<id>`."""
+"""Who does what the control plane does by itself; others are tokens, `token:<id>`, and shells, `cli:<user>`."""
 
 
 @dataclass(frozen=True, slots=True)

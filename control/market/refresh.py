@@ -35,14 +35,12 @@ class Refreshed:
     """Its offers are not planned with until it answers."""
 
 
-def refresh(
-    database: Database, sources: Iterable[LiveSource], now: datetime, time_out_s: float = TIME_OUT_S
-) -> tuple[Refreshed, ...]:
+def refresh(database: Database, sources: Iterable[LiveSource], now: datetime) -> tuple[Refreshed, ...]:
     """One round over `sources`; one that fails changes nothing but what is said of it. Raises DatabaseUnavailableError.
 
     No transaction is open while clouds are asked. Rounds may overlap: of each cloud the last that is stored counts.
     """
-    fetched = fetch_all(sources, now, time_out_s)
+    fetched = fetch_all(sources, now, TIME_OUT_S)
     offers = PostgresOffers(database)
     done = tuple(_stored(offers, each, now) for each in fetched)
     PostgresMarketMemory(database).forget_calls(now - KEPT)
@@ -58,9 +56,7 @@ def _stored(offers: PostgresOffers, fetched: Fetched, now: datetime) -> Refreshe
         return _failed(offers, fetched, "it says that it sells nothing, which is not believed", now, left_out=False)
     good, bad = quarantine(result.offers, last or _shipped_prices(cloud))
     aside = tuple(SetAside(each.offer, each.reason) for each in bad)
-    market = CloudMarket(
-        cloud, source, now, now, "", "", good, result.configs, result.pools, aside, _notes(result)
-    )  # fmt: skip
+    market = CloudMarket(cloud, source, now, now, "", "", good, result.configs, result.pools, aside, _notes(result))
     offers.answered(market, partly=result.partly)
     return Refreshed(cloud, source, len(good), aside, result.notes, "", is_left_out=False)
 

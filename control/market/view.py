@@ -16,7 +16,6 @@ from control.offers.shipped import ShippedOffers
 from control.offers.traffic import traffic_prices
 from policies.availability import Learned
 from templates_lib.hardware import gpu, node_config_from_id
-from templates_lib.settings import Settings
 
 STALE = timedelta(hours=6)
 """Live prices older than this are planned with, and said to be old."""
@@ -85,17 +84,3 @@ class StoredMarket:
         why = f"; the last attempt failed: {market.failure}" if market.failure else ""
         old = f", {age.total_seconds() / 3600:.0f} h ago" if age > STALE else ""
         return (f"prices of {market.cloud} are live ({market.source}), read at {at}{old}{why}",)
-
-
-def current_quotes(
-    database: Database,
-    selections: Sequence[Selection],
-    now: datetime,
-    max_unproven_nodes: int = Settings().guardrails.max_unproven_nodes,
-) -> Quotes:
-    """What can be had at `now`, by what clouds say and what they answered lately.
-
-    Raises DatabaseUnavailableError, OfferError, UnknownHardwareError.
-    """
-    market = StoredMarket.read(database, now)
-    return market.judged(market.offers(selections), max_unproven_nodes)

@@ -135,6 +135,8 @@ class FrameBuilder:
         self._share_rows(ways, unmet)
         self._survival_rows(unmet)
         key, row, count, kept = self._running_rows(running)
+        if self._settings.beside_running:
+            self._beside_rows(key, kept)
         levels = self._levels(unmet, shortage)
         lower, upper = self._program.row_bounds()
         return Frame(
@@ -364,6 +366,20 @@ class FrameBuilder:
             kept[position] = self._program.variable(-float(saved[i]), float(running.count[i]))
             self._program.put(int(rows[position]), int(kept[position]), 1.0)
         return key[order], rows, running.count[order], kept
+
+    def _beside_rows(self, key: Ints, kept: Ints) -> None:
+        """Nodes of what is new fit what can be had beside those held: Σ nodes · (planned − kept) ≤ more."""
+        supply, library = self._supply, self._columns.library
+        more = np.zeros(supply.bound.shape)
+        np.add.at(more, (supply.offer_config, supply.offer_group), supply.offer_bound - supply.offer_held)
+        for c, g in np.argwhere(supply.bound > 0):
+            zone, market = supply.groups[g]
+            row = self._program.row(f"beside/{supply.configs[c]}@{zone}/{market.value}", -INFINITY, float(more[c, g]))
+            self._cells.add(c * self._groups + g, row, 1.0)
+            for i in np.flatnonzero(key % self._groups == g):
+                nodes = int(library.nodes[key[i] // self._groups, c])
+                if nodes:
+                    self._program.put(row, int(kept[i]), -float(nodes))
 
     def _levels(self, unmet: list[int], shortage: list[int]) -> tuple[Level, ...]:
         demands = self._routing.demands

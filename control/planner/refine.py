@@ -47,8 +47,9 @@ class Refined:
 
 
 def can_refine(problem: Problem) -> bool:
-    """Whether demands share nothing but supply, and no guardrail counts instances or losses."""
-    counted = bool(len(problem.frame.counts.row)) or problem.snapshot.settings.survive is not Survive.NOTHING
+    """Whether demands share nothing but supply, and nothing counts instances, losses or what is kept."""
+    settings = problem.snapshot.settings
+    counted = bool(len(problem.frame.counts.row)) or settings.survive is not Survive.NOTHING or settings.beside_running
     return not counted and decomposes(problem)
 
 

@@ -5,6 +5,8 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.gpu import Gpu
 from templates_lib.hardware import load_gpus
+from templates_lib.node_config import NodeConfig
+from templates_lib.served_model import ServedModel
 
 
 def gpus_of(recipe: PipelineRecipe) -> dict[str, Gpu]:
@@ -21,11 +23,29 @@ def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
 
 def evidence_of(recipe: PipelineRecipe) -> str:
     """`measured`, `estimated`, or which of both for which nodes."""
-    models = cost_models_of(recipe)
-    on: dict[bool, set[str]] = {True: set(), False: set()}
-    for served in recipe.served:
-        for node in recipe.nodes:
-            on[models[served.engine].profile(served.model, node) is not None].add(f"{served.name} on {node.id}")
-    if not on[True]:
+    without = _without_profile(recipe)
+    if len(without) == len(recipe.served) * len(recipe.nodes):
         return "estimated"
-    return f"measured, but estimated for {', '.join(sorted(on[False]))}" if on[False] else "measured"
+    names = ", ".join(sorted({f"{served.name} on {node.id}" for served, node in without}))
+    return f"measured, but estimated for {names}" if names else "measured"
+
+
+def how_to_measure(recipe: PipelineRecipe) -> str:
+    """What to run where step times of this machine's nodes are estimated; empty where none are."""
+    here = {gpu.name for gpu in recipe.gpus}
+    if not any(node.gpu in here for _, node in _without_profile(recipe)):
+        return ""
+    return (
+        "step times of this machine's nodes are estimated: `medley profile run -f SPEC` measures them, and so does "
+        "`medley up`"
+    )
+
+
+def _without_profile(recipe: PipelineRecipe) -> list[tuple[ServedModel, NodeConfig]]:
+    models = cost_models_of(recipe)
+    return [
+        (served, node)
+        for served in recipe.served
+        for node in recipe.nodes
+        if models[served.engine].profile(served.model, node) is None
+    ]

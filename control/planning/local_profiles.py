@@ -18,8 +18,6 @@ from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileRow
 from templates_lib.source import Progress
 
-MEASURED_ENGINE = "torch"
-
 
 @dataclass(frozen=True, slots=True)
 class _Need:
@@ -43,7 +41,8 @@ def with_known_profiles(world: World, home: Path) -> World:
 def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, again: bool = False) -> World:
     """`world` with profiles of all its local nodes: those that are missing, or with `again` all, are measured.
 
-    `now`: ISO 8601, UTC. Raises SweepError for a node that cannot be measured, or a model whose weights are not known.
+    `now`: ISO 8601, UTC. Raises SweepError for a node that cannot be measured, or a model whose weights
+    are not known; NoEngineError and NoWeightsError for what is not on this machine.
     """
     store = profile_store(home)
     needs = tuple(_needs(world))
@@ -51,9 +50,10 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
         return with_known_profiles(world, home)
     with store.measuring() as work:
         missing = [need for need in needs if again or store.get(need.subject.fingerprint) is None]
-        for model in {need.model.id: need.model for need in missing}.values():
-            these = [need for need in missing if need.model.id == model.id]
-            swept = sweep([need.machine.kind for need in these], model, _weights(world, model.id), work, progress)
+        for model, engine in {(n.model.id, n.subject.engine): (n.model, n.subject.engine) for n in missing}.values():
+            these = [need for need in missing if (need.model.id, need.subject.engine) == (model.id, engine)]
+            kinds, weights = [need.machine.kind for need in these], _weights(world, model.id)
+            swept = sweep(kinds, model, engine, weights, work, progress)
             for need in these:
                 store.put(_fitted(need, swept.rows[need.machine.name], swept.pipeline, now))
     return with_known_profiles(world, home)
@@ -69,7 +69,7 @@ def _needs(world: World) -> Iterator[_Need]:
     """What is the same for two served models is needed once."""
     found: dict[str, _Need] = {}
     for served in world.recipe.served:
-        for machine in local_machines(world.fleet) if served.engine == MEASURED_ENGINE else ():
+        for machine in local_machines(world.fleet):
             subject = local_subject(machine, served.model, served.engine)
             found.setdefault(f"{subject.fingerprint}/{machine.name}", _Need(machine, served.model, subject))
     yield from found.values()

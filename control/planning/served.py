@@ -21,7 +21,7 @@ from templates_lib.models import load_models
 from templates_lib.served_model import ServedModel
 from templates_lib.shapes import load_rates, load_shape
 from templates_lib.slo import Slo
-from templates_lib.traces import read_trace
+from templates_lib.traces import Trace, read_trace
 from templates_lib.work import Demand
 from templates_lib.workload import WorkloadShape
 
@@ -32,19 +32,20 @@ TRACE_WINDOW_S = 60.0
 
 def served_models(
     fleet: FleetFile, document: Document, own: Iterable[OwnModel] = ()
-) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...]]:
-    """`own`: registered models, beside those of the catalogue. Raises SpecError with every file that cannot be used, at
-    the line that names it."""
+) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...], tuple[str, ...]]:
+    """With notes on what was left out of their traces. `own`: registered models, beside those of the catalogue. Raises
+    SpecError with every file that cannot be used, at the line that names it."""
     folder = Path(document.file).parent
     registered = {model.name: model for model in own}
     served: list[ServedModel] = []
     demand: list[Demand] = []
     problems: list[Problem] = []
+    notes: list[str] = []
     for place, section in enumerate(fleet.models):
         key: Key = ("models", place)
         try:
-            shape = located(document, (*key, "workload"), _shape, section.workload, folder)
-            rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder)
+            shape = located(document, (*key, "workload"), _shape, section.workload, folder, notes)
+            rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder, notes)
             model = located(document, (*key, "model"), _model, section, folder, registered)
         except SpecError as error:
             problems += error.problems
@@ -63,7 +64,7 @@ def served_models(
             demand.append(Demand(part.name, "chat", rate * share, section.demand.priority))
     if problems:
         raise SpecError(problems)
-    return tuple(served), tuple(demand)
+    return tuple(served), tuple(demand), tuple(dict.fromkeys(notes))
 
 
 def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnModel]) -> ModelSpec:
@@ -85,18 +86,25 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         raise ValueError(f"{path}: {error}") from None
 
 
-def _shape(name: str, folder: Path) -> WorkloadShape:
-    return read_trace(folder / name, name=name).shape() if is_path(name) else load_shape(name)
+def _shape(name: str, folder: Path, notes: list[str]) -> WorkloadShape:
+    return _trace(name, folder, notes).shape() if is_path(name) else load_shape(name)
 
 
-def _requests_per_s(demand: DemandSection, folder: Path) -> float:
+def _trace(name: str, folder: Path, notes: list[str]) -> Trace:
+    trace = read_trace(folder / name, name=name)
+    if trace.left_out:
+        notes.append(trace.left_out)
+    return trace
+
+
+def _requests_per_s(demand: DemandSection, folder: Path, notes: list[str]) -> float:
     if demand.metered:
         return demand.floor_requests_per_s  # what else there is only a history tells
     if demand.requests_per_s is not None:
         return demand.requests_per_s
     assert demand.trace is not None  # noqa: S101 - the schema wants one of the two
     if is_path(demand.trace):
-        series = read_trace(folder / demand.trace).rates(TRACE_WINDOW_S)
+        series = _trace(demand.trace, folder, notes).rates(TRACE_WINDOW_S)
     else:
         series = load_rates(demand.trace)
     rate = series.peak_requests_per_s if demand.at == "peak" else series.mean_requests_per_s

@@ -7,6 +7,7 @@ from functools import partial
 from control.checker import check
 from control.explain import Explanation, explain, reasons
 from control.planner import solve
+from control.planning.cost_models import how_to_measure
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
@@ -58,7 +59,9 @@ class Session:
         templates = obtain(recipe, self.store, self.progress, protected={i.template_id for i in instances})
         library = templates.library
         snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint, instances))
-        return Recording(FORMAT, world.name, snapshot, recipe, world.quotes.notes), templates
+        advice = how_to_measure(world.recipe)
+        notes = (*world.quotes.notes, *world.notes, *([advice] if advice else ()))
+        return Recording(FORMAT, world.name, snapshot, recipe, notes), templates
 
     def replay(self, recording: Recording) -> tuple[Recording, Templates]:
         """The recording with what a hand-made one left open, and its templates.

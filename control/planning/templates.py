@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from control.library_build import build_library
-from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
+from control.planning.cost_models import cost_models_of, evidence_of, gpus_of, how_to_measure
 from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
 from templates_lib.enumeration import config_bytes, node_sets
 from templates_lib.gpu import GIB
@@ -176,7 +176,8 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
             f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
             "time rule them out; offer other nodes or relax its SLO"
         )
+    advice = how_to_measure(recipe)
     return (
         f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
-        "relax its SLO or offer faster nodes"
+        f"relax its SLO or offer faster nodes{f'; {advice}' if advice else ''}"
     )

@@ -49,6 +49,8 @@ class World:
     """That `fleet` was read from."""
     hosts: tuple[OwnHost, ...]
     """Machines of one's own that it names."""
+    notes: tuple[str, ...]
+    """On what its spec names, for people."""
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """What its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -86,9 +88,9 @@ def read_world(path: Path, market: MarketView = SHIPPED_MARKET) -> World:
 def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketView = SHIPPED_MARKET) -> World:
     """The same of a text that was read already: relative paths in it begin where `document.file` is. `own`: models that
     it may name beside those of the catalogue."""
-    fleet = read(document, _names(own))
+    fleet = fleet_of(document, own)
     hosts = own_hosts(fleet, document)
-    served, demand = served_models(fleet, document, own)
+    served, demand, notes = served_models(fleet, document, own)
     quotes = quotes_of(fleet, document, market)
     bags: dict[str, set[str]] = {}
     for offer in quotes.offers:
@@ -105,7 +107,12 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(fleet, Path(document.file).parent)
-    return World(fleet.name, quotes, demand, recipe, fleet, places, document, hosts)
+    return World(fleet.name, quotes, demand, recipe, fleet, places, document, hosts, notes)
+
+
+def fleet_of(document: Document, own: Collection[OwnModel] = ()) -> FleetFile:
+    """What a spec says, checked; `own` as in `world_of`. Raises SpecError with every problem at once."""
+    return read(document, _names(own))
 
 
 def _own_weights(fleet: FleetFile, folder: Path) -> dict[str, str]:
@@ -143,6 +150,11 @@ def local_machines(fleet: FleetFile) -> tuple[LocalMachine, ...]:
     return DEFAULT_MACHINES if fleet.is_local else ()
 
 
+def stated_quotes(fleet: FleetFile) -> tuple[Quotes, ...]:
+    """What its spec itself says can be had: nodes of this machine, and machines of one's own."""
+    return (local_quotes(local_machines(fleet)), own_quotes(fleet))
+
+
 def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quotes:
     """What `fleet`, read from `document`, may rent. Raises SpecError."""
     folder = Path(document.file).parent
@@ -165,7 +177,7 @@ def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quote
         located(document, ("offers", "files", i), FileOffers(folder / name).fetch)
         for i, name in enumerate(fleet.offers.files)
     ]
-    quotes = combined([sold, local_quotes(local_machines(fleet)), own_quotes(fleet), *files])
+    quotes = combined([sold, *stated_quotes(fleet), *files])
     if fleet.offers.availability is not None:
         known = located(document, ("offers", "availability"), read_availability, folder / fleet.offers.availability)
         quotes = with_availability(quotes, known)

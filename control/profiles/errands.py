@@ -1,7 +1,6 @@
 """Has local nodes measure themselves: rents one for each errand, waits for what it writes, and gives it back."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +30,8 @@ class SweepError(ValueError):
 class Errand:
     kind: LocalKind
     dtype: str
+    python: Path
+    """That has what is measured."""
     what: tuple[str, ...]
     """Arguments of `python -m agents.profile`."""
 
@@ -44,7 +45,7 @@ class _Running:
     def lines(self) -> tuple[int, tuple[bytes, ...]]:
         """How many there will be (0: not known yet), and those that are whole: the node may be writing."""
         lines = self.out.read_bytes().split(b"\n")[:-1] if self.out.exists() else []
-        return (msgspec.json.decode(lines[0], type=Header).points, tuple(lines[1:])) if lines else (0, ())
+        return (msgspec.json.decode(lines[0], type=Header).lines, tuple(lines[1:])) if lines else (0, ())
 
 
 def run_errands(errands: Sequence[Errand], work: Path, progress: Progress) -> list[tuple[bytes, ...]]:
@@ -80,9 +81,9 @@ def _run_together(errands: tuple[Errand, ...], work: Path, progress: Progress) -
                 progress("profile", done, expected)
                 if done == expected:
                     return [lines for _, lines in written]
-            for one, (points, lines) in zip(running, written, strict=True):
+            for one, (expected_lines, lines) in zip(running, written, strict=True):
                 # What it wrote was read after its life was looked at: an ended node has written all it ever will.
-                if one.request.name not in alive and not 0 < points == len(lines):
+                if one.request.name not in alive and not 0 < expected_lines == len(lines):
                     raise SweepError(f"{one.errand.kind.name} could not be profiled: {_last_words(cloud, one.request)}")
             if time.monotonic() > give_up:
                 names = ", ".join(errand.kind.name for errand in errands)
@@ -106,7 +107,7 @@ def _rented(cloud: LocalCloud, running: Sequence[_Running]) -> Iterator[None]:
 
 def _prepared(number: int, errand: Errand, work: Path) -> _Running:
     out = work / f"{number}.jsonl"
-    command = (sys.executable, "-m", "agents.profile", "--out", str(out), "--dtype", errand.dtype, *errand.what)
+    command = (str(errand.python), "-m", "agents.profile", "--out", str(out), "--dtype", errand.dtype, *errand.what)
     request = NodeRequest(f"profile-{number}", "here", "here", errand.kind.name, Market.ON_DEMAND, {}, command)
     return _Running(errand, request, out)
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import msgspec
 
 from control.cloud.local.kind import LocalKind
+from control.profiles.engine_home import engine_python
 from control.profiles.errands import PATIENCE_S, Errand, run_errands
 from templates_lib.model_spec import ModelSpec
 from templates_lib.pipeline_cost import PipelineCost
-from templates_lib.profile_row import ProfileRow
+from templates_lib.profile_row import ProfileBlock, ProfileRow, rows_of
 from templates_lib.source import Progress
+from templates_lib.weights_place import weights_path
 
 _PIPELINE = LocalKind("pipeline", 0.6, 2048, 1)
 """Processor time is the same whatever the share of it, so one node speaks for all; a scheduler and two workers with
@@ -25,23 +27,27 @@ class Sweep:
     pipeline: PipelineCost
 
 
-def sweep(kinds: Sequence[LocalKind], model: ModelSpec, weights: str, work: Path, progress: Progress) -> Sweep:
+def sweep(
+    kinds: Sequence[LocalKind], model: ModelSpec, engine: str, weights: str, work: Path, progress: Progress
+) -> Sweep:
     """`weights` as `templates_lib.weights_place` has it; `work`: a directory that nobody else uses.
 
-    Raises SweepError.
+    Raises SweepError, NoEngineError, NoWeightsError.
     """
+    # A package of weights is one of ours: an engine with an environment of its own does not have it.
+    python, place = engine_python(engine), f"path:{weights_path(weights)}"
+    what = ("engine", "--engine", engine, "--weights", place)
     company = ("--company-s", str(PATIENCE_S))
-    engines = [
-        Errand(kind, model.dtype, ("engine", "--weights", weights, "--cores", str(kind.cpu_cores), *company))
-        for kind in kinds
-    ]
-    pipeline = Errand(_PIPELINE, model.dtype, ("pipeline", "--hidden-size", str(model.hidden_size)))
+    engines = [Errand(kind, model.dtype, python, (*what, *company)) for kind in kinds]
+    pipeline = Errand(
+        _PIPELINE, model.dtype, engine_python("torch"), ("pipeline", "--hidden-size", str(model.hidden_size))
+    )
     *swept, (cost,) = run_errands([*engines, pipeline], work, progress)
     return Sweep(
-        {kind.name: tuple(map(_row, lines)) for kind, lines in zip(kinds, swept, strict=True)},
+        {kind.name: rows_of(map(_block, lines), kind.cpu_cores) for kind, lines in zip(kinds, swept, strict=True)},
         msgspec.json.decode(cost, type=PipelineCost),
     )
 
 
-def _row(line: bytes) -> ProfileRow:
-    return msgspec.json.decode(line, type=ProfileRow)
+def _block(line: bytes) -> ProfileBlock:
+    return msgspec.json.decode(line, type=ProfileBlock)

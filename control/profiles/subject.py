@@ -5,16 +5,13 @@ import os
 import platform
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
 from control.cloud.local.kinds import LocalMachine
+from control.profiles.engine_home import releases
 from templates_lib.model_spec import ModelSpec
-
-_RELEASED = {"torch": ("medley-serving", "torch")}
-"""Engine → the distributions whose release its step times depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Subje
         cpu_cores=machine.cpu_cores,
         threads=machine.kind.threads,
         engine=engine,
-        releases=tuple(f"{name} {_release(name)}" for name in _RELEASED.get(engine, ())),
+        releases=releases(engine),
         model=model.id,
         revision=model.revision,
         dtype=model.dtype,
@@ -64,10 +61,3 @@ def _processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _release(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"

@@ -59,6 +59,10 @@ class DaemonSettings:
     """Host name or address by which nodes of other machines reach it."""
     hub_port: int
     registry_port: int
+    demand_port: int = 0
+    """Gateways tell it what is asked of models; 0: any, which they learn from the routing table."""
+    reach_s: float = 45.0
+    """A load balancer, or a name, leads nodes to a new leader only after a while: no node is missed before."""
     once_s: float = 0.0
     """Above 0: end as soon as every fleet is as its plan wants it, and after this time at the latest."""
 
@@ -164,8 +168,9 @@ class Daemon:
             f"tcp://{settings.bind}:{settings.hub_port}", f"tcp://{settings.bind}:{settings.registry_port}", keys,
             agent_keys, known, made.board, _now,
         )  # fmt: skip
+        made.board.opens(time.monotonic() + settings.reach_s)
         desk = DemandDesk(
-            f"tcp://{settings.bind}:0", keys, {settings.home.keys("gateway").public: "gateway"},
+            f"tcp://{settings.bind}:{settings.demand_port}", keys, {settings.home.keys("gateway").public: "gateway"},
             PostgresDemand(self._database), _now, reconciler.wake,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
@@ -181,7 +186,9 @@ class Daemon:
                 if settings.once_s and reconciler.is_settled():
                     break
                 if reconciler.is_deposed():
-                    raise DeposedError("another control plane leads: this one ends, and is to be started again")
+                    raise DeposedError(
+                        "another control plane leads, or the database is not the one it was: start this one again"
+                    )
                 await _until(stop, TICK_S)
             return Outcome(reconciler.is_settled(), reconciler.trouble(), False)
         finally:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from control.cost.treasury import Purse
 from control.diff.limits import Disruption
@@ -13,7 +14,7 @@ from control.planning.report import PlanReport
 from control.planning.session import Session
 from control.planning.within_budget import within_budget
 from control.planning.world import World
-from control.reconcile.fleet_world import world_of_record
+from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, Market
 from control.spec.own_model import OwnModel
 from policies.churn import Payback
@@ -28,6 +29,11 @@ STOCKED = frozenset({"local", "owned"})
 """Clouds whose offers say how many nodes there are, not how many more could be had."""
 
 
+def as_it_is(recording: Recording) -> Recording:
+    """Nothing is supposed."""
+    return recording
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
     record: FleetRecord
@@ -38,6 +44,24 @@ class Solved:
     report: PlanReport
     taken: Take
     """What its budgets made it give up, and why."""
+
+    def uses_up(self, offer: Offer) -> bool:
+        """Whether the plan takes all of an offer that it might count on."""
+        sold = next((o for o in self.snapshot.offers if o.key == offer.key), None)
+        if sold is None:
+            return False
+        return self.plan.nodes()[offer.key] >= self.snapshot.held_nodes()[offer.key] + self.snapshot.more_nodes(sold)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """A fleet's world, and what it was read from."""
+
+    record: FleetRecord
+    own: tuple[OwnModel, ...]
+    files: Mapping[Path, tuple[int, int] | None]
+    """That the spec names, with time of change, ns, and size; None: not there."""
+    world: World
 
 
 class FleetPlanner:
@@ -53,9 +77,9 @@ class FleetPlanner:
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
         purse: Callable[[FleetRecord, datetime], Purse] = lambda _, __: Purse(),
     ) -> None:
-        """`prepare` adds to a world what is known of it beside its spec, such as measured profiles. `drained`: when
-        ready instances of a fleet were told to drain, since a time. `own`: registered models. `purse`: what budgets
-        leave to a fleet."""
+        """`prepare` adds to a world, for every plan anew, what is known beside its spec, such as measured profiles.
+        `drained`: when ready instances of a fleet were told to drain, since a time. `own`: registered models. `purse`:
+        what budgets leave to a fleet."""
         self._session = session
         self._prepare = prepare
         self.market = market
@@ -63,15 +87,16 @@ class FleetPlanner:
         self._own = own
         self._purse = purse
         self._drained = drained
-        self._worlds: dict[str, tuple[FleetRecord, tuple[OwnModel, ...], World]] = {}
+        self._worlds: dict[str, _Read] = {}
 
     def world(self, record: FleetRecord) -> World:
-        """Raises SpecError, OfferError."""
+        """As its spec, the files that this names and the registered models are now. Raises SpecError, OfferError."""
         own, known = self._own(), self._worlds.get(record.name)
-        if known is None or known[:2] != (record, own):
-            known = record, own, self._prepare(world_of_record(record, own))
+        if known is None or (known.record, known.own) != (record, own) or known.files != _seen(known.files):
+            files = _seen(files_of(record))  # before they are read: what changes meanwhile is read again
+            known = _Read(record, own, files, world_of_record(record, own))
             self._worlds[record.name] = known
-        return known[2]
+        return self._prepare(known.world)
 
     def solve(
         self,
@@ -79,7 +104,7 @@ class FleetPlanner:
         instances: Iterable[Instance],
         now: datetime,
         *,
-        supposed: Callable[[Recording], Recording] = lambda recording: recording,
+        supposed: Callable[[Recording], Recording] = as_it_is,
         baselines: bool = False,
     ) -> Solved:
         """`instances`: of all fleets, those on their way out included: what others hold is no supply. `supposed`: how
@@ -117,7 +142,19 @@ class FleetPlanner:
         if allowed is None:
             return Payback(given.payback_minutes)
         moved = len(self._drained(fleet, now - timedelta(hours=1)))
-        return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0))
+        return Payback(given.payback_minutes, max(allowed - moved, 0))
+
+
+def _seen(files: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
+    found: dict[Path, tuple[int, int] | None] = {}
+    for file in files:
+        try:
+            state = file.stat()
+        except OSError:
+            found[file] = None
+        else:
+            found[file] = state.st_mtime_ns, state.st_size
+    return found
 
 
 def _held(instances: Iterable[Instance]) -> Counter[str]:
@@ -132,5 +169,5 @@ def _beside(offer: Offer, held: Mapping[str, int]) -> Offer:
 
 def _without(pool: SupplyPool, held: Mapping[str, int]) -> SupplyPool:
     """What other fleets hold counts against the account's limits too."""
-    taken = sum(weight * held.get(key, 0) for key, weight in pool.members.items())
+    taken = pool.taken(held)
     return replace(pool, limit=max(0.0, pool.limit - taken)) if taken else pool

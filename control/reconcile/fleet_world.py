@@ -26,8 +26,27 @@ def document_of(spec: str, folder: str, name: str) -> Document:
     return document
 
 
+def files_of(record: FleetRecord) -> tuple[Path, ...]:
+    """That its spec names, and that its world is read from. Raises SpecError."""
+    if not record.folder:
+        return ()
+    document = document_of(record.spec, record.folder, record.name)
+    names = [(key, name) for key, name in _paths(document) if key[-1] not in ("weights", "key_file")]
+    return tuple(Path(record.folder) / name for _, name in names)
+
+
 def refuse_paths(document: Document) -> None:
     """A spec that came over the network must not have the control plane read its own machine's files."""
+    problems = [
+        document.problem(key, f"{'.'.join(map(str, key))}: {name!r} is a path; a spec that is sent may name none")
+        for key, name in _paths(document)
+    ]
+    if problems:
+        raise SpecError(problems)
+
+
+def _paths(document: Document) -> list[tuple[Key, str]]:
+    """Where a spec names files, and which."""
     value = document.value if isinstance(document.value, dict) else {}
     named: list[tuple[Key, object]] = [
         (("offers", "availability"), _at(value, "offers", "availability")),
@@ -39,13 +58,11 @@ def refuse_paths(document: Document) -> None:
     for place, cloud in enumerate(_list(value.get("clouds"))):
         for number, host in enumerate(_list(_at(cloud, "hosts"))):
             named.append((("clouds", place, "hosts", number, "key_file"), _at(host, "key_file")))
-    problems = [
-        document.problem(key, f"{'.'.join(map(str, key))}: {name!r} is a path; a spec that is sent may name none")
+    return [
+        (key, name)
         for key, name in named
         if isinstance(name, str) and (key[0] in ("offers", "clouds") or is_path(name) or name.startswith("path:"))
     ]
-    if problems:
-        raise SpecError(problems)
 
 
 def _at(value: object, *keys: str) -> object:

@@ -146,8 +146,13 @@ class Reconciler:
         self._note("offer.refused", f"{type(error).__name__}: {error}", fleet, offer.key)
         self.wake(fleet, f"{offer.key} was refused")
 
-    def rented(self, fleet: str, offer: Offer) -> None:  # noqa: ARG002
+    def rented(self, fleet: str, offer: Offer) -> None:
+        """A cloud gave a node. Where the plan counted on no more of that offer, it may count on more now: at once, or a
+        market that comes back would be asked for a few nodes more with every plan, and dearer ones kept as long."""
         self._ports.planner.market.rented(offer, self._now())
+        known = self._fleets.get(fleet)
+        if known is not None and known.solved is not None and known.solved.uses_up(offer):
+            self.wake(fleet, f"{offer.key} gave all that was asked of it")
 
     def taken(self, fleet: str, offer: Offer, reason: str) -> None:
         """A node will be taken back: what it serves is drained, and the next plan looks elsewhere."""
@@ -280,8 +285,7 @@ class Reconciler:
         held, waiting = self._kept(target.accepted), self._kept(target.proposed)
         decision = decide(mode, target, held, waiting, solved.plan)
         if decision.verdict is Verdict.ACCEPT:
-            fleet.target = fleets.accept(target, solved.plan.id, RECONCILER, now)
-            self._note("plan.accepted", decision.reason, fleet.record.name, solved.plan.id)
+            fleet.target = fleets.accept(target, solved.plan.id, RECONCILER, decision.reason, now)
         elif decision.verdict is Verdict.PROPOSE:
             fleet.target = fleets.propose(target, solved.plan.id, now)
             self._note("plan.proposed", decision.reason, fleet.record.name, solved.plan.id)

@@ -70,8 +70,7 @@ class LogCloud:
                 raise GiveUpError(f"{self.name}: {request.zone} has no {request.instance_type}, {request.market.value}")
             if self._left(key) < 1:
                 raise StockOutError(f"{self.name}: no more {request.instance_type} in {request.zone}")
-            number = len(self._ended) + len(self._held) + 1
-            node = CloudNode(request.name, f"{self.name}-{number}", CloudNodeState.RUNNING, dict(request.tags))
+            node = _node(request)
             self._held[request.name] = NodeLife(node, log.offer, self._now_s, inf)
             self._by_offer[key] += 1
             self._loss_s = None
@@ -81,8 +80,7 @@ class LogCloud:
         """A node of an offer of its logs that is there since `from_s`, before the world began, whatever its stock."""
         with self._turn:
             key = f"{zone_id(self.name, request.zone)}/{request.instance_type}/{request.market.value}"
-            number = len(self._ended) + len(self._held) + 1
-            node = CloudNode(request.name, f"{self.name}-{number}", CloudNodeState.RUNNING, dict(request.tags))
+            node = _node(request)
             self._held[request.name] = NodeLife(node, self._logs[key].offer, from_s, inf)
             self._by_offer[key] += 1
             self._loss_s = None
@@ -211,6 +209,12 @@ class LogCloud:
 
     def _seconds(self, now: datetime) -> float:
         return (now - self._start) / timedelta(seconds=1)
+
+
+def _node(request: NodeRequest) -> CloudNode:
+    """Its number at the vendor does not depend on which of several calls side by side comes first: snapshots would,
+    and with them the names of instances and what is drawn by these."""
+    return CloudNode(request.name, f"log-{request.name}", CloudNodeState.RUNNING, dict(request.tags))
 
 
 def _is_taken(log: OfferLog) -> bool:

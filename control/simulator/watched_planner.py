@@ -7,7 +7,7 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
 from control.planning.session import Session
 from control.planning.world import World
-from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.fleet_planner import FleetPlanner, Solved, as_it_is
 from control.reconcile.market import DemandSource, Market
 from templates_lib.instance import Instance
 
@@ -37,7 +37,7 @@ class WatchedPlanner(FleetPlanner):
         instances: Iterable[Instance],
         now: datetime,
         *,
-        supposed: Callable[[Recording], Recording] = lambda recording: recording,
+        supposed: Callable[[Recording], Recording] = as_it_is,
         baselines: bool = False,
     ) -> Solved:
         solved = super().solve(record, instances, now, supposed=supposed, baselines=baselines)

@@ -1,7 +1,7 @@
 """Everything from nothing: database, profiles, library, plan, launch, serve; and back to nothing."""
 
 import asyncio
-import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -12,31 +12,38 @@ from typing import Any
 
 from control.cloud.local.cloud import LocalCloud
 from control.db.api_tokens import PostgresApiTokens
-from control.db.database import open_database
+from control.db.database import Database
+from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
+from control.db.kept_database import open_kept_database
 from control.db.leader import PostgresLeader
+from control.db.projects import PostgresProjects
 from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
+from control.lifecycle.fleet_event import FleetEvent
 from control.lifecycle.history import PastTransition
 from control.planning.local_market import CLOUD
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
-from control.planning.world import local_machines, read_world
+from control.planning.world import World, local_machines, read_world
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.spec.document import read_text
+from control.try_lock import try_lock
 from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome
 from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
-from templates_lib.plan import PlannedInstance
+from templates_lib.plan import Plan, PlannedInstance
 from templates_lib.source import Progress
+
+_log = logging.getLogger(__name__)
 
 PROJECT = "medley-up"
 """Of the fleets that are brought up here."""
@@ -47,6 +54,8 @@ class UpOptions:
     spec: Path
     home: Path
     database_url: str | None
+    actor: str
+    """Whose command it is, as events name it."""
     host: str
     port: int
     console: Callable[[str], AbstractContextManager[str]]
@@ -66,14 +75,18 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     with ExitStack() as stack:
         stack.enter_context(_alone(home))
         with steps.step("database") as done:
-            database = stack.enter_context(open_database(options.database_url, upgrade=options.database_url is None))
+            upgrade = options.database_url is None
+            database = stack.enter_context(
+                open_kept_database(options.database_url, lambda what: _told(steps, what), upgrade=upgrade)
+            )
             done.text = database.name
         with steps.step("profiles") as done:
             ensure_profiles(world, options.home, progress, _now().isoformat(timespec="seconds"))
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
         planner = live_planner(database, options.home, progress)
         stores = ReconcileStores.of(database)
-        record = _on_record(stores.fleets, world.name, document, options.spec.absolute().parent)
+        with database.as_one() as one:
+            record = _on_record(one, options.actor, world.name, document, options.spec.absolute().parent)
         with steps.step("plan") as done:
             solved = planner.solve(record, stores.instances.living(), _now())
             done.text = _summary(solved.report)
@@ -82,7 +95,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         _check_local(solved)
         target = stores.fleets.target(record.name)
         if target.accepted != solved.plan.id:
-            stores.fleets.accept(target, solved.plan.id, "medley up", _now())
+            stores.fleets.accept(target, solved.plan.id, options.actor, "medley up", _now())
         with steps.step("gateway") as done:
             before = running_gateway(home)
             gateway = ensure_gateway(home, options.host, options.port)
@@ -97,12 +110,17 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])
         said: Callable[[str, PastTransition], None] = lambda _, step: serving.said(step)  # noqa: E731
 
+        def reach(world: World, plan: Plan) -> None:
+            """Also of a spec that somebody else applies meanwhile."""
+            _check_reach(plan)
+            cloud.offer(machine.kind for machine in local_machines(world.fleet))
+
         def loop(parts: Parts) -> Loop:
             return Leading(
                 Reconciler(
                     Ports(
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
-                        starts={CLOUD: parts.start},
+                        starts={CLOUD: parts.start}, reach=reach,
                     )
                 )
             )  # fmt: skip
@@ -112,29 +130,47 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         return asyncio.run(serving.serve(site))
 
 
-def _on_record(fleets: PostgresFleets, name: str, spec: str, folder: Path) -> FleetRecord:
+def _told(steps: Steps, what: str) -> None:
+    _log.warning("%s", what)
+    steps.say(f"database   {what}")
+
+
+def _on_record(database: Database, actor: str, name: str, spec: str, folder: Path) -> FleetRecord:
     """The fleet as it is asked for now; it takes the place of any other that was brought up here."""
-    now, known = _now(), {record.name: record for record in fleets.all()}
+    fleets, events, now = PostgresFleets(database), PostgresEvents(database), _now()
+    known = {record.name: record for record in fleets.all()}
+    PostgresProjects(database).ensure(PROJECT, now)
+
+    def did(kind: str, text: str, fleet: str) -> None:
+        events.add([FleetEvent(actor, kind, f"medley up: {text}", fleet, fleet)], now)
+
     for other in known.values():
         if other.name != name and other.project == PROJECT and not other.ending:
             fleets.change(other.name, other.version, now, ending=True)
+            did("fleet.removed", f"{name} takes the place of fleet {other.name}", other.name)
     if name not in known:
+        did("fleet.created", f"created fleet {name} in mode {FleetMode.AUTO}", name)
         return fleets.create(name, spec, now, str(folder), PROJECT, FleetMode.AUTO)
     same = (known[name].spec, known[name].folder, known[name].mode, known[name].ending)
     if same == (spec, str(folder), FleetMode.AUTO, False):
         return known[name]
+    did("fleet.changed", f"applied a spec, in mode {FleetMode.AUTO}", name)
     changes: dict[str, Any] = {"spec": spec, "folder": str(folder), "mode": FleetMode.AUTO, "ending": False}
     return fleets.change(name, known[name].version, now, **changes)
 
 
 def _check_local(solved: Solved) -> None:
-    away = sorted({i.zone.partition("/")[0] for i in solved.plan.instances} - {CLOUD})
-    if away:
-        raise UnrunnableError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
+    _check_reach(solved.plan)
     if not solved.plan.instances and any(demand.requests_per_s > 0 for demand in solved.snapshot.demand):
         raise UnrunnableError("the plan runs nothing: no demand can be served (`medley explain` says why)")
     for planned in wanted(solved.plan):
         gang_of(planned.template)
+
+
+def _check_reach(plan: Plan) -> None:
+    away = sorted({i.zone.partition("/")[0] for i in plan.instances} - {CLOUD})
+    if away:
+        raise UnrunnableError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
 
 
 def _summary(report: PlanReport) -> str:
@@ -156,13 +192,11 @@ def _placement(planned: PlannedInstance) -> str:
 
 @contextmanager
 def _alone(home: UpHome) -> Iterator[None]:
-    with home.lock.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with home.lock.open("ab") as lock:
+        if not try_lock(lock):
             raise AlreadyUpError(
                 f"`medley up` runs already in {home.root.parent}: end it, or choose another MEDLEY_HOME"
-            ) from None
+            )
         yield
 
 

@@ -27,12 +27,8 @@ L4_B = make.offer(L4, B, 0.4, count=None, market=Market.SPOT)
 H100_B = make.offer(H100, B, 2.0, count=3, market=Market.SPOT, interruptions_per_hour=0.01)
 SETTINGS = Settings(utilisation_cap=0.8, startup_minutes=6.0, adjustment_interval_minutes=60.0, restart_hours=0.1)
 
-PREFILL = PlannedInstance(
-    "p", "m", "prefill", A, Market.ON_DEMAND, 2, 1, {L4: 1}, {"m/prefill": 700.0}, 1.6
-)  # fmt: skip
-DECODE = PlannedInstance(
-    "d", "m", "decode", B, Market.SPOT, 1, 0, {L4: 1, H100: 1}, {"m/decode": 300.0}, 2.4
-)  # fmt: skip
+PREFILL = PlannedInstance("p", "m", "prefill", A, Market.ON_DEMAND, 2, 1, {L4: 1}, {"m/prefill": 700.0}, 1.6)
+DECODE = PlannedInstance("d", "m", "decode", B, Market.SPOT, 1, 0, {L4: 1, H100: 1}, {"m/decode": 300.0}, 2.4)
 FLOW = Flow("m/route", (A, B), 10.0, 10 * 3600 * 1e6 / 1e9 * 0.02)
 RENTED = (
     PlannedOffer(L4_A.key, L4, 2, 1, 0.8),

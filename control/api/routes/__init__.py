@@ -9,6 +9,7 @@ from control.api.routes import (
     events,
     fleets,
     health,
+    idempotency_keys,
     instances,
     models,
     offers,
@@ -20,6 +21,7 @@ from control.api.routes import (
     status,
     templates,
     tokens,
+    webhooks,
 )
 
 ROUTERS = (
@@ -38,9 +40,11 @@ ROUTERS = (
     cost.router,
     budgets.router,
     alerts.router,
+    webhooks.router,
     slo.router,
     status.router,
     events.router,
     tokens.router,
     operations.router,
+    idempotency_keys.router,
 )

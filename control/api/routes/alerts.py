@@ -1,16 +1,14 @@
-"""Alerts: what somebody should know, by which rules, and where it is sent."""
+"""Alerts: what somebody should know, and by which rules."""
 
 from typing import Annotated
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.access.role import Role
-from control.api.documented import needs, problems
+from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.db.alerts import PastAlert, PostgresAlerts
-from control.db.webhooks import PostgresWebhooks
 from policies.alert_rules import RULES, AlertKind
 
 router = api_router("alerts")
@@ -37,20 +35,6 @@ class Rules(BaseModel):
     items: list[Rule]
 
 
-class Webhook(BaseModel):
-    name: str
-    url: str
-    secret: str = Field(description="Where it is, `env:NAME` or `file:/PATH`: never itself.")
-    kinds: list[str] = Field(description="Of alerts that are sent there; empty: all.")
-    internal: bool = Field(description="Whether http and private addresses are allowed.")
-    waiting: int = Field(description="What is still to be sent there.")
-    because: str = Field(description="What the last attempt at the oldest of these said.")
-
-
-class Webhooks(BaseModel):
-    items: list[Webhook]
-
-
 @router.get("/alerts", responses=problems())
 def list_alerts(
     services: ServicesOf,
@@ -70,22 +54,6 @@ def list_alerts(
 def list_rules(services: ServicesOf) -> Rules:  # noqa: ARG001 - as every route has it
     """What there is an alert for."""
     return Rules(items=[Rule(kind=kind, when=when) for kind, when in RULES.items()])
-
-
-@router.get("/webhooks", responses=problems(), openapi_extra=needs(Role.ADMIN))
-def list_webhooks(services: ServicesOf) -> Webhooks:
-    """Where alerts are sent, by name. For admins: many a webhook's URL is all that it takes to write to it."""
-    found, pending = PostgresWebhooks(services.database).all(), PostgresAlerts(services.database).pending()
-    items = []
-    for each in found:
-        waiting, because = pending.get(each.name, (0, ""))
-        items.append(
-            Webhook(
-                name=each.name, url=each.url, secret=each.secret, kinds=list(each.kinds), internal=each.internal,
-                waiting=waiting, because=because,
-            )
-        )  # fmt: skip
-    return Webhooks(items=items)
 
 
 def _key(row: PastAlert) -> tuple[int]:

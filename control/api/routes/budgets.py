@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import Header, Response
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from control.access.role import Role
 from control.api.caller import CallerOf
 from control.api.documented import needs, problems
-from control.api.etag import read_version, tagged
+from control.api.etag import Version, VersionOrNone, tagged
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.problem import ApiError
 from control.api.services import Services
@@ -64,14 +64,12 @@ def put_budget(
     scope: Scope,
     name: PathName,
     body: BudgetLimits,
+    version: VersionOrNone,
     caller: CallerOf,
     response: Response,
     services: ServicesOf,
-    if_match: Annotated[str | None, Header(description="ETag of the budget that is replaced.", max_length=64)] = None,
-    if_none_match: Annotated[str | None, Header(description="`*`: make it; there is none.", max_length=64)] = None,
 ) -> BudgetReport:
     """Make a budget (`If-None-Match: *`) or replace it (`If-Match`)."""
-    before = 0 if if_none_match == "*" else read_version(if_match)
     now = services.clock()
     try:
         limits = Limits(body.usd_per_hour, body.usd_per_month, body.floor_usd_per_hour)
@@ -79,12 +77,12 @@ def put_budget(
         raise ApiError(422, "invalid", str(error)) from None
     with services.database.as_one() as database:
         _check_subject(database, scope, name)
-        PostgresBudgets(database).put(scope, name, limits, now, before)
+        PostgresBudgets(database).put(scope, name, limits, now, version)
         fleet = name if scope is Scope.FLEET else ""
         caller.did(database, now, "budget.changed", f"set the budget of {scope} {name}", fleet=fleet, subject=name)
     found = _report(services, scope, name)
     tagged(response, found.version)
-    response.status_code = 201 if before == 0 else 200
+    response.status_code = 201 if version == 0 else 200
     return found
 
 
@@ -97,12 +95,12 @@ def put_budget(
 def delete_budget(
     scope: Scope,
     name: PathName,
+    version: Version,
     caller: CallerOf,
     services: ServicesOf,
-    if_match: Annotated[str | None, Header(description="ETag of what was read.", max_length=64)] = None,
 ) -> None:
     """From now on nothing limits what is spent but the spec's own policy."""
-    version, now = read_version(if_match), services.clock()
+    now = services.clock()
     with services.database.as_one() as database:
         PostgresBudgets(database).remove(scope, name, version)
         fleet = name if scope is Scope.FLEET else ""

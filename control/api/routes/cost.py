@@ -9,6 +9,7 @@ from control.api.guarded_route import ServicesOf, api_router
 from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import QueryText
 from control.cost.report import CostReport, cost_report
+from control.db.burn import spent_between
 from control.db.ledger import PostgresLedger
 from control.ledger.cost_line import By
 from control.ledger.period import month_so_far
@@ -46,22 +47,16 @@ def get_cost_series(
     project: QueryText = None,
 ) -> CostSeries:
     """The burn rate over time; of the last day unless the query says otherwise."""
-    ledger = PostgresLedger(services.database)
-    items = []
-    for part in parts(period(since, until, services.clock(), timedelta(days=1)), points):
-        charges = [
-            charge
-            for charge in ledger.charges(part)
-            if fleet in (None, charge.fleet) and project in (None, charge.project)
-        ]
-        usd = float(sum(charge.usd for charge in charges))
-        items.append(
-            CostPoint(
-                since=part.since,
-                until=part.until,
-                usd=usd,
-                usd_per_hour=usd / part.hours if part.hours else 0.0,
-                leaked_usd=float(sum(charge.usd for charge in charges if charge.leaked)),
-            )
+    cut = parts(period(since, until, services.clock(), timedelta(days=1)), points)
+    bounds = [cut[0].since, *(part.until for part in cut)]
+    items = [
+        CostPoint(
+            since=part.since,
+            until=part.until,
+            usd=float(spent.usd),
+            usd_per_hour=float(spent.usd) / part.hours if part.hours else 0.0,
+            leaked_usd=float(spent.leaked_usd),
         )
+        for part, spent in zip(cut, spent_between(services.database, bounds, fleet, project), strict=True)
+    ]
     return CostSeries(items=items)

@@ -14,6 +14,7 @@ from control.api.routes.fleets import Held, held
 from control.api.routes.plans import PlanId
 from control.api.services import Services
 from control.api.text import Line
+from control.api.trace import current_trace
 from control.api.work.requests import DRAFT
 from control.db.database import Database
 from control.db.errors import InUseError
@@ -94,15 +95,8 @@ def _hold(services: Services, caller: Caller, plan: str, body: Decision, *, only
                 f"{diff.launched} come, {diff.drained + diff.released} go, {diff.requests_at_risk} requests at risk"
             )
             raise ApiError(409, "look-first", detail, facts={"diff": diff.model_dump(mode="json")})
-        accepted = fleets.accept(target, plan, caller.actor, now)
-        caller.did(
-            database,
-            now,
-            "plan.accepted",
-            body.reason or f"{diff.usd_per_hour_before:.2f} -> {diff.usd_per_hour_after:.2f} $/h",
-            fleet=record.name,
-            subject=plan,
-        )
+        why = body.reason or f"{diff.usd_per_hour_before:.2f} -> {diff.usd_per_hour_after:.2f} $/h"
+        accepted = fleets.accept(target, plan, caller.actor, f"{caller.name}: {why}", now, current_trace.get())
     return Decided(fleet=record.name, plan=held(accepted), diff=diff)
 
 

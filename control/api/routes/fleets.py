@@ -3,27 +3,27 @@
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Depends, Query, Response
+from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from control.api.caller import CallerOf
 from control.api.documented import problems
-from control.api.etag import expected_version, tagged
+from control.api.etag import Version, tagged
 from control.api.fleet_document import SpecDocument, checked, document_of, served_names
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
 from control.api.project_field import check_project
-from control.api.text import NAME_PATTERN, PathName, QueryText
+from control.api.text import PathName, QueryText
 from control.api.traffic import refuse_loss
 from control.db.errors import InUseError, StaleVersionError
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
 from control.db.registered_models import PostgresModels
-from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord, FleetTarget
+from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
+from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 
 router = api_router("fleets")
-Version = Annotated[int, Depends(expected_version)]
 Confirm = Annotated[
     list[str] | None,
     Query(

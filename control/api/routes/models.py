@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Response
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from control.api.caller import CallerOf
 from control.api.documented import problems
-from control.api.etag import expected_version, tagged
+from control.api.etag import Version, tagged
 from control.api.fleet_document import document_of
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
@@ -26,7 +26,6 @@ from templates_lib.models import load_models, weights_places
 from templates_lib.nearest_name import nearest_name
 
 router = api_router("models")
-Version = Annotated[int, Depends(expected_version)]
 Config = Annotated[dict[str, Any], Field(description="config.json, as Hugging Face publishes it with the weights.")]
 Weights = Annotated[
     str,
@@ -85,6 +84,14 @@ def create_model(body: NewModel, caller: CallerOf, response: Response, services:
     response.headers["Location"] = f"/api/v1/models/{body.name}"
     tagged(response, made.version)
     return _registered(made)
+
+
+@router.post("/models:check", responses=problems(409, body=True))
+def check_model(body: NewModel) -> Model:
+    """What registering it would make, or why it would be refused. Nothing is written."""
+    own = _own(body.name, body)
+    _refuse_catalogue(body.name)
+    return _shown(own.spec(), "registered", own.weights).model_copy(update={"config": dict(own.config)})
 
 
 @router.get("/models/{model}", responses=problems(404))

@@ -14,9 +14,10 @@ from control.api.guarded_route import ServicesOf, api_router
 from control.api.moments import moment
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError
+from control.api.project_field import check_project
 from control.api.routes.operations import Operation, accepted
 from control.api.saving import Saving, saving_of
-from control.api.text import NAME_PATTERN, QueryText
+from control.api.text import QueryText
 from control.api.trace import current_trace
 from control.api.what_if import WhatIfBody
 from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
@@ -25,7 +26,8 @@ from control.db.operations import PostgresOperations
 from control.db.plan_summary import ListedPlan, PlanSummary, PostgresPlanList
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
-from control.explain import Explanation
+from control.explain import Explanation, explain_at_once
+from control.given_name import NAME_PATTERN
 from control.planning.report import unmet_share
 from control.planning.what_if import WhatIf
 from templates_lib.plan import Flow, PlannedOffer, Reason
@@ -45,6 +47,12 @@ class NewPlan(BaseModel):
     spec: SpecDocument | None = Field(default=None, description="A draft, which is checked and not kept.")
     what_if: WhatIfBody | None = None
     baselines: bool = Field(default=True, description="Compare with homogeneous fleets and Cauchy.")
+    project: str | None = Field(
+        default=None,
+        pattern=rf"^$|{NAME_PATTERN}",
+        description="Whose budgets hold for `spec`; null: as on record, or default; empty: of a project to come, which "
+        "has none.",
+    )
     over_budget: bool = Field(
         default=False,
         description="Make a plan that leaves demand unmet for want of money; else that fails, with the numbers.",
@@ -54,6 +62,8 @@ class NewPlan(BaseModel):
     def _one(self) -> "NewPlan":
         if self.fleet is None and self.spec is None:
             raise ValueError("give fleet, spec or both")
+        if self.spec is None and self.project is not None:
+            raise ValueError("project belongs to spec: a fleet on record has one")
         return self
 
 
@@ -69,7 +79,9 @@ class PlanItem(BaseModel):
     summary: PlanSummary
     baselines: list[Baseline]
     draft: bool = Field(description="Of a draft or a what-if: nothing can be held to it.")
-    saving: Saving | None = Field(description="Against the cheapest baseline that serves as much; null: not compared.")
+    saving: Saving | None = Field(
+        description="Against the homogeneous baseline; null: none was made, or it serves less."
+    )
 
 
 class PlannedInstances(BaseModel):
@@ -105,8 +117,8 @@ class Plan(PlanItem):
 
 class PlanExplanation(BaseModel):
     plan_id: str
-    explained_at: datetime | None
-    explanation: Explanation | None = Field(description="null: nobody has asked, or it is still being found.")
+    explained_at: datetime | None = Field(description="null: by the plan's own relaxation only, nothing is verified.")
+    explanation: Explanation
 
 
 @router.get("/plans", responses=problems())
@@ -133,8 +145,12 @@ def create_plan(body: NewPlan, caller: CallerOf, response: Response, services: S
             if body.fleet not in (None, drafted):
                 raise ApiError(422, "invalid", f"spec.name is {drafted!r}, but fleet is {body.fleet!r}")
             name = drafted
+        if body.project:
+            check_project(database, body.project)
         supposed = None if body.what_if is None else msgspec.convert(body.what_if.model_dump(), WhatIf)
-        request = PlanRequest(name, body.spec, supposed, body.baselines, body.over_budget)
+        request = PlanRequest(
+            name, body.spec, supposed, body.baselines, project=body.project, over_budget=body.over_budget
+        )
         content = msgspec.to_builtins(request)
         operation = PostgresOperations(database).create("plan", content, name, caller.actor, current_trace.get(), now)
     services.work_waits()
@@ -155,11 +171,14 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
 
 @router.get("/plans/{plan}/explanation", responses=problems(404))
 def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
-    """What the newest `:explain` of this plan has found."""
+    """What the newest `:explain` of this plan has found; before that, what its own shadow prices say."""
     listed = PostgresPlanList(services.database).of(plan)
     found = PostgresOperations(services.database).newest_of_plan("explain", plan, listed.fleet)
     if found is None:
-        return PlanExplanation(plan_id=plan, explained_at=None, explanation=None)
+        plans = PostgresPlans(services.database)
+        made = plans.load(plan)
+        at_once = explain_at_once(made, plans.snapshot(made.snapshot_version))
+        return PlanExplanation(plan_id=plan, explained_at=None, explanation=at_once)
     explanation = msgspec.convert(found.result, Explanation)
     return PlanExplanation(plan_id=plan, explained_at=found.finished_at, explanation=explanation)
 

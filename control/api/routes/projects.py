@@ -1,22 +1,20 @@
 """Projects: what fleets, keys and budgets belong to."""
 
 from datetime import datetime
-from typing import Annotated
 
-from fastapi import Depends, Response
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict
 
 from control.access.role import Role
 from control.api.caller import CallerOf
 from control.api.documented import needs, problems
-from control.api.etag import expected_version, tagged
+from control.api.etag import Version, tagged
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.text import Line, NewName, PathName
 from control.db import projects as stored
 
 router = api_router("projects")
-Version = Annotated[int, Depends(expected_version)]
 
 
 class NewProject(BaseModel):

@@ -4,9 +4,11 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.fleet.headcount import Headcount, headcount
 from control.fleet.last_solve import LastSolve, last_solves
 from control.fleet.status import FleetStatus
 from control.fleet.statuses import fleet_statuses
+from control.fleet.views import instance_views
 from control.market.cloud_status import CloudStatus, cloud_statuses
 
 router = api_router("status")
@@ -18,6 +20,7 @@ class Status(BaseModel):
         "credentials that are missing, expired or too weak; empty: they may. `failure` is of the last time that it was "
         "asked for its offers."
     )
+    instances: Headcount
     fleets: list[FleetStatus] = Field(
         description="Those that run, against their plans. Latencies are null here: see `fleets/NAME/slo`."
     )
@@ -28,8 +31,10 @@ class Status(BaseModel):
 def get_status(services: ServicesOf) -> Status:
     """Clouds that are left out of plans, and how many instances of each fleet are ready of those planned."""
     database = services.database
+    views = instance_views(database)
     return Status(
         clouds=cloud_statuses(database, services.clock()),
-        fleets=fleet_statuses(database, {}),
+        instances=headcount(views),
+        fleets=fleet_statuses(database, views, {}),
         solves=last_solves(database),
     )

@@ -28,7 +28,7 @@ class TemplateItem(BaseModel):
     id: str
     nodes: dict[str, int] = Field(description="Node configuration: how many.")
     units_per_s: float = Field(description="Of the class: prompt tokens, output tokens, or requests of a whole one.")
-    usd_per_hour: float | None = Field(description="At on-demand prices of its cheapest zone; null: none sells all.")
+    usd_per_hour: float | None = Field(description="In its cheapest zone, spot left out; null: none sells all.")
 
 
 class Template(BaseModel):
@@ -39,6 +39,7 @@ class Template(BaseModel):
     dtype: str
     engine: str
     dispatch: str
+    served_as: str = Field(description="The name it is served under; empty: the model's id.")
     nodes: dict[str, int]
     placement: dict[str, Any]
     capacity: Capacity

@@ -5,7 +5,7 @@ from datetime import datetime
 from fastapi import Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from control.access.api_token import DEFAULT_PROJECT, ApiToken
+from control.access.api_token import ApiToken
 from control.access.role import Role
 from control.api.caller import CallerOf
 from control.api.documented import needs, problems
@@ -14,8 +14,9 @@ from control.api.moments import moment
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
 from control.api.project_field import check_project
-from control.api.text import NAME_PATTERN, Line, PathId
+from control.api.text import Line, PathId
 from control.db.api_tokens import PostgresApiTokens
+from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
 
 router = api_router("tokens")
 

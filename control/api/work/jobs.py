@@ -23,7 +23,8 @@ from control.db.ledger import PostgresLedger
 from control.db.libraries import PostgresLibraries
 from control.db.operations import Operation
 from control.db.plans import PostgresPlans
-from control.lifecycle.fleet import DEFAULT_PROJECT, FleetMode, FleetRecord
+from control.given_name import DEFAULT_PROJECT
+from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.market.refresh import refresh
 from control.market.sources import askable_clouds, sources_of
 from control.planning.recording import Recording, versioned
@@ -120,12 +121,13 @@ JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
 def _record(job: Job, request: PlanRequest) -> FleetRecord:
     if request.spec is None:
         return PostgresFleets(job.database).load(request.fleet)
-    text, now = msgspec.json.encode(request.spec).decode(), job.clock().isoformat()
+    text, now, project = msgspec.json.encode(request.spec).decode(), job.clock().isoformat(), request.project
     try:
         there = PostgresFleets(job.database).load(request.fleet)
     except NotStoredError:
-        return FleetRecord(request.fleet, DEFAULT_PROJECT, text, "", FleetMode.OBSERVE, 0, False, now)
-    return replace(there, spec=text, folder="")
+        own = DEFAULT_PROJECT if project is None else project
+        return FleetRecord(request.fleet, own, text, "", FleetMode.OBSERVE, 0, False, now)
+    return replace(there, spec=text, folder="", project=there.project if project is None else project)
 
 
 def _solved(
@@ -180,7 +182,7 @@ def _within(snapshot: Snapshot, allowed: Allowance) -> Snapshot:
 def _over_budget(report: PlanReport, needed: PlanReport, budget: float, allowed: Allowance) -> ApiError:
     plan, whole = report.plan, needed.plan
     unmet = {key: rate for key, rate in plan.unmet.items() if rate > SERVED}
-    missing = ", ".join(f"{rate:.3g} requests/s of {key}" for key, rate in unmet.items())
+    missing = ", ".join(f"{rate:.5g} requests/s of {key}" for key, rate in unmet.items())
     limit = allowed.reason if budget == allowed.usd_per_hour else f"policy.max_usd_per_hour is {budget:.2f} $/h"
     detail = (
         f"the fleet needs {whole.usd_per_hour:.2f} $/h, but {limit}: within it {missing} would not be served. Raise "

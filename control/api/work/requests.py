@@ -17,6 +17,8 @@ class PlanRequest:
     """A draft, in place of what is on record."""
     what_if: WhatIf | None = None
     baselines: bool = True
+    project: str | None = None
+    """Whose budgets hold for a draft; None: as on record, or the default one; empty: none's."""
     over_budget: bool = False
     """A plan that leaves demand unmet for want of money is made; else it is refused, with the numbers."""
 

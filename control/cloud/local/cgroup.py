@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from control.cloud.local.kind import LocalKind
+from control.cloud.local.kind import LocalKind, quota_period_us
 
 MOUNT = Path("/sys/fs/cgroup")
-_LEAST_PERIOD_US, _LEAST_QUOTA_US = 10_000, 1_000
-"""A node of half a core runs for 5 ms of each 10. With the kernel's default of 100 ms, a step of a few milliseconds
-takes them or nearly 100, by chance. The kernel takes no quota below 1 ms."""
 
 
 class Limit(StrEnum):
@@ -45,7 +42,7 @@ class GroupBase:
         return True
 
     def _values(self, limit: Limit, kind: LocalKind) -> tuple[tuple[str, str], ...]:
-        period_us = max(_LEAST_PERIOD_US, round(_LEAST_QUOTA_US / kind.cpu_cores))
+        period_us = quota_period_us(kind.cpu_cores)
         quota_us = round(kind.cpu_cores * period_us)
         if self.version == 2:
             if limit is Limit.CPU:

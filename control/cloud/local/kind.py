@@ -3,6 +3,15 @@
 import math
 from dataclasses import dataclass
 
+_LEAST_PERIOD_US, _LEAST_QUOTA_US = 10_000, 1_000
+"""A node of half a core runs for 5 ms of each 10. With the kernel's default of 100 ms, a step of a few milliseconds
+takes them or nearly 100, by chance. The kernel takes no quota below 1 ms."""
+
+
+def quota_period_us(cpu_cores: float) -> int:
+    """In which a node of so many processors gets its share of them anew."""
+    return max(_LEAST_PERIOD_US, round(_LEAST_QUOTA_US / cpu_cores))
+
 
 @dataclass(frozen=True, slots=True)
 class LocalKind:

@@ -8,10 +8,11 @@ from pathlib import Path
 from control.cloud.local.confinement import Confinement
 from control.cloud.local.members import MARK_VARIABLE
 from control.cloud.node import NodeRequest
+from templates_lib.engine_python import VLLM_PYTHON
 
 _INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"),
-    "MEDLEY_VLLM_PYTHON",
+    VLLM_PYTHON,
 )
 """The control plane's own environment may hold the database's password and the keys of clouds."""
 _ENTER = """

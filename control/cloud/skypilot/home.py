@@ -5,6 +5,7 @@ SkyPilot's own settings and the clouds' credentials stay where they are: `~/.sky
 
 import hashlib
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +65,7 @@ class SkyPilotHome:
         settings = (yaml.safe_load(theirs.read_text(encoding="utf-8")) or {}) if theirs.is_file() else {}
         for cloud in _WITH_IDENTITY:
             settings[cloud] = {"remote_identity": "NO_UPLOAD"} | (settings.get(cloud) or {})
-        new = self.path / f"config.yaml.{os.getpid()}.new"
+        new = self.path / f"config.yaml.{secrets.token_hex(8)}.new"  # threads of one process come at once
         new.write_text(yaml.safe_dump(settings), encoding="utf-8")
         new.replace(self.config)
 

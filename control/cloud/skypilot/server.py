@@ -21,6 +21,8 @@ from control.cloud.skypilot.home import SkyPilotHome
 
 START_S = 180.0
 """It takes 20 s where nothing else runs."""
+STARTS = 3
+"""One after another, of a server that ends before it answers."""
 _LOOK_S = 0.25
 _GRACE_S = 5.0
 
@@ -42,10 +44,14 @@ class ApiServer:
         """The port on 127.0.0.1 of the server, which answers. Raises RetryLaterError, GiveUpError."""
         with self._turn():
             record = self._running()
-            if record is None:
-                record = self._start()
-            self._wait(record)
-            return record.port
+            for _ in range(STARTS):
+                record = record or self._start()
+                if self._comes_up(record):
+                    return record.port
+                record = None
+            raise GiveUpError(
+                f"SkyPilot's API server has ended {STARTS} times before it answered: see {self.home.server_log}"
+            )
 
     def stop(self) -> None:
         """End it and every process that it has started. Launches under way are broken off: `create` takes them up."""
@@ -103,15 +109,18 @@ class ApiServer:
         self.home.server_record.write_bytes(msgspec.json.encode(record))
         return record
 
-    def _wait(self, record: ServerRecord) -> None:
+    def _comes_up(self, record: ServerRecord) -> bool:
+        """False: it has ended. It opens its ports, one of which it reckons from ours, long after ours was found free,
+        and whatever took one meanwhile ends it. Raises RetryLaterError for one that lives and does not answer."""
         deadline = time.monotonic() + START_S
         while not _answers(record.port):
             if self._running() is None:
-                raise GiveUpError(f"SkyPilot's API server has ended at once: see {self.home.server_log}")
+                return False
             if time.monotonic() > deadline:
                 text = f"SkyPilot's API server does not answer: see {self.home.server_log}"
                 raise RetryLaterError(text, START_S)
             time.sleep(_LOOK_S)
+        return True
 
     def _strays(self) -> Iterator[psutil.Process]:
         """Processes of a server in this home, whoever their parent is: by their environment, and, since executors write

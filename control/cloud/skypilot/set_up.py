@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from control.cloud.node import NodeRequest
 from control.cloud.skypilot.home import SkyPilotHome
@@ -148,7 +149,7 @@ def _assigned(name: str, value: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new = path.with_name(f"{path.name}.{token_hex(8)}.new")  # threads of one process come at once
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
     new.replace(path)

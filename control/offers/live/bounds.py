@@ -13,9 +13,9 @@ MAX_BYTES = 64 << 20
 MAX_OFFERS = 200_000
 
 
-def bounded(pages: Iterable[T], what: str, most: int = MAX_PAGES) -> Iterator[T]:
-    """`pages`, up to `most`. Raises NoAnswerError when there are more: a cursor may lead in circles."""
+def bounded(pages: Iterable[T], what: str) -> Iterator[T]:
+    """`pages`, up to MAX_PAGES. Raises NoAnswerError when there are more: a cursor may lead in circles."""
     for number, page in enumerate(pages):
-        if number >= most:
-            raise NoAnswerError(f"{what}: more than {most} pages")
+        if number >= MAX_PAGES:
+            raise NoAnswerError(f"{what}: more than {MAX_PAGES} pages")
         yield page

@@ -82,9 +82,7 @@ class SkyPilotOffers:
                 continue
             often = interruptions_per_hour(self.cloud, region, machine.name, market)
             config = machine.config_id
-            yield Offer(
-                self.cloud, region, zone, machine.name, config, market, usd_per_hour, None, at, often, SOURCE
-            )  # fmt: skip
+            yield Offer(self.cloud, region, zone, machine.name, config, market, usd_per_hour, None, at, often, SOURCE)
 
 
 def with_gpu_prices(rows: Sequence[Row], machines: Mapping[str, InstanceType]) -> Iterator[Row]:

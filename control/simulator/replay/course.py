@@ -72,10 +72,6 @@ class Course:
     unpriced_node_hours: float
 
     @property
-    def total_usd(self) -> float:
-        return float(self.usd.sum())
-
-    @property
     def unmet_share(self) -> float:
         offered = float(self.offered.sum())
         return float(self.unmet.sum()) / offered if offered else 0.0

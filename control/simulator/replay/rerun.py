@@ -186,7 +186,8 @@ class _Run:
         self._plane.hold(span.fleet, self._subject.spec, self._subject.folder)
         if span.held and span.held[1] in kept:
             fleets = PostgresFleets(self._own)
-            fleets.accept(fleets.target(span.fleet), span.held[1], _REPLAYED, span.held[0])
+            why = "the fleet was held to it when the replay begins"
+            fleets.accept(fleets.target(span.fleet), span.held[1], _REPLAYED, why, span.held[0])
 
     def _nodes_of(self, past: PastInstance) -> list[PastNode]:
         """That it had when the replay begins."""

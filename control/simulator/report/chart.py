@@ -11,6 +11,8 @@ Numbers = NDArray[np.float64]
 
 MOST_LINES = 8
 """Colours that people can tell apart."""
+_HALF = 100
+"""Points of a distribution on each side of its 90th percentile."""
 OTHERS = "others"
 
 
@@ -52,22 +54,22 @@ class Chart:
     """A value to compare with, drawn across."""
 
 
-def largest(lines: Sequence[Line], most: int = MOST_LINES) -> tuple[Line, ...]:
+def largest(lines: Sequence[Line]) -> tuple[Line, ...]:
     """As many lines as can be told apart: those with the largest sums, in their order, and the sum of the rest. They
     share their x."""
-    if len(lines) <= most:
+    if len(lines) <= MOST_LINES:
         return tuple(lines)
     by_size = sorted(lines, key=lambda line: -float(np.nansum(line.y)))
-    kept, rest = set(map(id, by_size[: most - 1])), by_size[most - 1 :]
+    kept, rest = set(map(id, by_size[: MOST_LINES - 1])), by_size[MOST_LINES - 1 :]
     others = Line(f"{len(rest)} {OTHERS}", np.sum([line.y for line in rest], axis=0), rest[0].x)
     return (*(line for line in lines if id(line) in kept), others)
 
 
-def cumulative(values: Numbers, points: int = 200) -> tuple[Numbers, Numbers]:
-    """(x, y) of the share of `values` that are at most x, thinned to `points` that show the tail: half of them lie
+def cumulative(values: Numbers) -> tuple[Numbers, Numbers]:
+    """(x, y) of the share of `values` that are at most x, thinned to points that show the tail: half of them lie
     beyond the 90th percentile. Empty for no values."""
     if not len(values):
         return np.array([]), np.array([])
-    body, tail = np.linspace(0, 0.9, points // 2, endpoint=False), 1 - np.geomspace(0.1, 1e-4, points // 2)
+    body, tail = np.linspace(0, 0.9, _HALF, endpoint=False), 1 - np.geomspace(0.1, 1e-4, _HALF)
     shares = np.concatenate([body, tail, [1.0]])
     return np.quantile(values, shares, method="inverted_cdf"), shares

@@ -16,6 +16,8 @@ class Front:
         self.is_known = False
         """The routing table has the app."""
         self.unusable: frozenset[str] = _NOBODY
+        self.closed: frozenset[str] = _NOBODY
+        """Those, and who is full."""
         self.rates = (0.0, 0.0)
         """Prompt and output tokens/s that admission reckons with."""
 
@@ -29,3 +31,6 @@ class Front:
         model = self.router.model
         self.unusable = frozenset(instance.id for instance in model.instances if instance.id not in usable)
         self.rates = model.tokens_per_s(self.unusable)
+
+    def take_full(self, full: Collection[str]) -> None:
+        self.closed = self.unusable.union(full)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from control.simulator.serving.step_table import StepTable
+from policies.lanes import LANES_OF_PART
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +27,10 @@ class NodeModel:
     """More for each row of activations, between stages."""
     hand_off_bytes_per_s: float = 0.0
     """Of its network, for KV caches in one direction; 0 where it hands none over."""
+    quota_share: float = 1.0
+    """Of each period, that its processors may compute; steps' seconds are at this share."""
+    quota_period_s: float = 0.0
+    """A node that was idle has a whole quota at once. Only where the share is below 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +62,15 @@ class PipelineModel:
         for node in (node for stage in self.stages for node in stage.nodes):
             if node.weight <= 0 or min(node.batch_cap, node.chunk_tokens, node.kv_blocks) < 1:
                 raise ValueError(f"weight, batch cap, chunk and KV blocks of a node are positive: {node.config}")
+            if not 0 < node.quota_share <= 1 or (node.quota_share < 1 and node.quota_period_s <= 0):
+                raise ValueError(f"a quota is a share above 0, up to 1, of a period above 0 s: {node.config}")
 
     @property
     def groups(self) -> int:
-        return len(self.stages)
+        """As `agents.scheduler.layout.PipelineLayout`: one for each part of each stage."""
+        return sum(max(node.step.parts for node in stage.nodes) for stage in self.stages)
+
+    @property
+    def lanes(self) -> int:
+        """As `agents.scheduler.layout.PipelineLayout`: the groups of an instance that does prefill alone."""
+        return LANES_OF_PART * sum(node.step.parts for stage in self.stages for node in stage.nodes)

@@ -28,7 +28,7 @@ class PipelineRows:
     by_context: Floats
     tables_f: Floats
     most_nodes: int
-    most_groups: int
+    most_stages: int
 
 
 def nodes_of(pipeline: PipelineModel) -> list[NodeModel]:
@@ -47,7 +47,7 @@ def pipeline_rows(used: Sequence[PipelineModel]) -> PipelineRows:
     node_at = 0
     for row, pipeline in zip(rows, pipelines, strict=True):
         own_windows = sorted(set(pipeline.windows))
-        row[c.P_DEPTH], row[c.P_NODES] = pipeline.groups, len(nodes_of(pipeline))
+        row[c.P_DEPTH], row[c.P_NODES] = len(pipeline.stages), len(nodes_of(pipeline))
         row[c.P_STAGE_AT], row[c.P_NODE_AT], row[c.P_BLOCK_TOKENS] = len(stages), node_at, pipeline.block_tokens
         row[c.P_KIND_AT], row[c.P_KINDS] = len(windows), len(own_windows)
         stages += _stage_rows(pipeline)
@@ -71,7 +71,7 @@ def pipeline_rows(used: Sequence[PipelineModel]) -> PipelineRows:
         by_context=np.array([(t.prompt_context_s, t.decode_context_s) for t in tables]).reshape(-1, 2, POINTS),
         tables_f=np.array([_steady(table) for table in tables], np.float64).reshape(-1, c.TF_WIDTH),
         most_nodes=max((len(nodes_of(pipeline)) for pipeline in pipelines), default=1),
-        most_groups=max((pipeline.groups for pipeline in pipelines), default=1),
+        most_stages=max((len(pipeline.stages) for pipeline in pipelines), default=1),
     )
 
 
@@ -87,9 +87,17 @@ def _limits(node: NodeModel, table_index: dict[int, int]) -> tuple[int, int, int
     return node.batch_cap, node.chunk_tokens, node.kv_blocks, table_index[id(node.step)]
 
 
-def _figures(node: NodeModel) -> tuple[float, float, float, float]:
-    return node.weight, node.hop_s, node.hop_s_per_token, node.hand_off_bytes_per_s
+def _figures(node: NodeModel) -> tuple[float, ...]:
+    quota = node.quota_share, node.quota_period_s
+    return node.weight, node.hop_s, node.hop_s_per_token, node.hand_off_bytes_per_s, *quota
 
 
 def _steady(table: StepTable) -> tuple[float, ...]:
-    return (table.prompt_step_s, table.prompt_token_s, table.decode_step_s, table.replicas, table.busy_share)
+    return (
+        table.prompt_step_s,
+        table.prompt_token_s,
+        table.decode_step_s,
+        table.replicas,
+        table.parts,
+        table.busy_share,
+    )

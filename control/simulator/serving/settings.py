@@ -14,8 +14,6 @@ class ServingSettings:
     request_timeout_s: float = 600.0
     resume_wait_s: float = 30.0
     """How long a request waits for an instance when none can be used."""
-    retry_s: float = 0.1
-    """It tries again this often."""
     max_resumptions: int = 8
     max_waiting: int = 2048
     """Requests that wait at one instance; more go elsewhere."""

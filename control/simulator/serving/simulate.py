@@ -39,10 +39,11 @@ class _Simulation:
         """Routers as they were before the choices that the kernel holds."""
         self._ahead = [1] * len(self._fronts)
         """How many choices each is asked for next: more as long as they are all needed."""
-        self._avoided: dict[int, set[str]] = {}
-        """Request → instances that refused it since it was last parked."""
         self._usable: set[str] = set()
         self._index = {life.id: number for number, life in enumerate(fleet.instances)}
+        apps = self._world.instances[:, c.I_APP]
+        self._own = [np.flatnonzero(apps == app) for app in range(len(self._fronts))]
+        """By app, the instances that serve it."""
 
     def run(self) -> Served:
         for change in changes(self._fleet, self._settings.lost_after_s):
@@ -58,23 +59,15 @@ class _Simulation:
                 case c.REACHED:
                     return
                 case c.DRY:
-                    self._fill(self._pending_app)
-                case c.CHOOSE:
-                    self._choose_alone()
-                case c.BUSY:
-                    busy = self._fleet.instances[self._world.registers[c.R_BUSY]].id
-                    self._avoided.setdefault(self._pending_request, set()).add(busy)
-                    self._choose_alone()
+                    call = self._world.registers[c.R_PENDING]
+                    self._fill(int(self._requests.app[self._world.calls[call, c.C_REQUEST]]))
+                case c.ROOM:
+                    app = int(self._world.registers[c.R_ROOM])
+                    self._world.registers[c.R_ROOM] = -1
+                    self._take_back(app)
+                    self._note_room(app)
                 case c.FULL:
                     self._world = with_room(self._world)
-
-    @property
-    def _pending_request(self) -> int:
-        return int(self._world.calls[self._world.registers[c.R_PENDING], c.C_REQUEST])
-
-    @property
-    def _pending_app(self) -> int:
-        return int(self._requests.app[self._pending_request])
 
     def _change(self, change: Change) -> None:
         if change.what is What.DEAD:
@@ -96,8 +89,9 @@ class _Simulation:
         if change.what is What.LOST:
             self._world.registers[c.R_LOST] = change.number
             self._go_on(change.at_s)
-        self._world.registers[c.R_REFRESH] = self._world.registers[c.R_PARKED]
-        self._go_on(change.at_s)
+        for app in range(len(self._fronts)):
+            self._world.registers[[c.R_WAKE, c.R_WAKES]] = app, self._world.apps[app, c.A_PARKED]
+            self._go_on(change.at_s)
 
     def _refresh(self, app: int) -> None:
         """What can be used of it, and its rates, may be other ones."""
@@ -106,14 +100,21 @@ class _Simulation:
         front.take_usable(self._usable)
         world.apps[app, c.A_KNOWN] = front.is_known
         world.apps_f[app, [c.AF_PROMPT_PER_S, c.AF_OUTPUT_PER_S]] = front.rates
-        world.picked[app] = (0, 0 if front.router.can_choose(front.unusable) else -1)
+        self._note_room(app)
+
+    def _note_room(self, app: int) -> None:
+        """Which of its instances are full."""
+        front, own = self._fronts[app], self._own[app]
+        full = own[self._world.instances[own, c.I_ROOM] <= 0]
+        front.take_full([self._fleet.instances[number].id for number in full])
+        self._world.picked[app] = (0, 0 if front.router.can_choose(front.closed) else -1)
 
     def _fill(self, app: int) -> None:
         """Choices for the next calls."""
         front, world, ahead = self._fronts[app], self._world, self._ahead[app]
         self._before[app] = front.router.twin()
         for place in range(ahead):
-            world.picks[app, place] = self._numbers(front.router.choose(front.unusable))
+            world.picks[app, place] = self._numbers(front.router.choose(front.closed))
         world.picked[app] = (0, ahead)
         self._ahead[app] = min(2 * ahead, PICKS)
 
@@ -124,20 +125,8 @@ class _Simulation:
             self._ahead[app] = 1
             front.router = self._before[app].twin()
             for _ in range(taken):
-                front.router.choose(front.unusable)
+                front.router.choose(front.closed)
         self._world.picked[app] = (0, min(made, 0))
-
-    def _choose_alone(self) -> None:
-        """For a call that some instance has refused."""
-        request, app, registers = self._pending_request, self._pending_app, self._world.registers
-        self._take_back(app)
-        front = self._fronts[app]
-        chosen = front.router.choose(front.unusable | self._avoided[request])
-        registers[c.R_FORCED] = 1 if chosen else 2
-        if chosen:
-            registers[[c.R_FIRST, c.R_SECOND]] = self._numbers(chosen)
-        else:
-            del self._avoided[request]
 
     def _numbers(self, chosen: tuple[RoutedInstance, ...]) -> tuple[int, int]:
         first, second = self._index[chosen[0].id], -1

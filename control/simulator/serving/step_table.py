@@ -5,8 +5,10 @@ A step of P prompt tokens (that attend to c earlier ones in the mean) and R deco
     rows(P + R) + R · decode_context(k) - [R = 0] · decode_step
         + [P > 0] · (prompt_step + P · (prompt_token + prompt_context(c)))
 
-and, where the node holds the LM head, head(R + min(P, 1)) more. P and R are of the fullest replica. Both shipped cost
-models are of that form: products of all rows, attention of each phase apart, linear in its tokens.
+and, where the node holds the LM head, head(S) more: of the S rows that a token is sampled of, those that decode and the
+last of each prompt that ends in the step (cost models, which are told of no single prompts, take one). All are of the
+fullest replica. Both shipped cost models are of that form: products of all rows, attention of each phase apart, linear
+in its tokens.
 """
 
 from dataclasses import dataclass
@@ -49,8 +51,10 @@ class StepTable:
     decode_step_s: float
     replicas: int = 1
     """Data-parallel ones inside the node."""
+    parts: int = 1
+    """Pipeline parts inside the node, each of which may work on another step."""
     busy_share: float = 1.0
-    """Of a step's time without the head, that keeps the next one waiting: less than 1 where a node is a pipeline."""
+    """Of a step's time without the head, that its largest part takes."""
 
 
 def table_points() -> Floats:
@@ -100,5 +104,6 @@ def step_table(
         prompt_token_s=prompt_token_s,
         decode_step_s=float(prompt_step_s + _PROMPT_ROWS * prompt_token_s - alone[0]),
         replicas=dp,
+        parts=parallel.pp,
         busy_share=part / layers,
     )

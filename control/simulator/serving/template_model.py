@@ -1,11 +1,13 @@
 """What an instance of a template costs in time."""
 
 from collections.abc import Mapping
+from math import ceil
 
 import msgspec
 import numpy as np
 
-from control.hub.gang import BLOCK_TOKENS, PREFILL_BATCH, RESUME_CHUNK
+from control.cloud.local.kind import quota_period_us
+from control.hub.gang import BLOCK_TOKENS, batch_cap, chunk_tokens
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
 from control.simulator.serving.step_table import StepTable, step_table
 from templates_lib.cost_model import Parallel, StageCostModel
@@ -68,17 +70,20 @@ class TemplateModels:
         if depth > 1:
             none, one = self._cost_model.hop_seconds(self._model, config, np.array([0.0, 1.0]))
             hop_s, hop_s_per_token = float(none), float(one - none)
+        cores = self._cost_model.processor_cores(self._model, config)
         return NodeModel(
             config=config.id,
             weight=nodes.weight,
             # As an instance is started with: a placement says nothing of the phase that it is not made for.
-            batch_cap=nodes.batch_cap or PREFILL_BATCH,
-            chunk_tokens=nodes.chunk_tokens or max(RESUME_CHUNK, nodes.batch_cap),
+            batch_cap=batch_cap(nodes),
+            chunk_tokens=chunk_tokens(stage, nodes),
             kv_blocks=nodes.kv_blocks,
             step=self._table(config, Parallel(nodes.tp, nodes.dp, nodes.pp, nodes.ep), stage.layers, stage.last),
             hop_s=hop_s,
             hop_s_per_token=hop_s_per_token,
             hand_off_bytes_per_s=self._cost_model.transfer_bytes_per_s(self._model, config),
+            quota_share=1.0 if cores is None else cores / ceil(cores),
+            quota_period_s=0.0 if cores is None else quota_period_us(cores) / 1e6,
         )
 
     def _table(self, config: NodeConfig, parallel: Parallel, layers: int, head: bool) -> StepTable:

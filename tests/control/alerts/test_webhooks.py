@@ -5,9 +5,7 @@ import hmac
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -27,54 +25,12 @@ from control.db.webhooks import PostgresWebhooks, Webhook
 from control.lifecycle.event import EventKind
 from policies.alert_rules import Alert, AlertKind, Severity
 from policies.budget import Budget
+from tests.control.alerts.receiver import Receiver
 from tests.control.lifecycle.worlds import driven
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105
 LEAK = Alert(AlertKind.LEAK, "cloud aws", Severity.CRITICAL, "a node")
-
-
-class Receiver(ThreadingHTTPServer):
-    """Keeps what it got, and answers with the next of `answers`, else 204."""
-
-    request_queue_size = 64
-    """As many senders as there are threads may call at once."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.got: list[tuple[str, dict[str, str], bytes]] = []
-        self.answers: list[int] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, Receiver)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append((self.path, dict(self.headers), body))
-        status = self.server.answers.pop(0) if self.server.answers else 204
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", f"{self.server.url}/elsewhere")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_GET = do_POST  # noqa: N815
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 class Clock:
@@ -208,7 +164,7 @@ def test_nothing_is_sent_into_ones_own_network_unless_it_is_allowed(receiver: Re
     for host in ("127.0.0.1", "localhost", "10.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[fd00::1]"):
         with pytest.raises(NotSentError, match="which nothing is sent to"):
             post(Endpoint(f"https://{host}:{receiver.server_port}/"), b"{}", {})
-    for host in ("169.254.169.254", "[fe80::1]", "0.0.0.0"):  # noqa: S104
+    for host in ("169.254.169.254", "[fe80::1]", "0.0.0.0", "[fd00:ec2::254]", "100.100.100.200"):  # noqa: S104
         with pytest.raises(NotSentError, match="which nothing is sent to"):
             post(Endpoint(f"http://{host}/", internal=True), b"{}", {})
     assert receiver.got == []
@@ -221,6 +177,28 @@ def test_nobody_there_is_told_and_a_certificate_is_verified(receiver: Receiver) 
         post(Endpoint(f"http://127.0.0.1:{port}/", internal=True), b"{}", {})
     with pytest.raises(NotSentError, match="SSL"):
         post(Endpoint(f"https://127.0.0.1:{receiver.server_port}/", internal=True), b"{}", {})
+
+
+def test_a_receiver_that_never_comes_to_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.alerts.endpoint.TIMEOUT_S", 0.3)
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            with server.accept()[0] as connection:
+                connection.recv(4096)
+                while not done.wait(0.02):
+                    try:
+                        connection.sendall(b" ")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(NotSentError, match="no answer within"):
+            post(Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/", internal=True), b"{}", {})
+        done.set()
+        thread.join()
 
 
 def test_secrets_are_read_from_where_they_are(tmp_path: Path) -> None:
@@ -271,5 +249,11 @@ def test_the_commands_add_list_watch_and_remove(
     assert SECRET not in run("webhook", "list", "-o", "json")
     assert "0 0 sent" in run("watch", "--once")
     assert "no alert is open" in run("list")
+    assert "HTTP 204" in run("webhook", "test", "ops")
+    receiver.answers = [503]
+    assert "has not taken it: HTTP 503" in run("webhook", "test", "ops")
+    assert "is no name of a webhook" in run("webhook", "add", "my hook", *add[3:])
     assert run("webhook", "remove", "ops").startswith("0 ")
-    assert "there is no webhook 'ops'" in run("webhook", "remove", "ops")
+    assert "webhook 'ops' is not stored" in run("webhook", "remove", "ops")
+    done = CliRunner().invoke(app, ["audit", "--subject", "ops", "--database-url", database_url]).output
+    assert [word for word in done.split() if word.startswith("webhook.")] == ["webhook.made", "webhook.removed"]

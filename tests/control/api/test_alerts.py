@@ -2,7 +2,6 @@
 
 from control.db.alerts import PostgresAlerts
 from control.db.database import Database
-from control.db.webhooks import PostgresWebhooks, Webhook
 from policies.alert_rules import Alert, AlertKind, Severity
 from tests.control.api.conftest import Api, now
 
@@ -24,14 +23,3 @@ def test_every_kind_of_alert_has_its_rule(viewer: Api) -> None:
     rules = viewer.get("/alerts/rules").json()["items"]
     assert {rule["kind"] for rule in rules} == set(AlertKind)
     assert {"kind": "reconcile.stale", "when": "a fleet was not planned for 20 minutes"} in rules
-
-
-def test_webhooks_are_for_admins_and_tell_what_waits(viewer: Api, admin: Api, database: Database) -> None:
-    hook = Webhook("ops", "https://hooks.example.com/T0KEN", "env:OPS_SECRET", ("leak",), internal=False)
-    PostgresWebhooks(database).put(hook, now())
-    leak = Alert(AlertKind.LEAK, "cloud aws", Severity.CRITICAL, "one")
-    PostgresAlerts(database).observe([leak], [hook], now())
-    assert viewer.get("/webhooks").status_code == 403
-    (shown,) = admin.get("/webhooks").json()["items"]
-    assert (shown["name"], shown["secret"], shown["kinds"]) == ("ops", "env:OPS_SECRET", ["leak"])
-    assert (shown["waiting"], shown["because"]) == (1, "")

@@ -90,6 +90,6 @@ def test_it_is_served_beside_what_a_process_does_and_ends_with_it(database_url: 
         settings = ApiSettings(port=taken.getsockname()[1], workers=0)
         with serving_beside(settings, database_url, os.environ) as url:
             assert not url.endswith(f":{settings.port}")
-            assert httpx.get(f"{url}/readyz").json() == {"status": "ready"}
+            assert httpx.get(f"{url}/readyz", timeout=60).json() == {"status": "ready"}
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{url}/readyz")
+        httpx.get(f"{url}/readyz", timeout=60)

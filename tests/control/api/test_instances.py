@@ -16,10 +16,12 @@ from tests.control.api.worlds import OFFER, kept_plan, serving, template
 def test_an_instance_drains(operator: Api, viewer: Api, database: Database) -> None:
     kept_plan(database, "chat")
     instance = serving(database, "chat", now())
+    assert viewer.get("/status").json()["instances"] == {"states": {"ready": 1}, "running": 0, "waiting": 0}
     assert viewer.post(f"/instances/{instance.id}:drain").status_code == 403
     drained = operator.post(f"/instances/{instance.id}:drain", {"reason": "a new driver"})
     assert (drained.status_code, drained.json()["state"]) == (200, "draining")
     assert operator.post(f"/instances/{instance.id}:drain").json()["state"] == "draining"
+    assert viewer.get("/status").json()["instances"]["states"] == {"draining": 1}
     last = operator.get(f"/instances/{instance.id}/history").json()["items"][-1]
     assert (last["event"], "a new driver" in last["reason"]) == ("drain", True)
     assert len(operator.get("/events?kind=instance.drained").json()["items"]) == 1

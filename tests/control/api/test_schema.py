@@ -42,7 +42,10 @@ def there(admin: Api, database: Database) -> dict[str, str]:
     plan = kept_plan(database, "chat")
     instance = serving(database, "chat", now())
     admin("PUT", "/budgets/fleet/chat", {"usd_per_hour": 5.0}, If_None_Match="*")
+    hook = {"url": "https://127.0.0.1/", "secret": "env:MEDLEY_WEBHOOK_OPS"}  # which nothing is sent to
+    assert admin("PUT", "/webhooks/ops", hook, If_None_Match="*").status_code == 201
     return {
+        "webhook": "ops",
         "project": "default",
         "fleet": "chat",
         "name": "chat",
@@ -53,6 +56,7 @@ def there(admin: Api, database: Database) -> dict[str, str]:
         "template": plan.instances[0].template_id,
         "model": "smollm2-135m-instruct",
         "operation_id": admin.post("/plans", {"fleet": "chat"}).json()["id"],
+        "key": "k1",
         "token_id": admin.post("/tokens", {"name": "x", "role": "viewer"}).json()["id"],
     }
 

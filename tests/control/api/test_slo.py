@@ -1,22 +1,20 @@
 """Objectives over time: what gateways said, minute by minute, against what was promised."""
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from control.api.attainment import added, burn_rate, percentile_s, share_within
+from control.api.gateway_addresses import at_addresses, each_gateway
 from control.api.slo_sampler import SloSampler
 from control.db.database import Database
 from control.db.slo_samples import Observed, PostgresSloSamples
 from tests.control.api.conftest import Api
 from tests.control.api.worlds import spec
+from tests.http_endpoint import Asked, Said, serving
 
 MODEL = "smollm2-135m-instruct"
 
@@ -35,25 +33,8 @@ class Gateway:
         self.ttft.labels(MODEL).observe(ttft_s)
         self.tpot.labels(MODEL).observe(tpot_s)
 
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        gateway = self
-
-        class Metrics(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(generate_latest(gateway.registry))
-
-            def log_message(self, *_: object) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    def metrics(self, _: Asked) -> Said:
+        return Said(generate_latest(self.registry), headers={"content-type": "text/plain"})
 
 
 def test_attainment_is_what_gateways_measured(operator: Api, database: Database) -> None:
@@ -65,7 +46,7 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
     async def look(url: str) -> None:
         at = minute
         sampler, other = (SloSampler(database, (url,), lambda: at + timedelta(seconds=1)) for _ in range(2))
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             for answers in ((5.0,) * 9 + (100.0,), (5.0,) * 10, ()):
                 await sampler.look(client, url)
                 await other.look(client, url)  # of another API process
@@ -75,8 +56,8 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
             at += timedelta(minutes=5)  # a pause: what came in it is of no minute
             await sampler.look(client, url)
 
-    with gateway.serving() as url:
-        asyncio.run(look(url))
+    with serving(gateway.metrics) as endpoint:
+        asyncio.run(look(endpoint.url))
         assert len(PostgresSloSamples(database).read([MODEL], minute, datetime.now(UTC))) == 2
 
     span = (
@@ -90,6 +71,15 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
     assert 1000 <= first["ttft"]["p50_ms"] <= 10_000 < first["ttft"]["p99_ms"] <= 120_000
     assert (second["ttft"]["within"], second["tpot"]["burn_rate"]) == (1.0, pytest.approx(0.0))
     assert (third["ttft"]["observed"], third["ttft"]["within"], third["ttft"]["burn_rate"]) == (0, None, None)
+
+
+def test_a_name_with_several_addresses_is_several_gateways() -> None:
+    url = "http://gateway.medley.internal:8000"
+    assert at_addresses(url, ["10.0.1.7", "10.0.0.9"]) == ["http://10.0.0.9:8000", "http://10.0.1.7:8000"]
+    assert at_addresses(url, ["fd00::2", "fd00::1", "10.0.0.9"]) == ["http://[fd00::1]:8000", "http://[fd00::2]:8000"]
+    assert at_addresses(url, ["10.0.0.9", "fd00::1"]) == [url]
+    for one in ("http://localhost:8000", "https://models.example.com", "http://no-such-name.invalid:8000"):
+        assert asyncio.run(each_gateway(one)) == [one]
 
 
 def test_shares_and_percentiles_lie_within_their_buckets() -> None:

@@ -10,7 +10,12 @@ from tests.control.api.worlds import OFFER, kept_plan, spec
 
 
 def test_a_cloud_that_is_left_out_is_named_with_the_reason(viewer: Api, database: Database) -> None:
-    assert viewer.get("/status").json() == {"clouds": [], "fleets": [], "solves": []}
+    assert viewer.get("/status").json() == {
+        "clouds": [],
+        "instances": {"states": {}, "running": 0, "waiting": 0},
+        "fleets": [],
+        "solves": [],
+    }
     note_refusal(database, OFFER, UnauthorisedError("aws: the key was revoked"), now())
     (aws,) = viewer.get("/status").json()["clouds"]
     assert (aws["cloud"], aws["failure"]) == ("aws", "")

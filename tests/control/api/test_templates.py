@@ -7,6 +7,7 @@ from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
 from tests.control.api.conftest import Api
+from tests.control.api.worlds import spec
 from tests.control.db.random_source import RandomSource
 from tests.factories import offer
 
@@ -41,3 +42,23 @@ def test_the_least_price_is_of_one_zone() -> None:
     assert least_usd_per_hour({"A": 2}, prices) == pytest.approx(1.8)
     assert least_usd_per_hour({"A": 1, "B": 1}, prices) == pytest.approx(5.0)
     assert least_usd_per_hour({"A": 1, "C": 1}, prices) is None
+
+
+def test_what_fleets_state_of_their_own_machines_is_on_the_market(admin: Api) -> None:
+    def configs(query: str) -> dict[str, float]:
+        return {
+            each["node_config"]: each["usd_per_hour"] for each in admin.get(f"/markets/cells?{query}").json()["items"]
+        }
+
+    assert configs("cloud=local") == {}
+    kinds = [{"name": "lesser", "cpu_cores": 0.5, "memory_mib": 360, "stock": 2, "usd_per_hour": 0.01}]
+    assert admin.post("/fleets", {"spec": spec(clouds=[{"cloud": "local", "kinds": kinds}])}).status_code == 201
+    assert configs("cloud=local") == {"lesser:1/n10": 0.01}
+    (offer,) = admin.get("/offers?cloud=local").json()["items"]
+    assert (offer["zone"], offer["available_count"], offer["usd_per_gpu_hour"]) == ("here", 2, 0.01)
+    host = {"name": "rack-1", "address": "10.0.0.1", "user": "medley", "node_config": "L4:1/n10", "zone": "cellar"}
+    host |= {"host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHqS6YkqzHzdbqVnFZ0lqZLmzZ5v3q0m7n0o5p6q7r8s"}
+    owned = spec("own", clouds=[{"cloud": "owned", "hosts": [host]}])
+    made = admin.post("/fleets", {"spec": owned})
+    assert made.status_code == 201, made.text
+    assert configs("cloud=owned&market=owned") == {"L4:1/n10": 0}

@@ -25,7 +25,7 @@ from control.db.operations import MAX_ATTEMPTS, OperationState, PostgresOperatio
 from tests.control.api.conftest import now, token_of
 from tests.control.api.worlds import spec
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def until(true: Callable[[], Any], what: str) -> Any:
@@ -73,7 +73,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_fleet_is_planned_supposed_and_held_to_its_budget(database: Database, database_url: str, home: Path) -> None:
     headers = {"Authorization": f"Bearer {token_of(database, Role.OPERATOR)}"}
-    with api_process(database_url, home) as (process, url), httpx.Client(base_url=url, headers=headers) as client:
+    with (
+        api_process(database_url, home) as (process, url),
+        httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S) as client,
+    ):
         assert client.post("/fleets", json={"spec": spec()}).status_code == 201
 
         with client.stream("GET", "/events:follow?since=0") as stream:
@@ -114,7 +117,10 @@ def test_a_fleet_is_planned_supposed_and_held_to_its_budget(database: Database, 
         asked = client.post("/plans", json={"fleet": "chat", "baselines": False}).json()
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
-    with api_process(database_url, home) as (_, url), httpx.Client(base_url=url, headers=headers) as client:
+    with (
+        api_process(database_url, home) as (_, url),
+        httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S) as client,
+    ):
         assert ended(client, asked["id"])["state"] == "succeeded"
 
 

@@ -38,6 +38,38 @@ def test_of_two_writes_at_once_one_wins(admin: Api) -> None:
     assert len(admin.get("/events?kind=project.changed").json()["items"]) == 1
 
 
+def test_an_answer_that_was_put_in_a_safe_place_is_forgotten(admin: Api, operator: Api) -> None:
+    ask = {"name": "bot", "role": "client"}
+    first = admin.post("/tokens", ask, Idempotency_Key="k1").json()
+    assert operator("DELETE", "/idempotency-keys/k1").status_code == 204  # its own, of which there is none
+    assert admin.post("/tokens", ask, Idempotency_Key="k1").json() == first
+    for _ in range(2):
+        assert admin("DELETE", "/idempotency-keys/k1").status_code == 204
+    assert admin.post("/tokens", ask, Idempotency_Key="k1").json()["id"] != first["id"]
+
+
+def test_a_model_is_checked_and_not_registered(operator: Api) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 512,
+        "max_position_embeddings": 1024, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    checked = operator.post("/models:check", {"name": "own", "config": config})
+    assert (checked.status_code, checked.json()["layers"]) == (200, 2), checked.text
+    assert operator.get("/models/own").status_code == 404
+    made = operator.post("/models", {"name": "own", "config": config}).json()
+    assert {k: v for k, v in checked.json().items() if k not in ("version", "updated_at")}.items() <= made.items()
+    assert operator.post("/models:check", {"name": "own", "config": {}}).status_code == 422
+    assert operator.post("/models:check", {"name": "qwen3-32b", "config": config}).status_code == 409
+
+
+def test_a_draft_is_held_to_the_budget_of_a_project_that_is_there(operator: Api) -> None:
+    assert operator.post("/plans", {"spec": spec(), "project": "defualt"}).json()["errors"][0]["path"] == "project"
+    assert operator.post("/plans", {"fleet": "chat", "project": "default"}).status_code == 422
+    for project in ("default", ""):
+        assert operator.post("/plans", {"spec": spec(), "project": project}).status_code == 202
+
+
 def test_a_project_with_fleets_stays(admin: Api) -> None:
     tag = admin.post("/projects", {"name": "search"}).headers["etag"]
     assert admin.post("/fleets", {"spec": spec(), "project": "search"}).status_code == 201

@@ -41,7 +41,9 @@ def template(layers: int = 30) -> ServingTemplate:
     return ServingTemplate(template_id(*parts), *parts)
 
 
-def kept_plan(database: Database, fleet: str, count: int = 1, number: int = 1) -> Plan:
+def kept_plan(
+    database: Database, fleet: str, count: int = 1, number: int = 1, duals: dict[str, float] | None = None
+) -> Plan:
     """A plan of `count` instances of `template()`, on record with its snapshot."""
     made = template()
     snapshot = Snapshot(
@@ -59,7 +61,7 @@ def kept_plan(database: Database, fleet: str, count: int = 1, number: int = 1) -
         instances=(planned.with_template(made),),
         offers=(PlannedOffer(OFFER.key, OFFER.node_config, count, 0, OFFER.usd_per_hour),), flows=(),
         usd_per_hour=cost, rent_usd_per_hour=cost, traffic_usd_per_hour=0.0, init_usd=0.1, spot_risk_usd_per_hour=0.0,
-        unmet={}, objective=cost, bound=cost, gap=0.0, solve_s=0.1, status="optimal",
+        unmet={}, objective=cost, bound=cost, gap=0.0, solve_s=0.1, status="optimal", duals=duals or {},
     )  # fmt: skip
     PostgresPlans(database).save(fleet, plan, snapshot)
     return plan

@@ -1,7 +1,6 @@
 """`medley instances`, `events` and `status`: on a database with nothing in it and on one with a fleet."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,6 +21,7 @@ from tests.control.executor.fleets import START as NODE_START
 from tests.control.executor.fleets import fleet, offer
 from tests.control.fleet.fleets import MARKET, ZONE, template
 from tests.control.lifecycle.worlds import START
+from tests.http_endpoint import running
 
 IDS = ("i0a1a2a3a4a5a", "i0b1b2b3b4b5b")
 
@@ -119,13 +119,8 @@ class _Odd(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def odd_server() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), _Odd)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running(HTTPServer(("127.0.0.1", 0), _Odd)) as url:
+        yield url
 
 
 def test_a_gateway_that_is_none_is_said_so_and_the_rest_is_shown(

@@ -171,7 +171,7 @@ def test_a_real_node_agent_is_started_registers_and_reports(one: OwnHost, server
             provision, medley.instances, medley.nodes, medley.executor, instance.id, [Place((offer,), start)]
         )
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 while not board.loads():
                     await asyncio.sleep(0.05)
             return next(iter(board.loads())), [path.name for path in agent_home.iterdir()]

@@ -1,13 +1,13 @@
 """SkyPilot's own server, SDK, optimiser, backend, status and teardown rent machines on three clouds at once."""
 
 import json
-import os
 import re
-import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,6 +15,7 @@ import pytest
 
 from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.node import CloudNodeState, NodeRequest
+from control.cloud.skypilot import server as server_module
 from control.cloud.skypilot.server import ApiServer
 from templates_lib.offer import Market
 from tests.control.cloud.skypilot_harness import (
@@ -23,6 +24,7 @@ from tests.control.cloud.skypilot_harness import (
     SkyPilotHarness,
     WorldSite,
     left_of,
+    world_home,
     world_site,
 )
 from tests.control.db.processes import wait_until
@@ -58,7 +60,20 @@ def python(site: WorldSite, code: str) -> str:
 
 
 def processes(site: WorldSite, word: str) -> Sequence[psutil.Process]:
-    return [process for process in left_of(site.home) if word in " ".join(process.cmdline())]
+    return [process for process in left_of(site.home) if word in command(process)]
+
+
+def command(process: psutil.Process) -> str:
+    """Empty where it has ended meanwhile."""
+    with suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def kill(process: psutil.Process) -> None:
+    """Or let it have ended with one that was killed before."""
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def test_what_is_replaced_is_credentials_and_creation_and_nothing_else(skypilot_site: WorldSite) -> None:
@@ -126,7 +141,7 @@ def test_a_launch_whose_asker_was_killed_is_taken_up_and_not_doubled(skypilot: S
         lost = pool.submit(skypilot.cloud().create, skypilot.request(name), START)
         wait_until(lambda: len(world.machines()) == 1)
         for process in processes(skypilot.site, "control.cloud.skypilot.sdk"):
-            os.kill(process.pid, signal.SIGKILL)
+            kill(process)
         with pytest.raises(RetryLaterError):
             lost.result()
     node = skypilot.cloud().create(skypilot.request(name), START)
@@ -144,8 +159,8 @@ def test_a_launch_whose_server_was_killed_is_taken_up_and_the_next_server_knows_
         wait_until(lambda: len(world.machines()) == 2)
         pids = {machine.pid for machine in world.machines()}
         for process in left_of(skypilot.site.home):
-            if "control.cloud.skypilot.sdk" not in " ".join(process.cmdline()):
-                os.kill(process.pid, signal.SIGKILL)
+            if "control.cloud.skypilot.sdk" not in command(process):
+                kill(process)
         with pytest.raises(RetryLaterError):
             lost.result()
     taken_up = cloud.create(skypilot.request("medley-i8-1-0"), START)
@@ -193,6 +208,28 @@ def test_a_cloud_whose_credentials_do_not_do_is_left_out_with_the_reason(tmp_pat
         gcp.cloud().terminate(node.name, START)
 
 
+def test_a_server_one_of_whose_ports_was_taken_is_started_on_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SkyPilot's queue has a port of its own, as far from 50011 as the server's is from 46580."""
+    free = server_module._free_port
+    with world_home(tmp_path) as (home, _):
+        queue = next(port for port in range(50100, 60000) if _is_free(port))
+        with socket.create_server(("127.0.0.1", queue)):
+            ports = iter([46580 + queue - 50011])
+            monkeypatch.setattr(server_module, "_free_port", lambda: next(ports, None) or free())
+            port = ApiServer(home).ensure()
+            assert port != 46580 + queue - 50011
+            assert ApiServer(home).ensure() == port
+        assert "already in use" in home.server_log.read_text()
+
+
+def _is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
 def test_a_server_that_is_stopped_leaves_no_process_and_starts_again_with_what_it_knew(
     skypilot: SkyPilotHarness,
 ) -> None:
@@ -201,5 +238,5 @@ def test_a_server_that_is_stopped_leaves_no_process_and_starts_again_with_what_i
     assert server.ensure() == server.ensure()
     server.stop()
     assert not processes(skypilot.site, "sky.server")
-    assert [p for p in left_of(skypilot.site.home) if "control.cloud.skypilot.sdk" not in " ".join(p.cmdline())] == []
+    assert [p for p in left_of(skypilot.site.home) if "control.cloud.skypilot.sdk" not in command(p)] == []
     assert skypilot.cloud().list({}, START) == (node,)

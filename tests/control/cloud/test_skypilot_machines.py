@@ -1,9 +1,7 @@
 """Machines that SkyPilot has no record of are found by their owner's label, from the clouds' own APIs, and ended."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -15,50 +13,29 @@ from moto.server import ThreadedMotoServer
 
 from control.cloud.skypilot.messages import Machine, Sweep
 from control.cloud.skypilot.sdk import aws_machines, gcp_machines, runpod_machines
+from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 AMI = "ami-12c6146b"
 
 
+@dataclass
 class Vendor:
-    """A vendor's endpoint: answers by path, and remembers what it was asked."""
+    """Answers, with a status, by what the path or the body holds."""
 
-    def __init__(self) -> None:
-        self.answers: dict[str, Any] = {}
-        self.asked: list[tuple[str, str, str]] = []
-        vendor = self
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    endpoint: Endpoint = field(default_factory=lambda: Endpoint(""))
 
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-                vendor.asked.append((self.command, self.path, body))
-                status, answer = next(
-                    (a for part, a in vendor.answers.items() if part in self.path or part in body), (404, {})
-                )
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_DELETE = _answer  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def answer(self, asked: Asked) -> Said:
+        body = asked.body.decode()
+        status, answer = next((a for part, a in self.answers.items() if part in asked.path or part in body), (404, {}))
+        return Said(answer, status)
 
 
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     made = Vendor()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.05,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with serving(made.answer) as made.endpoint:
+        yield made
 
 
 @pytest.fixture
@@ -113,7 +90,7 @@ def test_an_ec2_instance_that_never_was_is_ended_already(aws: None) -> None:
 
 
 def test_compute_engine_instances_of_the_owner_are_asked_for_by_label_and_end(vendor: Vendor) -> None:
-    options = ClientOptions(api_endpoint=vendor.url)
+    options = ClientOptions(api_endpoint=vendor.endpoint.url)
     client = compute_v1.InstancesClient(credentials=AnonymousCredentials(), client_options=options)
     labels = {"medley-owner": "me", "medley-node": "medley-i1-0-0"}
     instance = {
@@ -126,12 +103,12 @@ def test_compute_engine_instances_of_the_owner_are_asked_for_by_label_and_end(ve
     (machine,) = gcp_machines.machines_of(client, "p", "me")
     place = "p/us-central1-a"
     assert machine == Machine("medley-i1-0-0", instance["name"], place, "g2-standard-4", False, labels)
-    assert "filter=labels.medley-owner%3Dme" in vendor.asked[0][1]
+    assert "filter=labels.medley-owner%3Dme" in vendor.endpoint.asked[0].path
 
     vendor.answers["zones/us-central1-a/instances"] = 200, {"name": "operation-1", "status": "RUNNING"}
     gcp_machines.end_with(client, machine)
-    method, path, _ = vendor.asked[-1]
-    assert (method, path.partition("?")[0]) == (
+    asked = vendor.endpoint.asked[-1]
+    assert (asked.method, asked.path.partition("?")[0]) == (
         "DELETE",
         f"/compute/v1/projects/p/zones/us-central1-a/instances/{machine.provider_id}",
     )
@@ -142,7 +119,7 @@ def test_compute_engine_instances_of_the_owner_are_asked_for_by_label_and_end(ve
 def test_pods_are_known_by_the_names_that_skypilot_gives_the_owners_machines(
     vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUNPOD_API_BASE_URL", vendor.url)
+    monkeypatch.setenv("RUNPOD_API_BASE_URL", vendor.endpoint.url)
     monkeypatch.setattr("runpod.api_key", "key")
 
     def pod(number: int, name: str, status: str = "RUNNING") -> dict[str, Any]:
@@ -160,4 +137,4 @@ def test_pods_are_known_by_the_names_that_skypilot_gives_the_owners_machines(
 
     vendor.answers["podTerminate"] = 200, {"data": {"podTerminate": None}}
     runpod_machines.end(found[0])
-    assert 'podId: "p0"' in json.loads(vendor.asked[-1][2])["query"]
+    assert 'podId: "p0"' in vendor.endpoint.asked[-1].json["query"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -273,3 +274,11 @@ def test_shipped_offers_become_one_row_a_machine_and_zone_with_both_prices() -> 
             row = by_key[offer.cloud, offer.region, offer.zone, offer.instance_type]
             assert offer.usd_per_hour == (row.spot_usd_per_hour if offer.market is Market.SPOT else row.usd_per_hour)
             assert row.vcpus
+
+
+def test_threads_that_make_the_home_at_once_do_not_meet_each_other(tmp_path: Path) -> None:
+    home = SkyPilotHome(tmp_path / "skypilot", "me")
+    with ThreadPoolExecutor(8) as pool:
+        for made in [pool.submit(home.create) for _ in range(64)]:
+            made.result()
+    assert [path.name for path in home.path.iterdir()] == [home.config.name]

@@ -43,7 +43,7 @@ def test_a_node_that_skypilot_boots_serves_tokens_of_a_real_model(
 
     async def scenario() -> str:
         agent_keys, anywhere = PostgresAgentKeys(database), "tcp://127.0.0.1:0"
-        board = Board({gateway.public: "gateway"}, 60.0, time.monotonic())
+        board = Board({gateway.public: "gateway"}, 240.0, time.monotonic())
         hub = Hub(anywhere, anywhere, keys, agent_keys, agent_keys.living(), board, lambda: START)
         where = ("--hub", hub.endpoint, "--registry", hub.registry_endpoint, f"--control-key={keys.public}")
         start = NodeStart(("python3", "-m", "agents.node", *where, "--home", "."))
@@ -67,7 +67,7 @@ def test_a_node_that_skypilot_boots_serves_tokens_of_a_real_model(
             assert report.scheduler is not None
             addresses = {"endpoint": report.scheduler.endpoint, "public_key": report.scheduler.public_key}
             async with Gateway(SimpleNamespace(addresses=addresses, gateway=gateway)) as client:
-                client.send(Generate(1, "r1", "smollm2", prompt, (), 8, (), Sampling(0.0, 1.0, 0, 0), 60.0))
+                client.send(Generate(1, "r1", "smollm2", prompt, (), 8, (), Sampling(0.0, 1.0, 0, 0), 600.0))
                 await client.until(client.ends)
                 assert client.ends()[1] == Finished(1, FinishReason.LENGTH, 8)
                 text = tokenizer.open_stream()

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def start(code: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:

@@ -57,11 +57,14 @@ def test_what_is_accepted_does_not_wait_any_more(database: Database) -> None:
     fleets.create("chat", "a", NOW)
     waiting = fleets.propose(fleets.target("chat"), "p1", NOW)
     assert (waiting.proposed, waiting.accepted) == ("p1", "")
-    held = fleets.accept(waiting, "p1", "token:1", NOW)
+    held = fleets.accept(waiting, "p1", "token:1", "cheaper", NOW)
     assert (held.proposed, held.accepted, held.accepted_by) == ("", "p1", "token:1")
     with pytest.raises(StaleVersionError):
-        fleets.accept(waiting, "p0", "token:2", NOW)
+        fleets.accept(waiting, "p0", "token:2", "cheaper", NOW)
     assert fleets.target("chat") == held
+    (event,) = PostgresEvents(database).page(9, fleet="chat")
+    told = event.event
+    assert (told.kind, told.actor, told.subject, told.text) == ("plan.accepted", "token:1", "p1", "cheaper")
 
 
 def test_a_removed_fleet_takes_its_target_with_it(database: Database) -> None:

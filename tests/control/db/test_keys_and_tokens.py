@@ -39,9 +39,9 @@ def rented(database: Database, places: int = 1) -> list[tuple[str, Secret]]:
 
 def test_a_token_becomes_a_key_once(database: Database) -> None:
     keys, ((name, token),) = PostgresAgentKeys(database), rented(database)
-    assert keys.node_of(KEY) is None
+    assert keys.living() == {}
     assert keys.register(token, KEY, START) == name
-    assert keys.node_of(KEY) == name
+    assert keys.living() == {KEY: name}
     with pytest.raises(RegistrationRefusedError, match=f"{name} has registered already"):
         keys.register(token, OTHER_KEY, START)
     assert keys.living() == {KEY: name}
@@ -78,7 +78,7 @@ def test_the_key_of_a_node_that_is_gone_means_nothing(database: Database) -> Non
     keys, ((name, token), (late, other)) = PostgresAgentKeys(database), rented(database, 2)
     keys.register(token, KEY, START)
     PostgresNodes(database).lost(name, "preempted", START)
-    assert keys.node_of(KEY) is None
+    assert keys.living() == {}
     PostgresNodes(database).lost(late, "preempted", START)
     with pytest.raises(RegistrationRefusedError, match=f"{late} is gone"):
         keys.register(other, OTHER_KEY, START)

@@ -14,9 +14,9 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def cut_all(database: Database) -> None:
-    """End every other connection, as a restart of the server or a firewall does."""
+    """End every other connection, as a restart of the server or a firewall does; they are gone when it returns."""
     with database.session() as connection:
-        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        others = "SELECT pg_terminate_backend(pid, 120000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
         connection.execute(text(f"{others} AND datname = current_database()"))
 
 
@@ -57,3 +57,19 @@ def test_nobody_has_led_before_the_first(database: Database) -> None:
     intents = PostgresIntents(database, lambda: 0)
     with pytest.raises(DeposedError):
         intents.open_terminate("node-1", "fake", NOW)
+
+
+def test_who_led_does_not_lead_in_an_older_state_of_the_database(database: Database) -> None:
+    """Such as an empty one in its place: all that runs would be taken for orphans."""
+    one = PostgresLeader(database, "one")
+    for _ in range(3):
+        assert one.lead(NOW)
+        one.resign()
+    with database.transaction() as connection:
+        connection.execute(text("UPDATE leader SET epoch = 1"))
+    for _ in range(3):
+        assert not one.lead(NOW)
+        assert one.is_lost
+    fresh = PostgresLeader(database, "fresh")
+    assert fresh.lead(NOW)
+    fresh.resign()

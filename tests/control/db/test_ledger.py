@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from control.access.secret import new_secret
+from control.db.burn import spent_between
 from control.db.database import Database
 from control.db.fleet_tables import instance as instance_table
 from control.db.fleets import PostgresFleets
@@ -170,6 +171,19 @@ def test_any_split_of_time_adds_up_to_the_whole(database: Database, seed: int) -
         whole = {line.name: line.usd for line in cost_lines(charges(database, 0, 100), by)}
         again = {line.name: line.usd for line in cost_lines([replace(c, nodes=0) for c in merged], by)}
         assert whole == again
+    swept = spent_between(database, [at(cut) for cut in cuts])
+    assert [spent.usd for spent in swept] == [usd(database, a, b) for a, b in itertools.pairwise(cuts)]
+    leaks = [sum(c.usd for c in charges(database, a, b) if c.leaked) for a, b in itertools.pairwise(cuts)]
+    assert [spent.leaked_usd for spent in swept] == leaks
+    of_fleet = sum(spent.usd for spent in spent_between(database, [at(cut) for cut in cuts], "f", "default"))
+    assert of_fleet == bill - sum(leaks)
+
+
+def test_nothing_is_spent_by_a_fleet_that_is_not_or_in_no_time(database: Database) -> None:
+    launch(database, 6)
+    assert [spent.usd for spent in spent_between(database, [at(0), at(1), at(1), at(2)])] == [6, 0, 6]
+    assert [spent.usd for spent in spent_between(database, [at(0), at(1)], "another")] == [0]
+    assert [spent.usd for spent in spent_between(database, [at(0), at(1)], project="another")] == [0]
 
 
 def _money(price: float, since: datetime, until: datetime) -> Fraction:

@@ -62,7 +62,7 @@ def test_a_node_registers_with_what_it_was_started_with(database: Database, clou
     token = asked.secrets["MEDLEY_BOOTSTRAP_TOKEN"]
     assert PostgresAgentKeys(database).register(token, KEY, NOON) == node.name
     assert medley.executor.give_back(node.name, "fake")
-    assert PostgresAgentKeys(database).node_of(KEY) is None
+    assert PostgresAgentKeys(database).living() == {}
 
 
 def test_the_intent_is_on_record_before_the_cloud_is_called(database: Database) -> None:

@@ -183,6 +183,16 @@ def test_a_cheaper_plan_that_needs_no_node_more_is_no_saving() -> None:
     assert not saving.helps
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_what_the_search_missed_without_the_node_is_no_saving_of_the_node(seed: int) -> None:
+    world = scarce_world(seed)
+    plan = solve(world.snapshot, world.library)
+    missed = replace(plan, objective=plan.objective + 0.5, usd_per_hour=plan.usd_per_hour + 0.5)
+    found, true = (explain(each, world.snapshot, world.library, solve).one_more_node for each in (missed, plan))
+    for saving, exact in zip(found, true, strict=True):
+        assert saving.usd_per_hour == pytest.approx(exact.usd_per_hour, abs=1e-5)
+
+
 def test_only_the_first_kinds_are_re_solved() -> None:
     offers = [make.offer("A:1/n25", f"aws/{zone}", 1.0 + i / 10, 1) for i, zone in enumerate("abcdef")]
     world = one_kind_world(available=1, requests_per_s=6.0)

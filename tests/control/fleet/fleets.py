@@ -1,6 +1,7 @@
 """Plans, templates and instances of a small fleet on the local cloud."""
 
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 from control.fleet.wanted import Wanted
@@ -21,11 +22,12 @@ def template(
     model: str = "tiny",
     engine: str = "torch",
     config: str = "small:1/n10",
+    splits: tuple[tuple[int, int, int, int], ...] = (),
 ) -> ServingTemplate:
-    """One node a stage."""
-    node = StageNodes(config, 1, 1.0, 1, 1, 1, 1, 4, 16, kv_blocks)
+    """One node a stage. `splits`: (tp, dp, pp, ep) of each; one device and worker where nothing is said."""
     first, stages = 0, []
-    for number, held in enumerate(layers):
+    for number, (held, split) in enumerate(zip_longest(layers, splits, fillvalue=(1, 1, 1, 1))):
+        node = StageNodes(config, 1, 1.0, *split, 4 * split[1], 16 * split[1], kv_blocks)
         stages.append(Stage(first, held, number == 0, number == len(layers) - 1, (node,)))
         first += held
     placement = Placement("pipeline", 1, asdict(PipelinePlacement(tuple(stages))))

@@ -48,7 +48,8 @@ MEMORY_MIB = 10
 """For weights and KV cache of a node: far less than its processes take."""
 CONTEXT, VOCABULARY = 256, 192
 LOST_AFTER_S = 15.0
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
+"""Nodes and workers start meanwhile, on a machine that may be busy."""
 
 
 def a_plan(name: str, *instances: PlannedInstance) -> Plan:

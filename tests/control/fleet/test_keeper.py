@@ -53,6 +53,8 @@ class World(Deaf):
     steps: list[PastTransition] = field(default_factory=list)
     refusals: list[tuple[str, str, type[CloudError]]] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    """Of offers, in order."""
     published: list[Ready] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,9 +85,11 @@ class World(Deaf):
 
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
         self.refusals.append((fleet, offer.key, type(error)))
+        self.heard.append("refused")
 
     def rented(self, fleet: str, offer: Offer) -> None:  # noqa: ARG002
         self.given.append(offer.key)
+        self.heard.append("rented")
 
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
@@ -151,6 +155,14 @@ def test_an_instance_for_which_nothing_can_be_rented_is_launched_again_later_and
     world.until(lambda: "bootstrapping" in world.states().values())
     world.tick()
     assert world.given == ["fake/here/small/on-demand"] * 2
+
+
+def test_that_an_offer_refused_part_of_a_gang_is_heard_after_what_it_gave(database: Database) -> None:
+    world = World(database, stock=1)
+    world.keeper.keep(world.order(wish(), supply=World(database).order().supply))
+    world.until(lambda: world.reasons(InstanceState.FAILED))
+    world.tick()
+    assert world.heard == ["rented", "refused"]  # the other way round it would be asked again at once
 
 
 def test_every_step_is_said_whoever_takes_it(database: Database) -> None:

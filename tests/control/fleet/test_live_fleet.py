@@ -47,7 +47,7 @@ def place(database: Database, world: World, tmp_path: Path) -> Iterator[Place]:
 
 class Client:
     def __init__(self, world: World, key: Secret) -> None:
-        self._client = OpenAI(base_url=f"{world.url}/v1", api_key=key.reveal(), max_retries=5, timeout=60)
+        self._client = OpenAI(base_url=f"{world.url}/v1", api_key=key.reveal(), max_retries=5, timeout=240)
 
     async def complete(self) -> str:
         """The greedy continuation of PROMPT, by way of a stream."""

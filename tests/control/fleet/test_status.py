@@ -16,6 +16,7 @@ from control.fleet.latency import GatewayFigures, Histogram
 from control.fleet.status import fleet_status
 from control.fleet.statuses import fleet_statuses
 from control.fleet.view import InstanceView, instance_view
+from control.fleet.views import instance_views
 from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.held_node import HeldNode
@@ -107,8 +108,8 @@ def test_plans_of_a_fleet_begin_with_that_of_the_youngest_instance(database: Dat
 
 def test_a_fleet_whose_plans_were_thrown_away_does_not_break_the_others(database: Database) -> None:
     request(database, "i0", "plan-that-is-gone", 0)
-    assert fleet_statuses(database, {}) == []
+    assert fleet_statuses(database, instance_views(database), {}) == []
 
 
 def test_nothing_on_record_is_no_fleet(database: Database, tmp_path: Path) -> None:
-    assert fleet_statuses(database, {}) == []
+    assert fleet_statuses(database, instance_views(database), {}) == []

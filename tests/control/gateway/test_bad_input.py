@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,14 @@ from tests.control.gateway.world import API_KEY, MODEL, World, world_of
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    limits = ("--header-timeout-s", "0.4", "--body-timeout-s", "0.4")
-    with world_of(tmp_path_factory.mktemp("bad"), {"e1": ()}, *limits) as world:
+    with world_of(tmp_path_factory.mktemp("bad"), {"e1": ()}) as world:
+        yield world
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[World]:
+    """Requests that are sent in earnest may take longer on a busy machine: it gets none."""
+    with world_of(tmp_path, {}, "--header-timeout-s", "1", "--body-timeout-s", "1") as world:
         yield world
 
 
@@ -141,19 +148,19 @@ def test_a_huge_body_is_refused_before_it_is_read_and_while_it_is(world: World):
         assert b" 413 " in _read(client)
 
 
-def test_a_client_that_dribbles_its_headers_is_cut_off(world: World):
-    with _connect(world) as client:
+def test_a_client_that_dribbles_its_headers_is_cut_off(impatient: World):
+    with _connect(impatient) as client:
         client.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-slow: ")
         assert b" 408 " in _read(client)
-    with _connect(world) as silent:
+    with _connect(impatient) as silent:
         assert b" 408 " in _read(silent)
 
 
-def test_a_client_that_dribbles_its_body_is_cut_off(world: World):
+def test_a_client_that_dribbles_its_body_is_cut_off(impatient: World):
     head = (
         f"POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {API_KEY}\r\ncontent-length: 900\r\n\r\n{{"
     )
-    with _connect(world) as client:
+    with _connect(impatient) as client:
         client.sendall(head.encode())
         answer = _read(client)
     assert b" 408 " in answer
@@ -179,7 +186,7 @@ def test_what_is_not_http_is_refused(world: World):
 
 def _connect(world: World) -> socket.socket:
     host, port = world.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=120)
 
 
 def _read(client: socket.socket) -> bytes:

@@ -67,14 +67,16 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
     async def one(dispatcher: Dispatcher, fleet: Fleet, n: int, dice: random.Random) -> None:
         prompt = tuple(dice.randrange(256) for _ in range(dice.randrange(1, 30)))
         count = dice.randrange(1, 300)
-        deadline_s = asyncio.get_running_loop().time() + 60
+        deadline_s = asyncio.get_running_loop().time() + 600
         call = Call(Asked(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s, ""))
         dispatcher.start(call)
         got: list[int] = []
         while call.end is None or len(got) < len(call.generated):
-            got += (await call.news()).ids
-            if dice.random() < 0.02 and fleet.actions < 60:
-                fleet.strike()
+            came = (await call.news()).ids
+            got += came
+            for _ in came:  # by tokens: how many come at once is the machine's affair
+                if dice.random() < 0.02 and fleet.actions < 60:
+                    fleet.strike()
             if n % 4 == 3 and len(got) > count // 2:
                 dispatcher.cancel(call)
                 break
@@ -102,7 +104,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
             assert dispatcher._parked == {}
             assert dispatcher._parked_until_s == {}
             assert all(attempts == {} for attempts in dispatcher._by_link.values())
-            async with asyncio.timeout(10):  # the last cancels are on their way
+            async with asyncio.timeout(120):  # the last cancels are on their way
                 while any(s.status.running or s.status.waiting for s in fleet.schedulers.values()):
                     await asyncio.sleep(0)
             for scheduler in fleet.schedulers.values():

@@ -11,10 +11,13 @@ import pytest
 
 from control.gateway.published import read_published
 from policies.routing_table import DECODE, PREFILL, ZoneFlow
+from tests.control.db.processes import wait_until
 from tests.control.gateway.world import MODEL, SECRET, World, world_of
 
 SLOW = ("--step-s", "0.002")
-"""500 tokens/s: streams last long enough to lose their instance."""
+"""500 tokens/s."""
+SLOWER = ("--step-s", "0.1")
+"""An answer lasts long enough to lose its instance, however late that comes: those who take over are faster."""
 
 
 def echoed(prompt: str, count: int) -> str:
@@ -50,7 +53,7 @@ def resumptions(world: World, cause: str) -> float:
 
 
 def test_a_stream_whose_instance_is_killed_goes_on_elsewhere_with_every_token_once(tmp_path: Path):
-    with world_of(tmp_path, {"e1": SLOW, "e2": SLOW}) as world:
+    with world_of(tmp_path, {"e1": SLOWER, "e2": SLOW}) as world:
         prompt = "0123456789 abcdefghijklmnop "
         streams = [stream_of(world, f"{n} {prompt}", 700) for n in range(4)]
         begun = [first_text(stream) for stream in streams]
@@ -64,7 +67,7 @@ def test_a_stream_whose_instance_is_killed_goes_on_elsewhere_with_every_token_on
 
 
 def test_the_last_instance_may_die_too_if_another_comes_in_time(tmp_path: Path):
-    with world_of(tmp_path, {"e1": SLOW}) as world:
+    with world_of(tmp_path, {"e1": SLOWER}, "--resume-wait-s", "120") as world:
         stream = stream_of(world, "abcdefg", 300)
         start = first_text(stream)
         world.echoes["e1"].stop(signal.SIGKILL)
@@ -75,7 +78,7 @@ def test_the_last_instance_may_die_too_if_another_comes_in_time(tmp_path: Path):
 
 
 def test_an_instance_that_starts_over_at_its_address_is_used_again(tmp_path: Path):
-    with world_of(tmp_path, {"e1": SLOW}) as world:
+    with world_of(tmp_path, {"e1": SLOWER}, "--resume-wait-s", "120") as world:
         stream = stream_of(world, "xyz ", 300)
         start = first_text(stream)
         endpoint = world.echoes["e1"].said["endpoint"]
@@ -85,7 +88,7 @@ def test_an_instance_that_starts_over_at_its_address_is_used_again(tmp_path: Pat
 
 
 def test_a_hung_instance_is_noticed_by_time_out(tmp_path: Path):
-    with world_of(tmp_path, {"e1": SLOW, "e2": SLOW}, "--lost-after-s", "0.6", "--heartbeat-s", "0.1") as world:
+    with world_of(tmp_path, {"e1": SLOW, "e2": SLOWER}, "--lost-after-s", "3", "--heartbeat-s", "0.2") as world:
         streams = [stream_of(world, f"{n}+abc", 400) for n in range(2)]
         begun = [first_text(stream) for stream in streams]
         world.echoes["e2"].child.send_signal(signal.SIGSTOP)
@@ -114,7 +117,7 @@ def test_prefill_and_decode_on_two_instances_give_one_answer(tmp_path: Path):
     world = World(tmp_path, flows=(ZoneFlow(("z1", "z2"), 1.0),))
     try:
         world.echo("p1", zone="z1", leg=PREFILL)
-        world.echo("d1", *SLOW, zone="z2", leg=DECODE)
+        world.echo("d1", *SLOWER, zone="z2", leg=DECODE)
         world.echo("d2", *SLOW, zone="z2", leg=DECODE)
         world.publish()
         world.start_gateway()
@@ -175,7 +178,7 @@ def test_with_no_instance_a_request_waits_and_then_says_to_come_again(tmp_path: 
 
 def test_a_stream_that_cannot_go_on_says_so_to_the_client(tmp_path: Path):
     with world_of(tmp_path, {"e1": SLOW}, "--resume-wait-s", "0.3") as world:
-        stream = stream_of(world, "abc", 5000)
+        stream = stream_of(world, "abc", 15_000)
         first_text(stream)
         world.echoes["e1"].stop(signal.SIGKILL)
         with pytest.raises(openai.APIError, match="No instance"):
@@ -187,7 +190,7 @@ def test_a_full_instance_sends_requests_to_the_others_and_a_full_fleet_makes_the
     with world_of(tmp_path, {"e1": full, "e2": full}) as world:
         streams = [stream_of_thread(world, f"{n}.", 200) for n in range(8)]
         assert [result() for result in streams] == [echoed(f"{n}.", 200) for n in range(8)]
-        assert resumptions(world, "overloaded") > 0
+        assert resumptions(world, "overloaded") < 8  # who waits does not ask again and again
 
 
 def stream_of_thread(world: World, prompt: str, count: int):
@@ -206,10 +209,10 @@ def test_over_its_capacity_a_class_answers_429_with_the_time_to_come_again(tmp_p
         world.publish()
         world.wait_for("medley_gateway_table_version", 2)
         client = world.client()
-        client.completions.create(model=MODEL, prompt="x" * 900, max_tokens=1)  # 9 s of prompt work
+        client.completions.create(model=MODEL, prompt="x" * 9000, max_tokens=1)  # 90 s of prompt work
         with pytest.raises(openai.RateLimitError, match="capacity for prompt tokens") as error:
             client.completions.create(model=MODEL, prompt="x", max_tokens=1)
-        assert 6 <= int(error.value.response.headers["retry-after"]) <= 9
+        assert 30 <= int(error.value.response.headers["retry-after"]) <= 90
         assert error.value.code == "rate_limit_exceeded"
         assert "Traceback" not in world.gateway_log
 
@@ -260,8 +263,8 @@ def test_an_instance_that_does_not_know_the_gateways_key_refuses_it_and_others_s
         world.wait_ready("e1")
         for n in range(6):
             assert stream_text(world, f"{n} ", 4) == echoed(f"{n} ", 4)
-        assert "does not know our key" in world.gateway_log
-        assert "is not on the list" in (tmp_path / "e2.log").read_text()
+        wait_until(lambda: "does not know our key" in world.gateway_log)
+        wait_until(lambda: "is not on the list" in (tmp_path / "e2.log").read_text())
     finally:
         world.stop()
 
@@ -286,7 +289,7 @@ def test_an_answer_under_way_is_finished_when_the_gateway_is_told_to_stop(tmp_pa
         assert world.gateway is not None
         world.gateway.child.send_signal(signal.SIGTERM)
         assert start + rest_of(stream)[0] == echoed("bye ", 300)
-        assert world.gateway.child.wait(timeout=20) in (0, -signal.SIGTERM)
+        assert world.gateway.child.wait(timeout=60) in (0, -signal.SIGTERM)
 
 
 def test_a_start_that_cannot_be_says_why_in_one_line(tmp_path: Path):

@@ -32,7 +32,7 @@ def at_zero(folder: Path, *gateway: str, most: int = 8, timeout_s: float = 60.0)
 
 
 def ask(world: World, prompt: str) -> Completion:
-    return world.client(timeout=90).completions.create(model=MODEL, prompt=prompt, max_tokens=4)
+    return world.client(timeout=240).completions.create(model=MODEL, prompt=prompt, max_tokens=4)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def launch(world: World, *arguments: str) -> None:
     world.publish()
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end
@@ -70,16 +70,16 @@ def test_requests_wait_and_are_served_in_the_order_in_which_they_came(tmp_path: 
 
 
 def test_a_full_queue_and_a_wait_that_is_too_long_say_when_to_come_again(tmp_path: Path):
-    with at_zero(tmp_path, most=1, timeout_s=1.5) as world, ThreadPoolExecutor(1) as pool:
+    with at_zero(tmp_path, most=1, timeout_s=5.0) as world, ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, world, "first")
         world.wait_for(HELD, 1)
         with pytest.raises(openai.RateLimitError, match="requests wait for it already") as full:
             ask(world, "second")
-        assert 1 <= int(full.value.response.headers["retry-after"]) <= 2
-        with pytest.raises(openai.InternalServerError, match=r"waited 1\.5 s") as late:
+        assert 1 <= int(full.value.response.headers["retry-after"]) <= 5
+        with pytest.raises(openai.InternalServerError, match=r"waited 5 s") as late:
             first.result()
         assert late.value.status_code == 503
-        assert int(late.value.response.headers["retry-after"]) == 2
+        assert int(late.value.response.headers["retry-after"]) == 5
         world.wait_for(HELD, 0)
 
 
@@ -134,8 +134,8 @@ def test_a_stream_that_waits_too_long_ends_with_an_error_that_clients_raise(tmp_
 
 
 def test_requests_are_held_longer_than_a_request_may_take(tmp_path: Path):
-    with at_zero(tmp_path, "--request-timeout-s", "1") as world, asked_in_turn(world, ["abcd"]) as (future,):
-        time.sleep(1.5)
+    with at_zero(tmp_path, "--request-timeout-s", "3") as world, asked_in_turn(world, ["abcd"]) as (future,):
+        time.sleep(3.5)
         launch(world)
         assert future.result().choices[0].text == "abcd"
 
@@ -182,5 +182,5 @@ def test_long_prompts_go_to_the_part_that_has_instances_for_them(tmp_path: Path)
         metrics = world.metrics()
         assert metrics[f'medley_gateway_prompt_tokens_total{{model="{MODEL}"}}'] == 10
         assert metrics[f'medley_gateway_prompt_tokens_total{{model="{MODEL}-long"}}'] == 11
-        with httpx.Client(headers={"authorization": f"Bearer {API_KEY}"}) as http:
+        with httpx.Client(headers={"authorization": f"Bearer {API_KEY}"}, timeout=60) as http:
             assert [m["id"] for m in http.get(f"{world.url}/v1/models").json()["data"]] == [MODEL]

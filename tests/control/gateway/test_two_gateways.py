@@ -24,7 +24,7 @@ def test_killing_one_of_two_gateways_breaks_only_its_own_streams_and_they_may_be
             world.wait_ready()
             of_second = [stream_of(world, f"{n} {PROMPT}", 700) for n in range(4)]
             world.gateway = first
-            of_first = [stream_of(world, f"{n} {PROMPT}", 700) for n in range(4)]
+            of_first = [stream_of(world, f"{n} {PROMPT}", 15_000) for n in range(4)]
             begun = [first_text(stream) for stream in of_second]
             for stream in of_first:
                 first_text(stream)

@@ -72,7 +72,7 @@ class Process:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.child.poll() is None:
             self.child.send_signal(number)
-        code = self.child.wait(timeout=20)
+        code = self.child.wait(timeout=60)
         assert self.child.stdout is not None
         self.child.stdout.close()
         return code
@@ -149,12 +149,12 @@ class World:
         self.gateway = Process("control.gateway", ["--port", "0", *table, *arguments], self.folder / "gateway.log")
 
     def client(self, **options: Any) -> OpenAI:
-        return OpenAI(base_url=f"{self.url}/v1", api_key=API_KEY, max_retries=0, **{"timeout": 30, **options})
+        return OpenAI(base_url=f"{self.url}/v1", api_key=API_KEY, max_retries=0, **{"timeout": 120, **options})
 
     def http(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {API_KEY}"}, timeout=30)
+        return httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {API_KEY}"}, timeout=120)
 
-    def wait_for(self, metric: str, value: float, timeout_s: float = 60.0) -> None:
+    def wait_for(self, metric: str, value: float, timeout_s: float = 120.0) -> None:
         """Until the gateway's own metric has that value. An instance says its load a few times a second."""
         end = time.monotonic() + timeout_s
         with self.http() as http:
@@ -164,7 +164,7 @@ class World:
         raise AssertionError(f"{metric} is {self.metrics().get(metric)}, not {value}")
 
     def metrics(self, http: httpx.Client | None = None) -> dict[str, float]:
-        text = http.get("/metrics").text if http else httpx.get(f"{self.url}/metrics").text
+        text = http.get("/metrics").text if http else httpx.get(f"{self.url}/metrics", timeout=120).text
         rows = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, value in rows}
 

@@ -6,7 +6,9 @@ import pytest
 
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import NodeReport
+from agents.messages.to_node import Share
 from control.hub.board import Board
+from control.hub.gang import Gang, GangPlace
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from tests.control.hub.boards import (
@@ -66,6 +68,23 @@ def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_i
         (0, 4, 48, 200, "float32", "path:/weights"),
         (4, 2, 24, 100, "float32", "path:/weights"),
     ]
+
+
+def test_replicas_inside_a_node_are_peers_and_its_workers_are_told_their_share() -> None:
+    known = deployed("i1", S.LOADING)
+    places = (GangPlace("wide:8/n10", 0, 0, 6, 1.0, 8, 64, 50, 2, True, 2, 3, True),)
+    made = connected(replace(known, gang=Gang(places, "torch", "fp32"), nodes=(FIRST,), memory_mib=(100,)))
+    made.reported(FIRST, says("i1"))
+    work = made.work(FIRST)
+    assert work is not None
+    work = over_the_wire(work)
+    assert work.scheduler is not None
+    assert work.scheduler.stages == (tuple(Share(FIRST, 0.5, 4, 32, 25, 3, replica, True) for replica in (0, 1)),)
+    assert work.scheduler.workers == {key(FIRST): FIRST}
+    stage = work.stage
+    assert stage is not None
+    assert (stage.first_layer, stage.layers, stage.kv_blocks, stage.memory_mib) == (0, 6, 25, 100)
+    assert (stage.shards, stage.whole_experts, stage.replicas, stage.parts, stage.joint) == (2, True, 2, 3, True)
 
 
 @pytest.mark.parametrize("state", WITHOUT_WORK)
@@ -212,6 +231,14 @@ def test_a_control_plane_that_starts_again_waits_for_all_nodes_as_long_as_for_on
         made.joined(name, 1005.0)
     made.reported(node("i2", 0), says("i2", state=SchedulerState.READY))
     assert kinds(made, 2000.0) == [("i2", EventKind.LOADED)]
+
+
+def test_one_that_has_stood_by_for_long_misses_no_node_before_it_can_be_heard() -> None:
+    made = board(deployed("i1", S.READY), now_s=0.0)
+    made.opens(1000.0)
+    assert kinds(made, 999.0) == []
+    assert kinds(made, 1000.0 + LOST_AFTER_S) == []
+    assert kinds(made, 1000.1 + LOST_AFTER_S) == [("i1", EventKind.NODE_LOST)]
 
 
 def test_a_node_that_is_off_the_record_costs_its_instance_at_once() -> None:

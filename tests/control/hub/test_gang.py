@@ -1,6 +1,6 @@
 """From a template to what each of its nodes runs."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -56,10 +56,33 @@ def test_a_gang_is_as_large_as_the_bill_of_its_template() -> None:
     assert {config: configs.count(config) for config in configs} == wanted.nodes
 
 
-@pytest.mark.parametrize("split", [{"dp": 2}, {"pp": 2}, {"ep": 2}, {"tp": 4, "ep": 2}])
+@pytest.mark.parametrize("split", [{"ep": 2}, {"tp": 4, "ep": 2}, {"tp": 2, "dp": 4, "ep": 4}])
 def test_a_split_that_no_engine_makes_is_refused_with_how(split: dict[str, int]) -> None:
-    with pytest.raises(UnplaceableError, match=r"small is to be split .* node agents start one engine a node"):
+    with pytest.raises(UnplaceableError, match=r"small is to be split .* engines spread experts over the devices"):
         gang_of(uneven(**split))
+
+
+def test_replicas_inside_a_node_share_its_work_evenly() -> None:
+    small = next(place for place in gang_of(uneven(tp=2, dp=4, pp=2)).places if place.config == "small")
+    assert (small.shards, small.replicas, small.parts) == (2, 4, 2)
+    each = small.replica
+    assert (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks) == (0.25 / 4, 2, 16, 10)
+    assert (each.shards, each.replicas, each.parts, each.layers) == (2, 1, 2, 4)
+    assert not small.joint
+    assert gang_of(uneven(tp=2, dp=2, ep=4)).places[0].joint, "their experts are spread over both replicas"
+    assert replace(small, batch_cap=3).replica.batch_cap == 1, "what is there for less than all is there for each"
+
+
+def test_more_parts_than_layers_cannot_be_placed() -> None:
+    with pytest.raises(UnplaceableError, match="no more than it has layers"):
+        gang_of(uneven(pp=3))
+
+
+def test_an_engine_that_cuts_no_tensors_may_be_parallel_in_other_ways() -> None:
+    wanted = uneven(dp=2, pp=2)
+    assert gang_of(replace(wanted, engine="vllm")).places[0].parts == 2
+    with pytest.raises(UnplaceableError, match="cut over devices by tensors or experts, which engine vllm does not do"):
+        gang_of(replace(uneven(tp=2), engine="vllm"))
 
 
 @pytest.mark.parametrize(("split", "whole_experts"), [({"tp": 2}, False), ({"tp": 2, "ep": 2}, True)])
@@ -91,3 +114,20 @@ def test_a_share_of_the_kv_cache_is_whole_blocks_and_never_none(share: float, bl
     assert [(p.config, p.first_layer, p.batch_cap) for p in less.places] == [
         (p.config, p.first_layer, p.batch_cap) for p in whole.places
     ]
+
+
+def test_peers_that_only_prefill_take_as_much_in_a_step_as_they_can_together() -> None:
+    """One of three quarters and one of a quarter of the stage: none waits for a step of the other, and none has less
+    than fits both."""
+
+    def chunks(large: int, small: int, batch_cap: int = 0) -> list[int]:
+        peers = (
+            nodes("large", weight=0.75, chunk_tokens=large, batch_cap=batch_cap),
+            nodes("small", weight=0.25, chunk_tokens=small, batch_cap=batch_cap),
+        )
+        return [place.chunk_tokens for place in gang_of(template(Stage(0, 6, True, True, peers))).places]
+
+    assert chunks(900, 300) == [900, 300]
+    assert chunks(900, 200) == [600, 200]
+    assert chunks(900, 800) == [900, 800]
+    assert chunks(900, 800, batch_cap=4) == [900, 800]

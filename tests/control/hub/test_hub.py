@@ -20,7 +20,7 @@ from control.db.errors import DatabaseUnavailableError
 from control.hub.board import Board
 from control.hub.hub import Hub
 from control.lifecycle.state import InstanceState
-from tests.agents.channels.channel_ends import FAST, Recorded
+from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Recorded
 from tests.control.hub.boards import LOST_AFTER_S, deployed, nodes, says, scheduler
 from tests.control.lifecycle.worlds import START
 
@@ -94,7 +94,7 @@ class Site:
         return node
 
     async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.01)
 

@@ -58,5 +58,5 @@ def test_a_thread_steps_until_it_is_ended(database: Database) -> None:
     watch = MarketWatch(database, {}, sources)
     chore = Chore("market watch", lambda: watch.step(NOON), LOOK_S)
     chore.begin()
-    assert begun.wait(30)
+    assert begun.wait(120)
     chore.end()

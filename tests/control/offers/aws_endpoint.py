@@ -11,7 +11,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.responses.spot_instances import SpotInstances
 from moto.server import ThreadedMotoServer
 
-from tests.control.offers.http_endpoint import Asked, Endpoint, Said, serving
+from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 PAGE = 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.control.offers.http_endpoint import Asked, Endpoint, Said, serving
+from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 PROJECT = "medley-test"
 PAGE = 3

@@ -32,20 +32,20 @@ def broken() -> Answer:
 
 
 def test_each_cloud_has_an_answer_or_a_reason() -> None:
-    found = fetch_all([Source("a", lambda: GOOD), Source("b", refused), Source("c", broken)], NOON, 30.0)
+    found = fetch_all([Source("a", lambda: GOOD), Source("b", refused), Source("c", broken)], NOON, 240.0)
     assert [(f.cloud, type(f.result)) for f in found] == [("a", Answer), ("b", NoAccessError), ("c", NoAnswerError)]
     assert str(found[2].result) == "unexpected ZeroDivisionError: of a vendor's library"
 
 
 def test_they_are_asked_side_by_side() -> None:
     """Each waits for the others to have begun."""
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=120)
 
     def meet() -> Answer:
         together.wait()
         return GOOD
 
-    found = fetch_all([Source(name, meet) for name in "abc"], NOON, 30.0)
+    found = fetch_all([Source(name, meet) for name in "abc"], NOON, 240.0)
     assert [f.result for f in found] == [GOOD] * 3
 
 
@@ -53,10 +53,10 @@ def test_one_that_hangs_is_not_waited_for() -> None:
     release = threading.Event()
 
     def hang() -> Answer:
-        release.wait(60)
+        release.wait(240)
         return GOOD
 
-    found = fetch_all([Source("a", hang), Source("b", lambda: GOOD)], NOON, 0.5)
+    found = fetch_all([Source("a", hang), Source("b", lambda: GOOD)], NOON, 3.0)
     release.set()
-    assert str(found[0].result) == "no answer within 0.5 s"
+    assert str(found[0].result) == "no answer within 3 s"
     assert found[1].result == GOOD

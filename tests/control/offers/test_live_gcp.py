@@ -42,7 +42,7 @@ SKUS = [
     sku("A3Plus Instance Ram running in Americas", 0.002, group="RAM", unit="GiBy.h"),
     sku("Nvidia H100 80GB Plus GPU running in Americas", 10.0, group="GPU"),
     sku("Nvidia H100 80GB GPU running in Americas", 9.0, group="GPU"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

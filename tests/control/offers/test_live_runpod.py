@@ -10,7 +10,7 @@ from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.offer import Market
 from tests.control.market.markets import NOON
-from tests.control.offers.http_endpoint import Asked, Endpoint, Said, serving
+from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 KEY = "rpa_SECRET"
 ALL = Selection("runpod", markets=(Market.ON_DEMAND, Market.SPOT))

@@ -109,6 +109,14 @@ def test_demand_comes_from_a_trace(tmp_path: Path, demand: str, expected: float)
     assert made.demand[0].requests_per_s == pytest.approx(expected, rel=0.02)
 
 
+def test_rows_of_a_trace_that_are_left_out_are_said_once(tmp_path: Path) -> None:
+    (tmp_path / "arrivals.csv").write_text("arrival_s,input_tokens,output_tokens\n0,100,10\n1,0,10\n60,100,10\n")
+    text = SMALL.replace("{requests_per_s: 2}", "{trace: arrivals.csv}")
+    (note,) = world_of(tmp_path, text).notes
+    assert note.startswith("arrivals.csv: 1 of 3 rows are left out; line 3: input_tokens is 0")
+    assert world_of(tmp_path, SMALL).notes == ()
+
+
 def test_a_model_and_its_lengths_may_come_from_files(tmp_path: Path) -> None:
     config = {
         "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 8,

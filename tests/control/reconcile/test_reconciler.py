@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from control.cloud.errors import StockOutError, UnauthorisedError
+from control.cloud.node import NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
@@ -14,6 +15,7 @@ from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode
 from control.planning.templates import stored_template
+from templates_lib.offer import Market
 from tests.control.db.test_leader import cut_all
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
@@ -36,6 +38,34 @@ def test_a_fleet_in_auto_is_planned_launched_and_then_left_in_peace(place: Place
     assert [model.routing.id for model in read_published(plane.table).models] == ["chat-model"]
 
 
+def test_a_file_that_a_spec_names_is_read_again_when_it_has_changed(place: Place) -> None:
+    arrivals = place.folder / "arrivals.csv"
+
+    def write(requests: int) -> None:
+        """In ten minutes."""
+        rows = (f"{600 * n / requests:.3f},100,10" for n in range(requests + 1))
+        arrivals.write_text("\n".join(["arrival_s,input_tokens,output_tokens", *rows]))
+
+    write(120)
+    text = spec(rate=0.2, more="reconcile: {replan_minutes: 1}\n")
+    text = text.replace("requests_per_s: 0.2", "trace: arrivals.csv")
+    place.fleets.create("chat", text, place.now, str(place.folder), mode=FleetMode.AUTO)
+    plane = Plane(place)
+    plane.until_settled()
+    assert place.states() == ["ready"]
+    write(720)
+    plane.run(70)
+    plane.until_settled()
+    assert len(place.states()) > 1
+    arrivals.unlink()
+    plane.run(70)
+    assert "arrivals.csv" in plane.loop.trouble()["chat"]
+    assert len(place.states()) > 1
+    write(720)
+    plane.run(70)
+    assert plane.loop.trouble() == {}
+
+
 def test_a_fleet_in_observe_is_planned_and_not_touched(place: Place) -> None:
     place.put(spec(), FleetMode.OBSERVE)
     plane = Plane(place)
@@ -53,7 +83,7 @@ def test_a_fleet_in_approve_waits_for_a_word_for_plans_and_for_no_word_to_replac
     plane.run(10)
     assert place.states() == []
     target = place.fleets.target("chat")
-    place.fleets.accept(target, target.proposed, "somebody", place.now)
+    place.fleets.accept(target, target.proposed, "somebody", "looked at", place.now)
     plane.until_settled()
     assert place.states() == ["ready"]
     (node,) = place.cloud.list({}, place.now)
@@ -79,6 +109,26 @@ def test_a_refused_offer_is_avoided_by_the_next_plan_which_is_under_way_within_f
     assert place.events("offer.refused") == ["StockOutError: local: no more cheap"]
     asked = [call for call in place.cloud.calls if call.method == "create"]
     assert len(asked) == 2
+
+
+def test_a_market_that_comes_back_is_asked_for_more_as_soon_as_it_gives(place: Place) -> None:
+    others = [NodeRequest(f"theirs-{i}", "local", "local", "cheap", Market.ON_DEMAND, {}, ("true",)) for i in range(6)]
+    for request in others:
+        place.cloud.create(request, place.now)
+    place.put(spec(rate=3.0))
+    plane = Plane(place)
+    plane.until_settled(120)
+    most = place.types().count("dear")
+    assert most > 3
+    for request in others:
+        place.cloud.terminate(request.name, place.now)
+    for wanted, step_s in ((1, 5.0), (most, 1.0)):
+        began = place.seconds
+        while place.types().count("cheap") < wanted and place.seconds < began + 900:
+            plane.tick(step_s)
+    assert place.seconds - began < 30  # a plan every five minutes would take two of them
+    plane.until_settled(120)
+    assert place.types() == ["cheap"] * most
 
 
 def test_what_is_never_there_is_not_asked_for_in_a_storm(place: Place) -> None:

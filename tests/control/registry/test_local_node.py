@@ -27,7 +27,7 @@ from agents.registration import register
 
 registry = Address(os.environ["REGISTRY"], os.environ["REGISTRY_KEY"])
 token = os.environ.pop("MEDLEY_BOOTSTRAP_TOKEN")
-node = asyncio.run(register(registry, token, KeyPair.generate(), 60))
+node = asyncio.run(register(registry, token, KeyPair.generate(), 240))
 assert node == os.environ["MEDLEY_NODE"], node
 print(node, flush=True)
 signal.pause()
@@ -47,7 +47,7 @@ def test_nodes_of_the_local_cloud_register_and_are_gone_with_their_keys(database
         place = Place((offer("local"),), NodeStart((sys.executable, "-c", AGENT), where))
         provision(medley.instances, medley.nodes, medley.executor, instance.id, (place, place))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 return {await known.get(), await known.get()}
         finally:
             registry.close()

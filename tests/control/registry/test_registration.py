@@ -28,7 +28,7 @@ from tests.control.executor.fleets import START, Fleet, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 class Open:

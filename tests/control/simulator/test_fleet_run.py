@@ -1,5 +1,8 @@
 """The real control plane over logs: what it rents, what it pays, and what it routes to while nodes come and go."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -41,6 +44,22 @@ STOCK = """time,zone,machine,market,available
 1500,aws/us-east-2,L4:1,spot,0
 """
 LENGTH_S = 3600.0
+IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from control.db.database import open_database
+from control.db.libraries import PostgresLibraries
+from control.simulator.fleet_run import Around, run_fleet
+from control.simulator.scenario import read_scenario
+
+asked, folder = map(Path, sys.argv[1:])
+with open_database(None, folder / "libraries") as database:
+    around = Around(PostgresLibraries(database), lambda *_: None, lambda: 0.0, folder)
+    log = run_fleet(read_scenario(asked), around).log
+print(*((plan.at_s, plan.plan_id) for plan in log.plans), sep="\\n")
+print(*((at_s, step.instance_id, step.event) for at_s, step in log.steps), sep="\\n")
+"""
+"""All plans of a scenario, and what became of instances."""
 
 
 def scenario(folder: Path) -> Scenario:
@@ -112,6 +131,22 @@ def test_every_strategy_runs_in_the_same_world_and_a_seed_repeats_it(
     assert first.nodes() == again.nodes()
     assert first.instances() == again.instances()
     assert first.events() == again.events()
+
+
+@pytest.mark.slow
+def test_plans_depend_on_no_order_that_a_process_hashes_by(tmp_path: Path, short_tmp: Path) -> None:
+    scenario(tmp_path)
+    told = []
+    for seed in ("1", "2"):
+        folder = short_tmp / seed
+        folder.mkdir()
+        asked = [sys.executable, "-c", IN_A_PROCESS, str(tmp_path / "scenario.yaml"), str(folder)]
+        done = subprocess.run(
+            asked, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        told.append(done.stdout.splitlines())
+    assert told[0] == told[1]
+    assert len(told[0]) > 10
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def gateways(home: UpHome) -> list[int]:
 
 
 def answers(gateway: GatewayProcess) -> bool:
-    return httpx.get(f"{gateway.url}/healthz").status_code == 200
+    return httpx.get(f"{gateway.url}/healthz", timeout=60).status_code == 200
 
 
 def test_a_gateway_outlives_the_process_that_started_it_and_is_found_by_the_next(home: UpHome) -> None:
@@ -47,7 +47,7 @@ def test_a_gateway_outlives_the_process_that_started_it_and_is_found_by_the_next
         "ensure_gateway(UpHome.below(pathlib.Path(sys.argv[1])), '127.0.0.1', 0)\nos._exit(9)"
     )
     starter = start(code, str(home.root.parent))
-    assert starter.wait(60) == 9
+    assert starter.wait(240) == 9
     starter.communicate()
     found = running_gateway(home)
     assert found is not None

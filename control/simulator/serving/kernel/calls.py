@@ -5,24 +5,23 @@ import numpy as np
 from control.simulator.serving.kernel.columns import (
     A_CONTEXT,
     A_KNOWN,
+    A_PARKED,
+    A_PARKED_HEAD,
+    A_PARKED_TAIL,
     ABSENT,
     AF_MEAN_OUTPUT,
     AF_OUTPUT_DONE_S,
     AF_OUTPUT_PER_S,
     AF_PROMPT_DONE_S,
     AF_PROMPT_PER_S,
-    BUSY,
-    C_AVOIDS,
     C_NEXT,
     C_PARKED,
     C_PARKED_NEXT,
     C_PARKED_PREVIOUS,
     C_PREVIOUS,
     C_REQUEST,
-    CF_RETRY_S,
     CF_UNITS_PER_S,
     CF_UNTIL_S,
-    CHOOSE,
     COMPUTED,
     DECODE,
     DRY,
@@ -31,6 +30,7 @@ from control.simulator.serving.kernel.columns import (
     I_ALL,
     I_ALL_HEAD,
     I_ARRIVALS,
+    I_ROOM,
     I_RUNNING,
     LOST,
     O_DECODE,
@@ -40,23 +40,17 @@ from control.simulator.serving.kernel.columns import (
     O_RESTARTS,
     OF_FINISH_S,
     PREFILL,
-    R_BUSY,
-    R_FIRST,
-    R_FORCED,
     R_FREE,
     R_LOST,
     R_NEWEST,
     R_OLDEST,
     R_OPEN,
-    R_PARKED,
-    R_PARKED_HEAD,
-    R_PARKED_TAIL,
     R_PENDING,
-    R_REFRESH,
-    R_SECOND,
+    R_ROOM,
+    R_WAKE,
+    R_WAKES,
     REACHED,
     REFUSED,
-    RETRY,
     S_ARRIVAL,
     S_BLOCKS,
     S_END,
@@ -67,16 +61,18 @@ from control.simulator.serving.kernel.columns import (
     S_RUN,
     S_TOKENS,
     SERVED,
+    STALE,
     WHOLE,
 )
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push
-from control.simulator.serving.kernel.lists import hold, wait
+from control.simulator.serving.kernel.lists import append, hold, unlink, wait
 from control.simulator.serving.kernel.places import could_ever_fit
 from control.simulator.serving.kernel.scheduler import forget, wake
 from control.simulator.serving.kernel.world import Limits, World
 from policies import admission
 
+_BUSY = -1
 _wait_s = compiled(admission.wait_s)
 _done_s = compiled(admission.done_s)
 
@@ -93,7 +89,7 @@ def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
     row = w.calls[call]
     w.registers[R_FREE] = row[C_NEXT]
     row[C_REQUEST] = request
-    row[C_AVOIDS] = row[C_PARKED] = 0
+    row[C_PARKED] = 0
     row[C_NEXT] = -1
     newest = w.registers[R_NEWEST]
     row[C_PREVIOUS] = newest
@@ -136,15 +132,7 @@ def finish(w: World, limits: Limits, call: int, outcome: int, now_s: float) -> N
         app = w.apps_f[w.app[request]]
         left = app[AF_MEAN_OUTPUT] - w.outcomes[request, O_MADE]
         app[AF_OUTPUT_DONE_S] -= left / w.calls_f[call, CF_UNITS_PER_S]
-    before, after = row[C_PREVIOUS], row[C_NEXT]
-    if before < 0:
-        w.registers[R_OLDEST] = after
-    else:
-        w.calls[before, C_NEXT] = after
-    if after < 0:
-        w.registers[R_NEWEST] = before
-    else:
-        w.calls[after, C_PREVIOUS] = before
+    unlink(w.calls, w.registers, R_OLDEST, R_NEWEST, C_PREVIOUS, C_NEXT, call)
     row[C_NEXT] = w.registers[R_FREE]
     row[C_REQUEST] = -1
     w.registers[R_FREE] = call
@@ -186,41 +174,41 @@ def lose_next(w: World, limits: Limits, now_s: float) -> None:
 
 
 @compiled
-def refresh_next(w: World) -> None:
-    """What can be used has changed: the parked call that waits longest is tried again."""
-    call = w.registers[R_PARKED_HEAD]
-    w.registers[R_REFRESH] -= 1
+def wake_next(w: World) -> None:
+    """The parked call of the app that waits longest is tried again, while something is open."""
+    app = w.registers[R_WAKE]
+    call = w.apps[app, A_PARKED_HEAD]
+    if w.registers[R_WAKES] == 0 or call < 0 or w.picked[app, 1] < 0:
+        w.registers[R_WAKE] = -1
+        return
+    w.registers[R_WAKES] -= 1
     unpark(w, call)
     w.registers[R_PENDING] = call
 
 
 @compiled
 def dispatch(w: World, limits: Limits, now_s: float) -> int:
-    """Begin an attempt at the pending call; REACHED, or what is needed for it: DRY, CHOOSE or BUSY."""
+    """Begin an attempt at the pending call, which stays pending where an instance refuses it; REACHED, or DRY where
+    choices are needed for it."""
     call = w.registers[R_PENDING]
     request = w.calls[call, C_REQUEST]
     app = w.app[request]
-    forced = w.registers[R_FORCED]
-    w.registers[R_FORCED] = 0
-    if forced == 2 or (not forced and w.picked[app, 1] < 0):
-        return _park(w, limits, call, now_s)
-    if forced:
-        first, second = w.registers[R_FIRST], w.registers[R_SECOND]
-    elif w.calls[call, C_AVOIDS]:
-        return CHOOSE
-    elif w.picked[app, 0] == w.picked[app, 1]:
+    if w.picked[app, 1] < 0:
+        _park(w, limits, call, now_s)
+        return REACHED
+    if w.picked[app, 0] == w.picked[app, 1]:
         return DRY
-    else:
-        first, second = w.picks[app, w.picked[app, 0], 0], w.picks[app, w.picked[app, 0], 1]
-        w.picked[app, 0] += 1
+    first, second = w.picks[app, w.picked[app, 0], 0], w.picks[app, w.picked[app, 0], 1]
+    w.picked[app, 0] += 1
     w.calls_f[call, CF_UNTIL_S] = np.nan
+    _use_room(w, app, first)
     wake(w, first, now_s)
     if second >= 0:
+        _use_room(w, app, second)
         wake(w, second, now_s)
     refusal = _refusal(w, limits, request, first, second)
-    if refusal == BUSY:
-        w.calls[call, C_AVOIDS] = 1
-        return BUSY
+    if refusal == _BUSY:
+        return REACHED
     w.registers[R_PENDING] = -1
     if refusal == REFUSED:
         finish(w, limits, call, LOST if w.outcomes[request, O_MADE] else REFUSED, now_s)
@@ -234,8 +222,15 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
 
 
 @compiled
+def _use_room(w: World, app: int, instance: int) -> None:
+    w.instances[instance, I_ROOM] -= 1
+    if w.instances[instance, I_ROOM] <= 0:
+        w.registers[R_ROOM] = app
+
+
+@compiled
 def _refusal(w: World, limits: Limits, request: int, first: int, second: int) -> int:
-    """BUSY or REFUSED, as the first leg that does not take it says, or else the second; REACHED: both take it."""
+    """_BUSY or REFUSED, as the first leg that does not take it says, or else the second; REACHED: both take it."""
     whole = w.prompt[request] + w.output[request] - 1
     for leg in range(2):
         instance = second if leg else first
@@ -245,8 +240,9 @@ def _refusal(w: World, limits: Limits, request: int, first: int, second: int) ->
         if not could_ever_fit(w, instance, w.prompt[request] + w.outcomes[request, O_MADE] if is_prefill else whole):
             return REFUSED
         if w.instances[instance, I_ALL] - w.instances[instance, I_RUNNING] >= limits.max_waiting:
-            w.registers[R_BUSY] = instance
-            return BUSY
+            w.instances[instance, I_ROOM] = 0
+            w.registers[R_ROOM] = w.app[request]
+            return _BUSY
     return REACHED
 
 
@@ -271,42 +267,26 @@ def _submit(w: World, row: int, instance: int, leg: int) -> None:
 
 
 @compiled
-def _park(w: World, limits: Limits, call: int, now_s: float) -> int:
-    """It waits for an instance, tried again soon, or when what can be used changes; not for ever."""
+def _park(w: World, limits: Limits, call: int, now_s: float) -> None:
+    """It waits until something opens; not for ever."""
     w.registers[R_PENDING] = -1
     if np.isnan(w.calls_f[call, CF_UNTIL_S]):
         w.calls_f[call, CF_UNTIL_S] = now_s + limits.resume_wait_s
     if now_s >= w.calls_f[call, CF_UNTIL_S]:
         finish(w, limits, call, LOST, now_s)
-        return REACHED
+        return
     row = w.calls[call]
-    row[C_AVOIDS] = 0
     row[C_PARKED] = 1
-    last = w.registers[R_PARKED_TAIL]
-    row[C_PARKED_PREVIOUS] = last
-    row[C_PARKED_NEXT] = -1
-    if last < 0:
-        w.registers[R_PARKED_HEAD] = call
-    else:
-        w.calls[last, C_PARKED_NEXT] = call
-    w.registers[R_PARKED_TAIL] = call
-    w.registers[R_PARKED] += 1
-    w.calls_f[call, CF_RETRY_S] = now_s + limits.retry_s
-    push(w, now_s + limits.retry_s, RETRY, row[C_REQUEST], call, row[C_REQUEST])
-    return REACHED
+    app = w.apps[w.app[row[C_REQUEST]]]
+    append(w.calls, app, A_PARKED_HEAD, A_PARKED_TAIL, C_PARKED_PREVIOUS, C_PARKED_NEXT, call)
+    app[A_PARKED] += 1
+    push(w, w.calls_f[call, CF_UNTIL_S], STALE, row[C_REQUEST], call, row[C_REQUEST])
 
 
 @compiled
 def unpark(w: World, call: int) -> None:
     row = w.calls[call]
     row[C_PARKED] = 0
-    w.registers[R_PARKED] -= 1
-    before, after = row[C_PARKED_PREVIOUS], row[C_PARKED_NEXT]
-    if before < 0:
-        w.registers[R_PARKED_HEAD] = after
-    else:
-        w.calls[before, C_PARKED_NEXT] = after
-    if after < 0:
-        w.registers[R_PARKED_TAIL] = before
-    else:
-        w.calls[after, C_PARKED_PREVIOUS] = before
+    app = w.apps[w.app[row[C_REQUEST]]]
+    app[A_PARKED] -= 1
+    unlink(w.calls, app, A_PARKED_HEAD, A_PARKED_TAIL, C_PARKED_PREVIOUS, C_PARKED_NEXT, call)

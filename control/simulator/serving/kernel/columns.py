@@ -41,12 +41,10 @@ C_PREVIOUS = 2
 C_PARKED = 3
 C_PARKED_NEXT = 4
 C_PARKED_PREVIOUS = 5
-C_AVOIDS = 6  # some usable instance: the router is asked for this call alone
-C_WIDTH = 7
+C_WIDTH = 6
 CF_UNTIL_S = 0  # it may be parked; NaN: it is not
-CF_RETRY_S = 1
-CF_UNITS_PER_S = 2  # at which its output was booked
-CF_WIDTH = 3
+CF_UNITS_PER_S = 1  # at which its output was booked
+CF_WIDTH = 2
 
 I_PIPELINE = 0
 I_ALIVE = 1
@@ -64,20 +62,29 @@ I_DUE = 12  # an order is on the heap
 I_USE_AT = 13  # in `use_s`
 I_USE_FIRST = 14  # interval
 I_USES = 15
-I_WIDTH = 16
+I_APP = 16
+I_ROOM = 17  # for requests, as gateways know it: `policies.room`
+I_GROUPS = 18
+I_LANES = 19  # its groups are lanes: it does prefill alone
+I_WIDTH = 20
 
 G_INSTANCE = 0
 G_SIZE = 1
 G_HEAD = 2
 G_TAIL = 3
 G_FLIGHT = 4
-G_WIDTH = 5
+G_TOKENS = 5  # of prompts in it that are not computed yet
+G_PROMPTS = 6
+G_WIDTH = 7
 
 # Nodes of instances: free KV blocks beside, and when each is free again.
-NF_COMPUTE_S = 0
-NF_OUT_S = 1
-NF_IN_S = 2
-NF_WIDTH = 3
+NF_COMPUTE_S = 0  # its first part
+NF_LAST_S = 1  # its last part: the same where it has one
+NF_OUT_S = 2
+NF_IN_S = 3
+NF_PERIOD = 4  # of its quota, in which it computed last
+NF_SPENT_S = 5  # processor time in that
+NF_WIDTH = 6
 
 P_DEPTH = 0
 P_NODES = 1
@@ -104,7 +111,9 @@ LF_WEIGHT = 0
 LF_HOP_S = 1
 LF_HOP_S_PER_TOKEN = 2
 LF_BYTES_PER_S = 3
-LF_WIDTH = 4
+LF_SHARE = 4
+LF_PERIOD_S = 5
+LF_WIDTH = 6
 
 T_ROWS = 0
 T_HEAD = 1
@@ -114,22 +123,27 @@ TF_PROMPT_STEP = 0
 TF_PROMPT_TOKEN = 1
 TF_DECODE_STEP = 2
 TF_REPLICAS = 3
-TF_BUSY_SHARE = 4
-TF_WIDTH = 5
+TF_PARTS = 4
+TF_BUSY_SHARE = 5
+TF_WIDTH = 6
 
 # Sums of a step over what a node does in it.
 W_PROMPT_TOKENS = 0
 W_PROMPT_CONTEXT = 1
 W_REQUESTS = 2
 W_CACHED = 3
-W_START_S = 4
-W_OUT_S = 5
-W_WIDTH = 6
+W_SAMPLED = 4
+W_START_S = 5
+W_OUT_S = 6
+W_WIDTH = 7
 
 # Apps
 A_KNOWN = 0  # the routing table has it
 A_CONTEXT = 1
-A_WIDTH = 2
+A_PARKED = 2  # calls
+A_PARKED_HEAD = 3
+A_PARKED_TAIL = 4
+A_WIDTH = 5
 AF_PROMPT_DONE_S = 0
 AF_OUTPUT_DONE_S = 1
 AF_PROMPT_PER_S = 2
@@ -141,22 +155,17 @@ AF_WIDTH = 5
 R_REQUEST = 0  # the next one to come
 R_PENDING = 1  # call to be dispatched; -1: none
 R_LOST = 2  # instance whose calls go on elsewhere; -1: none
-R_REFRESH = 3  # parked calls that are tried again now
-R_FORCED = 4  # the pending call's instances are in the next two; 2: none is to be had
-R_FIRST = 5
-R_SECOND = 6
-R_BUSY = 7  # instance that refused the pending call
-R_HEAP = 8  # entries
-R_RUNS = 9
-R_STEPS = 10
-R_FREE = 11  # first free call
-R_OLDEST = 12
-R_NEWEST = 13
-R_PARKED_HEAD = 14
-R_PARKED_TAIL = 15
-R_OPEN = 16  # calls
-R_PARKED = 17
-R_WIDTH = 18
+R_WAKE = 3  # app whose parked calls are tried again; -1: none
+R_WAKES = 4  # so many of them
+R_ROOM = 5  # app of which other instances are full now; -1: none
+R_HEAP = 6  # entries
+R_RUNS = 7
+R_STEPS = 8
+R_FREE = 9  # first free call
+R_OLDEST = 10
+R_NEWEST = 11
+R_OPEN = 12  # calls
+R_WIDTH = 13
 RF_NOW_S = 0
 
 # Outcomes, and what else is kept of each request
@@ -182,13 +191,12 @@ LOST = 3
 # Events, by what goes first at one time
 STEP = 2
 ARRIVED = 3
-RETRY = 4
+STALE = 4
 ORDER = 5
 SEND = 6
 
 # Why the kernel stops
 REACHED = 0
 DRY = 1  # a router's choices are needed for the pending call
-CHOOSE = 2  # one choice, for the pending call alone
-BUSY = 3  # the same, after an instance refused it
-FULL = 4  # more room is needed
+ROOM = 2  # other instances of an app are full now
+FULL = 3  # more room is needed in the arrays

@@ -42,16 +42,30 @@ def insert(sequences: Ints, ends: Ints, head: int, tail: int, row: int) -> None:
 
 
 @compiled
-def remove(sequences: Ints, ends: Ints, head: int, tail: int, row: int) -> None:
-    before, after = sequences[row, S_PREVIOUS], sequences[row, S_NEXT]
+def append(rows: Ints, ends: Ints, head: int, tail: int, to_previous: int, to_next: int, row: int) -> None:
+    """To the list through the columns `to_previous` and `to_next` of `rows`."""
+    last = ends[tail]
+    rows[row, to_previous] = last
+    rows[row, to_next] = -1
+    if last < 0:
+        ends[head] = row
+    else:
+        rows[last, to_next] = row
+    ends[tail] = row
+
+
+@compiled
+def unlink(rows: Ints, ends: Ints, head: int, tail: int, to_previous: int, to_next: int, row: int) -> None:
+    """From such a list; its own links stay as they were."""
+    before, after = rows[row, to_previous], rows[row, to_next]
     if before < 0:
         ends[head] = after
     else:
-        sequences[before, S_NEXT] = after
+        rows[before, to_next] = after
     if after < 0:
         ends[tail] = before
     else:
-        sequences[after, S_PREVIOUS] = before
+        rows[after, to_previous] = before
 
 
 @compiled
@@ -61,7 +75,7 @@ def wait(sequences: Ints, instance: Ints, row: int) -> None:
 
 @compiled
 def wait_no_more(sequences: Ints, instance: Ints, row: int) -> None:
-    remove(sequences, instance, I_WAIT_HEAD, I_WAIT_TAIL, row)
+    unlink(sequences, instance, I_WAIT_HEAD, I_WAIT_TAIL, S_PREVIOUS, S_NEXT, row)
 
 
 @compiled
@@ -71,32 +85,17 @@ def enter_group(sequences: Ints, group: Ints, row: int) -> None:
 
 @compiled
 def leave_group(sequences: Ints, group: Ints, row: int) -> None:
-    remove(sequences, group, G_HEAD, G_TAIL, row)
+    unlink(sequences, group, G_HEAD, G_TAIL, S_PREVIOUS, S_NEXT, row)
 
 
 @compiled
 def hold(sequences: Ints, instance: Ints, row: int) -> None:
     """The instance knows of it from now on."""
-    last = instance[I_ALL_TAIL]
-    sequences[row, S_ALL_PREVIOUS] = last
-    sequences[row, S_ALL_NEXT] = -1
-    if last < 0:
-        instance[I_ALL_HEAD] = row
-    else:
-        sequences[last, S_ALL_NEXT] = row
-    instance[I_ALL_TAIL] = row
+    append(sequences, instance, I_ALL_HEAD, I_ALL_TAIL, S_ALL_PREVIOUS, S_ALL_NEXT, row)
     instance[I_ALL] += 1
 
 
 @compiled
 def let_go(sequences: Ints, instance: Ints, row: int) -> None:
-    before, after = sequences[row, S_ALL_PREVIOUS], sequences[row, S_ALL_NEXT]
-    if before < 0:
-        instance[I_ALL_HEAD] = after
-    else:
-        sequences[before, S_ALL_NEXT] = after
-    if after < 0:
-        instance[I_ALL_TAIL] = before
-    else:
-        sequences[after, S_ALL_PREVIOUS] = before
+    unlink(sequences, instance, I_ALL_HEAD, I_ALL_TAIL, S_ALL_PREVIOUS, S_ALL_NEXT, row)
     instance[I_ALL] -= 1

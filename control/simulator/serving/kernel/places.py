@@ -2,14 +2,18 @@
 
 from control.simulator.serving.kernel.columns import (
     G_INSTANCE,
+    G_PROMPTS,
     G_SIZE,
+    G_TOKENS,
     I_GROUP_AT,
+    I_LANES,
     I_MEMBER_AT,
     I_NODE_AT,
     I_PIPELINE,
     I_RUNNING,
     L_BLOCKS,
     L_CAP,
+    L_CHUNK,
     LF_WEIGHT,
     P_BLOCK_TOKENS,
     P_DEPTH,
@@ -20,6 +24,8 @@ from control.simulator.serving.kernel.columns import (
     S_GROUP,
     S_NODES,
     S_RUN,
+    S_SAMPLED,
+    S_TOKENS,
     ST_NODE,
 )
 from control.simulator.serving.kernel.compiled import compiled
@@ -85,6 +91,45 @@ def place(w: World, group: int, blocks: int, most: int) -> bool:
 
 
 @compiled
+def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
+    """The same for a prompt of so many tokens: in each stage the node that will have computed it first."""
+    instance = w.instances[w.groups[lane, G_INSTANCE]]
+    pipeline = w.pipelines[instance[I_PIPELINE]]
+    prompts, before = w.groups[lane, G_PROMPTS], w.groups[lane, G_TOKENS]
+    for stage in range(pipeline[P_DEPTH]):
+        at = pipeline[P_STAGE_AT] + stage
+        best, least = -1, 0.0
+        for node in range(w.stages[at, ST_NODE], w.stages[at + 1, ST_NODE]):
+            limit = pipeline[P_NODE_AT] + node
+            if w.free_blocks[instance[I_NODE_AT] + node] < blocks:
+                continue
+            if prompts and (prompts >= w.limits[limit, L_CAP] or before + tokens > w.limits[limit, L_CHUNK]):
+                continue
+            quotient = (w.pending[instance[I_NODE_AT] + node] + tokens) / w.limits_f[limit, LF_WEIGHT]
+            if best < 0 or quotient < least:
+                best, least = node, quotient
+        if best < 0:
+            return False
+        w.scratch[CHOSEN, stage] = best
+    return True
+
+
+@compiled
+def put_off(w: World, row: int, sign: int) -> None:
+    """Its prompt is one more, or one less, that its nodes are to compute, where it is in a lane."""
+    sequence = w.sequences[row]
+    group = sequence[S_GROUP]
+    instance = w.instances[w.groups[group, G_INSTANCE]]
+    if not instance[I_LANES]:
+        return
+    tokens = sign * sequence[S_TOKENS]
+    w.groups[group, G_TOKENS] += tokens
+    w.groups[group, G_PROMPTS] += sign
+    for stage in range(w.pipelines[instance[I_PIPELINE], P_DEPTH]):
+        w.pending[instance[I_NODE_AT] + sequence[S_NODES + stage]] += tokens
+
+
+@compiled
 def take(w: World, row: int, blocks: int) -> None:
     """Blocks for a sequence on each of its nodes; below 0: give back."""
     sequence = w.sequences[row]
@@ -112,6 +157,8 @@ def stop(w: World, row: int) -> None:
     group = sequence[S_GROUP]
     count(w, row, -1)
     take(w, row, -sequence[S_BLOCKS])
+    if not sequence[S_SAMPLED]:
+        put_off(w, row, -1)
     leave_group(w.sequences, w.groups[group], row)
     w.instances[w.groups[group, G_INSTANCE], I_RUNNING] -= 1
     sequence[S_RUN] = 0

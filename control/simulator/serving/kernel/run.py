@@ -9,14 +9,14 @@ from control.simulator.serving.kernel.calls import (
     finish,
     give_up,
     lose_next,
-    refresh_next,
     unpark,
+    wake_next,
 )
 from control.simulator.serving.kernel.columns import (
     ARRIVED,
     C_PARKED,
     C_REQUEST,
-    CF_RETRY_S,
+    CF_UNTIL_S,
     COMING,
     COMPUTED,
     EXPECTED,
@@ -39,11 +39,12 @@ from control.simulator.serving.kernel.columns import (
     R_OLDEST,
     R_OPEN,
     R_PENDING,
-    R_REFRESH,
     R_REQUEST,
+    R_ROOM,
+    R_WAKE,
     REACHED,
-    RETRY,
     RF_NOW_S,
+    ROOM,
     S_COUNT,
     S_END,
     S_FLIGHT,
@@ -58,12 +59,14 @@ from control.simulator.serving.kernel.columns import (
     S_TOKENS,
     SEND,
     SERVED,
+    STALE,
     STEP,
 )
 from control.simulator.serving.kernel.compiled import by_reference, compiled, entry
 from control.simulator.serving.kernel.heap import ID_BITS, pop, push
 from control.simulator.serving.kernel.links import hand_off_end_s
 from control.simulator.serving.kernel.lists import wait
+from control.simulator.serving.kernel.places import put_off
 from control.simulator.serving.kernel.scheduler import forget, order, wake
 from control.simulator.serving.kernel.world import Limits, World
 
@@ -76,14 +79,16 @@ def run(world: World, limits: Limits, until_s: float) -> int:
     done before it is called again: see the exits in `columns`."""
     w = _shared(*world)
     while True:
+        if w.registers[R_ROOM] >= 0:
+            return ROOM
         if w.registers[R_PENDING] >= 0:
             left = dispatch(w, limits, w.registers_f[RF_NOW_S])
             if left != REACHED:
                 return left
         elif w.registers[R_LOST] >= 0:
             lose_next(w, limits, w.registers_f[RF_NOW_S])
-        elif w.registers[R_REFRESH] > 0:
-            refresh_next(w)
+        elif w.registers[R_WAKE] >= 0:
+            wake_next(w)
         elif w.registers[R_FREE] < 0 or w.registers[R_HEAP] + w.registers[R_OPEN] + len(w.groups) >= len(w.heap_s):
             return FULL
         elif not _next(w, limits, until_s):
@@ -128,9 +133,9 @@ def _happen(w: World, limits: Limits, now_s: float) -> None:
         w.instances[first, I_DUE] = 0
         if w.instances[first, I_ALIVE]:
             order(w, limits, first, now_s)
-    elif priority == RETRY:
-        is_due = w.calls[first, C_REQUEST] == second and w.calls[first, C_PARKED]
-        if is_due and w.calls_f[first, CF_RETRY_S] == now_s:
+    elif priority == STALE:
+        is_parked = w.calls[first, C_REQUEST] == second and w.calls[first, C_PARKED]
+        if is_parked and w.calls_f[first, CF_UNTIL_S] == now_s:
             unpark(w, first)
             w.registers[R_PENDING] = first
     elif _is_coming(w, subject, first, second):
@@ -192,6 +197,8 @@ def _join(w: World, limits: Limits, group: int, step: int, now_s: float) -> None
             sequence[S_FLIGHT] = 0
             sequence[S_POSITION] += sequence[S_COUNT]
             if sequence[S_POSITION] == sequence[S_TOKENS]:
+                if not sequence[S_SAMPLED]:
+                    put_off(w, row, -1)
                 sequence[S_SAMPLED] = 1
                 sequence[S_TOKENS] += 1
                 _deliver(w, limits, row, now_s)

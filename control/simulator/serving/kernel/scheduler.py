@@ -3,6 +3,7 @@
 import numpy as np
 
 from control.simulator.serving.kernel.columns import (
+    A_PARKED,
     ABSENT,
     C_REQUEST,
     COMING,
@@ -11,12 +12,18 @@ from control.simulator.serving.kernel.columns import (
     G_HEAD,
     G_SIZE,
     G_TAIL,
+    G_TOKENS,
     HELD,
     I_ALIVE,
+    I_ALL,
+    I_APP,
     I_DUE,
     I_GROUP_AT,
+    I_GROUPS,
+    I_LANES,
     I_NODE_AT,
     I_PIPELINE,
+    I_ROOM,
     I_RUNNING,
     I_WAIT_HEAD,
     L_CHUNK,
@@ -28,8 +35,11 @@ from control.simulator.serving.kernel.columns import (
     P_DEPTH,
     P_NODE_AT,
     P_NODES,
+    R_ROOM,
     R_RUNS,
     R_STEPS,
+    R_WAKE,
+    R_WAKES,
     S_ARRIVAL,
     S_BLOCKS,
     S_COUNT,
@@ -51,6 +61,7 @@ from control.simulator.serving.kernel.columns import (
     W_PROMPT_CONTEXT,
     W_PROMPT_TOKENS,
     W_REQUESTS,
+    W_SAMPLED,
     W_START_S,
 )
 from control.simulator.serving.kernel.compiled import compiled
@@ -63,6 +74,8 @@ from control.simulator.serving.kernel.places import (
     blocks_of,
     count,
     place,
+    place_prompt,
+    put_off,
     stop,
     take,
 )
@@ -98,9 +111,21 @@ def order(w: World, limits: Limits, instance: int, now_s: float) -> None:
     """Admit what fits, and launch a step of every group that has none under way and something to do."""
     _admit(w, instance, now_s)
     row = w.instances[instance]
-    for group in range(row[I_GROUP_AT], row[I_GROUP_AT] + w.pipelines[row[I_PIPELINE], P_DEPTH]):
+    for group in range(row[I_GROUP_AT], row[I_GROUP_AT] + row[I_GROUPS]):
         if w.groups[group, G_FLIGHT] == 0 and _fill(w, instance, group):
             _launch(w, limits, instance, group, now_s)
+    room = limits.max_waiting - (row[I_ALL] - row[I_RUNNING])
+    if room > 0 and row[I_ROOM] <= 0:
+        _tell_room(w, row, room)
+
+
+@compiled
+def _tell_room(w: World, instance: Ints, room: int) -> None:
+    """Gateways believe that it is full, and it is not."""
+    app = instance[I_APP]
+    instance[I_ROOM] = room
+    w.registers[R_ROOM] = w.registers[R_WAKE] = app
+    w.registers[R_WAKES] = w.apps[app, A_PARKED]
 
 
 @compiled
@@ -111,7 +136,10 @@ def _admit(w: World, instance: int, now_s: float) -> None:
         row = own[I_WAIT_HEAD]
         sequence = w.sequences[row]
         blocks = blocks_of(w, instance, sequence[S_TOKENS])
-        group = _group_with_room(w, instance, blocks, blocks_of(w, instance, sequence[S_MOST]))
+        if own[I_LANES]:
+            group = _lane_with_room(w, instance, blocks, sequence[S_TOKENS])
+        else:
+            group = _group_with_room(w, instance, blocks, blocks_of(w, instance, sequence[S_MOST]))
         if group < 0:
             return
         wait_no_more(w.sequences, own, row)
@@ -126,6 +154,7 @@ def _admit(w: World, instance: int, now_s: float) -> None:
             sequence[S_NODES + stage] = w.scratch[CHOSEN, stage]
         count(w, row, 1)
         take(w, row, blocks)
+        put_off(w, row, 1)
         enter_group(w.sequences, w.groups[group], row)
         own[I_RUNNING] += 1
         if sequence[S_PHASE] == OFFERED:
@@ -151,7 +180,7 @@ def _accept(w: World, row: int, now_s: float) -> None:
 def _group_with_room(w: World, instance: int, blocks: int, most: int) -> int:
     """The smallest group that has room, its nodes in the scratch; -1: none."""
     first = w.instances[instance, I_GROUP_AT]
-    groups = w.pipelines[w.instances[instance, I_PIPELINE], P_DEPTH]
+    groups = w.instances[instance, I_GROUPS]
     ranked = w.scratch[ORDER_OF_GROUPS]
     for k in range(groups):
         at = k
@@ -164,6 +193,19 @@ def _group_with_room(w: World, instance: int, blocks: int, most: int) -> int:
         if place(w, group, blocks, most):
             return group
     return -1
+
+
+@compiled
+def _lane_with_room(w: World, instance: int, blocks: int, tokens: int) -> int:
+    """The lane without a step under way that has the fewest prompt tokens, its nodes in the scratch; -1: none."""
+    first = w.instances[instance, I_GROUP_AT]
+    best = -1
+    for lane in range(first, first + w.instances[instance, I_GROUPS]):
+        if w.groups[lane, G_FLIGHT] == 0 and (best < 0 or w.groups[lane, G_TOKENS] < w.groups[best, G_TOKENS]):
+            best = lane
+    if best < 0 or not place_prompt(w, best, blocks, tokens):
+        return -1
+    return int(best)
 
 
 @compiled
@@ -213,6 +255,8 @@ def _note(w: World, sequence: Ints, depth: int, tokens: int) -> None:
         else:
             work[W_PROMPT_TOKENS] += tokens
             work[W_PROMPT_CONTEXT] += tokens * (position + (tokens - 1) * 0.5)
+        if position + tokens == sequence[S_TOKENS]:
+            work[W_SAMPLED] += 1.0
         if stage:
             w.feeds[sequence[S_NODES + stage - 1], node] = True
 
@@ -293,7 +337,7 @@ def _youngest(w: World, instance: int, younger_than: int) -> int:
     """The running request that came last before `younger_than`; -1: none."""
     first = w.instances[instance, I_GROUP_AT]
     best, latest = -1, -1
-    for group in range(first, first + w.pipelines[w.instances[instance, I_PIPELINE], P_DEPTH]):
+    for group in range(first, first + w.instances[instance, I_GROUPS]):
         row = w.groups[group, G_TAIL]
         while row >= 0 and w.sequences[row, S_ARRIVAL] >= younger_than:
             row = w.sequences[row, S_PREVIOUS]

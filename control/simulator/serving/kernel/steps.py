@@ -11,7 +11,12 @@ from control.simulator.serving.kernel.columns import (
     L_TABLE,
     LF_HOP_S,
     LF_HOP_S_PER_TOKEN,
+    LF_PERIOD_S,
+    LF_SHARE,
     NF_COMPUTE_S,
+    NF_LAST_S,
+    NF_PERIOD,
+    NF_SPENT_S,
     P_DEPTH,
     P_NODE_AT,
     P_STAGE_AT,
@@ -22,6 +27,7 @@ from control.simulator.serving.kernel.columns import (
     T_ROWS,
     TF_BUSY_SHARE,
     TF_DECODE_STEP,
+    TF_PARTS,
     TF_PROMPT_STEP,
     TF_PROMPT_TOKEN,
     TF_REPLICAS,
@@ -30,6 +36,7 @@ from control.simulator.serving.kernel.columns import (
     W_PROMPT_CONTEXT,
     W_PROMPT_TOKENS,
     W_REQUESTS,
+    W_SAMPLED,
     W_START_S,
 )
 from control.simulator.serving.kernel.compiled import compiled
@@ -66,10 +73,10 @@ def _in_octaves(points: Floats, x: float, first: int, octave: int) -> float:
 
 @compiled
 def step_seconds(
-    w: World, table: int, prompts: float, context: float, requests: float, cached: float
+    w: World, table: int, prompts: float, context: float, requests: float, cached: float, sampled: float
 ) -> tuple[float, float]:
-    """(time, part of it that keeps the node's next step waiting). `prompts` tokens that attend to `context` earlier
-    ones in the mean, `requests` that decode behind `cached` tokens in the mean."""
+    """(of all layers, of the LM head). `prompts` tokens that attend to `context` earlier ones in the mean, `requests`
+    that decode behind `cached` tokens in the mean, `sampled` rows that a token is sampled of."""
     rows, contexts, of = w.by_rows[table], w.by_context[table], w.tables_f[table]
     dp = of[TF_REPLICAS]
     p = max(prompts / dp, min(prompts, 1.0))
@@ -81,14 +88,39 @@ def step_seconds(
         body -= of[TF_DECODE_STEP]
     if p > 0:
         body += of[TF_PROMPT_STEP] + p * (of[TF_PROMPT_TOKEN] + look_up(contexts[T_PROMPT_CONTEXT], context + 1.0))
-    head = look_up_rows(rows[T_HEAD], r + min(p, 1.0))
-    return body + head, body * of[TF_BUSY_SHARE] + head
+    if sampled == 0:
+        return body, 0.0
+    return body, look_up_rows(rows[T_HEAD], max(sampled / dp, 1.0))
+
+
+@compiled
+def _quota_end_s(w: World, node: int, limit: int, start_s: float, step_s: float) -> float:
+    """When a step is done that takes so long where periods follow each other: the node has a quota in each of them, all
+    of it at once where it was idle."""
+    share, period_s = w.limits_f[limit, LF_SHARE], w.limits_f[limit, LF_PERIOD_S]
+    if share >= 1.0:
+        return start_s + step_s
+    quota_s, cpu_s = share * period_s, share * step_s
+    period = math.floor(start_s / period_s)
+    spent_s = w.nodes_f[node, NF_SPENT_S] if w.nodes_f[node, NF_PERIOD] == period else 0.0
+    at_once_s = min(quota_s - spent_s, (period + 1) * period_s - start_s)
+    if cpu_s <= at_once_s:
+        end_s, spent_s = start_s + cpu_s, spent_s + cpu_s
+    else:
+        cpu_s -= at_once_s
+        whole = math.ceil(cpu_s / quota_s) - 1
+        period += whole + 1
+        spent_s = cpu_s - whole * quota_s
+        end_s = period * period_s + spent_s
+    w.nodes_f[node, NF_PERIOD] = period
+    w.nodes_f[node, NF_SPENT_S] = spent_s
+    return float(end_s)
 
 
 @compiled
 def clear_work(w: World, nodes: int) -> None:
     for a in range(nodes):
-        for k in range(4):
+        for k in range(W_START_S):
             w.work[a, k] = 0.0
         for b in range(nodes):
             w.feeds[a, b] = False
@@ -98,7 +130,8 @@ def clear_work(w: World, nodes: int) -> None:
 def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -> float:
     """When the step of `work` and `feeds`, launched now, is through all stages and known to the scheduler.
 
-    Nodes take steps in the order in which they are launched; one begins when all its rows are there.
+    Nodes take steps in the order in which they are launched; one begins when all its rows are there. In a node that is
+    a pipeline, a step is also behind the one before it at the last part.
     """
     row = w.instances[instance]
     pipeline = w.pipelines[row[I_PIPELINE]]
@@ -118,12 +151,21 @@ def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -
                     start_s = max(start_s, w.work[other, W_OUT_S])
             context = work[W_PROMPT_CONTEXT] / prompts if prompts else 0.0
             cached = work[W_CACHED] / requests if requests else 0.0
-            step_s, busy_s = step_seconds(w, w.limits[limit_at + node, L_TABLE], prompts, context, requests, cached)
-            w.nodes_f[node_at + node, NF_COMPUTE_S] = start_s + busy_s
+            table = w.limits[limit_at + node, L_TABLE]
+            body_s, head_s = step_seconds(w, table, prompts, context, requests, cached, work[W_SAMPLED])
+            part_s = body_s * w.tables_f[table, TF_BUSY_SHARE]
+            busy_s = part_s + head_s
+            if w.tables_f[table, TF_PARTS] == 1:
+                done_s = free_s = _quota_end_s(w, node_at + node, limit_at + node, start_s, body_s + head_s)
+            else:
+                done_s = max(start_s + body_s + head_s, w.nodes_f[node_at + node, NF_LAST_S] + busy_s)
+                free_s = start_s + part_s
+            w.nodes_f[node_at + node, NF_COMPUTE_S] = free_s
+            w.nodes_f[node_at + node, NF_LAST_S] = done_s
             interval = int(start_s / use_interval_s) - row[I_USE_FIRST]
             w.use_s[row[I_USE_AT] + min(interval, row[I_USES] - 1)] += busy_s
             rows = prompts + requests if stage + 1 < depth else 0.0
-            out_s = start_s + step_s + limits[LF_HOP_S] + limits[LF_HOP_S_PER_TOKEN] * rows
+            out_s = done_s + limits[LF_HOP_S] + limits[LF_HOP_S_PER_TOKEN] * rows
             work[W_START_S] = start_s
             work[W_OUT_S] = out_s
             if stage + 1 == depth:

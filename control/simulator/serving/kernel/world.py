@@ -30,6 +30,8 @@ class World(NamedTuple):
     """Requests by instance, group and node."""
     free_blocks: Ints
     """By node of an instance."""
+    pending: Ints
+    """By node of an instance: prompt tokens in lanes that are not computed yet."""
     nodes_f: Floats
     pipelines: Ints
     pipelines_f: Floats
@@ -51,7 +53,7 @@ class World(NamedTuple):
     """(apps, choices, 2) instances that the apps' routers have chosen for their next calls; the second is -1 where the
     first serves whole requests."""
     picked: Ints
-    """(apps, 2): how many of them are taken, and how many there are; -1: nothing can be used."""
+    """(apps, 2): how many of them are taken, and how many there are; -1: nothing is open."""
     heap_s: Floats
     heap: Ints
     """(room, 3): priority and id in one, then two more words."""
@@ -74,7 +76,6 @@ class Limits(NamedTuple):
     max_wait_s: float
     request_timeout_s: float
     resume_wait_s: float
-    retry_s: float
     max_resumptions: int
     max_waiting: int
     request_s: float

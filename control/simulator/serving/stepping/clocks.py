@@ -9,6 +9,8 @@ from control.simulator.serving.pipeline_model import NodeModel, PipelineModel
 from control.simulator.serving.step_table import StepTable, row_points, table_points
 from templates_lib.cost_model import Floats
 
+Spent = tuple[int, float]
+"""A period of a node's quota, and the processor time of it that is spent."""
 _POINTS = table_points()
 _ROWS = row_points()
 
@@ -17,6 +19,11 @@ class Clocks:
     def __init__(self, pipeline: PipelineModel) -> None:
         self.pipeline = pipeline
         self._free_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        """Until when the first part of each node computes."""
+        self._done_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
+        """And the last one."""
+        self._spent: list[list[Spent]] = [[(0, 0.0)] * len(stage.nodes) for stage in pipeline.stages]
+        """When each computed last."""
         self.sends_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
         """Until when each node is busy with sending KV caches."""
         self.takes_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
@@ -32,10 +39,17 @@ class Clocks:
                 if not own:
                     continue
                 begin_s = max(self._free_s[number][place], *(there_s[entry.run] for entry, _ in own))
-                step_s, busy_s = step_seconds(node.step, own)
-                self._free_s[number][place] = begin_s + busy_s
+                body_s, head_s = step_seconds(node.step, own)
+                if node.step.parts == 1:
+                    done_s, spent = quota_end(node, self._spent[number][place], begin_s, body_s + head_s)
+                    self._free_s[number][place], self._spent[number][place] = done_s, spent
+                else:
+                    part_s = body_s * node.step.busy_share
+                    done_s = max(begin_s + body_s + head_s, self._done_s[number][place] + part_s + head_s)
+                    self._free_s[number][place] = begin_s + part_s
+                self._done_s[number][place] = done_s
                 rows = 0 if number == last else sum(len(entry.token_ids) for entry, _ in own)
-                end_s = begin_s + step_s + node.hop_s + node.hop_s_per_token * rows
+                end_s = done_s + node.hop_s + node.hop_s_per_token * rows
                 for entry, _ in own:
                     there_s[entry.run] = end_s
                     start_s.setdefault(entry.run, begin_s)
@@ -43,10 +57,11 @@ class Clocks:
 
 
 def step_seconds(table: StepTable, entries: Iterable[tuple[Entry, bool]]) -> tuple[float, float]:
-    """See `StepTable`: (time, part of it that keeps the next step waiting)."""
-    prompts = context = requests = cached = 0.0
+    """See `StepTable`: (of all layers, of the LM head)."""
+    prompts = context = requests = cached = sampled = 0.0
     for entry, decodes in entries:
         tokens = len(entry.token_ids)
+        sampled += entry.sampling is not None
         if decodes:
             requests += 1
             cached += entry.position
@@ -54,19 +69,36 @@ def step_seconds(table: StepTable, entries: Iterable[tuple[Entry, bool]]) -> tup
             prompts += tokens
             context += tokens * (entry.position + (tokens - 1) / 2)
     context, cached = (context / prompts if prompts else 0.0), (cached / requests if requests else 0.0)
-    return seconds_of(table, prompts, context, requests, cached)
+    return seconds_of(table, prompts, context, requests, cached, sampled)
 
 
-def seconds_of(table: StepTable, prompts: float, context: float, requests: float, cached: float) -> tuple[float, float]:
-    """The same of totals: prompt tokens that attend to `context` earlier ones, requests behind `cached` tokens."""
+def quota_end(node: NodeModel, spent: Spent, begin_s: float, step_s: float) -> tuple[float, Spent]:
+    """When a step that takes `step_s` at the share of the node's quota is done, and what is spent then."""
+    if node.quota_share >= 1:
+        return begin_s + step_s, spent
+    period_s, left_s = node.quota_period_s, step_s * node.quota_share
+    period, at_s = int(begin_s // period_s), begin_s
+    spent_s = spent[1] if spent[0] == period else 0.0
+    while True:
+        end_s = (period + 1) * period_s
+        could_s = min(node.quota_share * period_s - spent_s, end_s - at_s)
+        if left_s <= could_s:
+            return at_s + left_s, (period, spent_s + left_s)
+        period, at_s, left_s, spent_s = period + 1, end_s, left_s - could_s, 0.0
+
+
+def seconds_of(
+    table: StepTable, prompts: float, context: float, requests: float, cached: float, sampled: float
+) -> tuple[float, float]:
+    """The same of totals: prompt tokens that attend to `context` earlier ones, requests behind `cached` tokens, rows
+    that a token is sampled of."""
     p, r = (max(total / table.replicas, min(total, 1.0)) for total in (prompts, requests))
     body = _at(_ROWS, table.rows_s, p + r)
     body += r * _at(_POINTS, table.decode_context_s, cached + 1) if requests else -table.decode_step_s
     if prompts:
         of_token = table.prompt_token_s + _at(_POINTS, table.prompt_context_s, context + 1)
         body += table.prompt_step_s + p * of_token
-    head = _at(_ROWS, table.head_s, r + min(p, 1.0))
-    return body + head, body * table.busy_share + head
+    return body, _at(_ROWS, table.head_s, max(sampled / table.replicas, 1.0)) if sampled else 0.0
 
 
 def hand_over(

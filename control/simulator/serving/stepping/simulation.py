@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf, nan
@@ -26,7 +26,7 @@ from control.simulator.serving.stepping.stepped_instance import GATEWAY, TOKEN, 
 from policies.admission import Admission, Charge
 from policies.routing_table import RoutedInstance
 
-_CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _RETRY, _ORDER, _SEND = range(-1, 7)
+_CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _STALE, _ORDER, _SEND = range(-1, 7)
 """What goes first at one time; then by the number of what it happens to."""
 _SAMPLING = Sampling(0.0, 1.0, 0, 0)
 
@@ -49,7 +49,6 @@ class Call:
     made: int = 0
     restarts: int = 0
     booked: Charge | None = None
-    avoided: set[str] = field(default_factory=set)
     parked_until_s: float = nan
     attempt: "Attempt | None" = None
 
@@ -80,7 +79,8 @@ class Simulation:
         self._admission = Admission(settings.max_wait_s)
         self._attempts: dict[int, Attempt] = {}
         self._ids = count(1)
-        self._parked: dict[Call, float] = {}
+        self._parked: list[dict[Call, None]] = [{} for _ in requests.apps]
+        """Who waits longest first."""
         self._now_s = 0.0
         self._events: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self._pushed = count()
@@ -118,12 +118,13 @@ class Simulation:
             self._usable.discard(self.instances[change.number].life.id)
         for front in self._fronts:
             front.take_usable(self._usable)
+            self._note_room(front)
         if change.what is What.LOST:
             lost = self.instances[change.number]
             for attempt in [a for a in self._attempts.values() if lost in a.open]:
-                self._lose(attempt, lost, is_loss=True)
-        for call in list(self._parked):
-            self._retry(call, self._parked[call])
+                self._lose(attempt, is_loss=True)
+        for app in range(len(self._fronts)):
+            self._wake_parked(app)
 
     # -- what gateways do
 
@@ -147,14 +148,14 @@ class Simulation:
 
     def _late(self, call: Call) -> None:
         if call.outcome is Outcome.UNFINISHED:
-            self._parked.pop(call, None)
+            self._parked[call.app].pop(call, None)
             if call.attempt is not None:
                 self._drop(call.attempt)
             self._finish(call, Outcome.LOST)
 
     def _dispatch(self, call: Call) -> None:
         front = self._fronts[call.app]
-        chosen = front.router.choose(front.unusable | call.avoided)
+        chosen = front.router.choose(front.closed)
         if chosen:
             self._send(call, [self._by_id[instance.id] for instance in chosen], chosen)
         else:
@@ -167,6 +168,7 @@ class Simulation:
         call.parked_until_s = nan
         answers = []
         for n, (routed, instance) in enumerate(zip(chosen, to, strict=True)):
+            instance.room.use()
             if not instance.is_alive:
                 continue
             peer = to[1 - n].leg(str(attempt.id)) if len(to) == 2 else None
@@ -186,6 +188,7 @@ class Simulation:
             )
             answers += [(instance, answer) for answer in instance.core.submit(GATEWAY, generate, self._now_s)]
             self._wake(instance)
+        self._note_room(self._fronts[call.app])
         if answers:  # it was refused, and holds what it held before
             call.instances = before
         for instance, answer in answers:
@@ -210,15 +213,18 @@ class Simulation:
                 self._drop(attempt)
                 self._finish(attempt.call, Outcome.SERVED)
         elif message.failure.is_retryable:
-            self._lose(attempt, instance, is_loss=message.failure is not Failure.OVERLOADED)
+            is_full = message.failure is Failure.OVERLOADED
+            if is_full:
+                instance.room.refuse()
+                self._note_room(self._fronts[attempt.call.app])
+            self._lose(attempt, is_loss=not is_full)
         else:
             self._drop(attempt)
             self._finish(attempt.call, Outcome.LOST if attempt.call.made else Outcome.REFUSED)
 
-    def _lose(self, attempt: Attempt, instance: SteppedInstance, *, is_loss: bool) -> None:
+    def _lose(self, attempt: Attempt, *, is_loss: bool) -> None:
         call = attempt.call
         self._drop(attempt)
-        call.avoided.add(instance.life.id)
         call.restarts += is_loss
         if call.restarts > self._settings.max_resumptions:
             self._finish(call, Outcome.LOST)
@@ -248,14 +254,27 @@ class Simulation:
         if self._now_s >= call.parked_until_s:
             self._finish(call, Outcome.LOST)
             return
-        call.avoided.clear()
-        self._parked[call] = at_s = self._now_s + self._settings.retry_s
-        self._push(at_s, _RETRY, call.number, partial(self._retry, call, at_s))
+        self._parked[call.app][call] = None
+        self._push(call.parked_until_s, _STALE, call.number, partial(self._give_up, call, call.parked_until_s))
 
-    def _retry(self, call: Call, at_s: float) -> None:
-        if self._parked.get(call) == at_s:
-            del self._parked[call]
+    def _give_up(self, call: Call, until_s: float) -> None:
+        if call in self._parked[call.app] and call.parked_until_s == until_s:
+            del self._parked[call.app][call]
             self._dispatch(call)
+
+    def _wake_parked(self, app: int) -> None:
+        """Try them as long as something is open, each once."""
+        front, parked = self._fronts[app], self._parked[app]
+        for _ in range(len(parked)):
+            if not parked or not front.router.can_choose(front.closed):
+                return
+            call = next(iter(parked))
+            del parked[call]
+            self._dispatch(call)
+
+    def _note_room(self, front: Front) -> None:
+        routed = (self._by_id[instance.id] for instance in front.router.model.instances)
+        front.take_full({instance.life.id for instance in routed if instance.room.is_full})
 
     # -- what instances do
 
@@ -282,6 +301,15 @@ class Simulation:
             if np.isnan(call.queued_s):
                 call.queued_s = start_s - float(self._requests.arrival_s[request])
         self._speak(instance)
+        self._tell_room(instance)
+
+    def _tell_room(self, instance: SteppedInstance) -> None:
+        room = instance.core.status.room
+        if room and instance.room.is_full:
+            instance.room.tell(room)
+            app = self._requests.apps.index(instance.life.app)
+            self._note_room(self._fronts[app])
+            self._wake_parked(app)
 
     def _group(self, instance: SteppedInstance, group: int) -> int:
         return sum(before.life.pipeline.groups for before in self.instances[: instance.number]) + group

@@ -7,6 +7,7 @@ from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Reserve
 from control.simulator.serving.fleet_timeline import InstanceLife
 from control.simulator.serving.stepping.clocks import Clocks
+from policies.room import Room
 
 GATEWAY = "gateway"
 TOKEN = 0
@@ -19,6 +20,9 @@ class SteppedInstance:
         self.life = life
         self.core = SchedulerCore(_layout(life), max_waiting)
         self.clocks = Clocks(life.pipeline)
+        self.room = Room()
+        """As gateways know it: they hear at once."""
+        self.room.tell(self.core.status.room)
         self.is_alive = True
         self.is_due = False
         """It is to order what there is to do."""
@@ -64,7 +68,7 @@ class SteppedInstance:
 def _layout(life: InstanceLife) -> PipelineLayout:
     stages = tuple(
         tuple(
-            NodeLimits(f"{s}.{n}", node.weight, node.batch_cap, node.chunk_tokens, node.kv_blocks)
+            NodeLimits(f"{s}.{n}", node.weight, node.batch_cap, node.chunk_tokens, node.kv_blocks, node.step.parts)
             for n, node in enumerate(stage.nodes)
         )
         for s, stage in enumerate(life.pipeline.stages)

@@ -110,11 +110,13 @@ def _node(dice: np.random.Generator, *, is_tight: bool) -> NodeModel:
         hop_s=float(dice.choice([0, 1e-3])),
         hop_s_per_token=1e-6 * float(dice.random()),
         hand_off_bytes_per_s=float(dice.uniform(1e6, 1e8)),
+        quota_share=float(dice.choice([1, 1, 0.3])),
+        quota_period_s=0.01,
     )
 
 
 def _step(dice: np.random.Generator) -> StepTable:
-    points, rows = table_points(), row_points()
+    points, rows, parts = table_points(), row_points(), int(dice.choice([1, 1, 2, 3]))
     a, b, c, d = dice.uniform(0.5, 2, 4)
     return StepTable(
         rows_s=0.01 * a + 1e-4 * b * rows**0.9,
@@ -125,5 +127,6 @@ def _step(dice: np.random.Generator) -> StepTable:
         prompt_token_s=1e-4 * b,
         decode_step_s=1e-4,
         replicas=int(dice.choice([1, 1, 2])),
-        busy_share=float(dice.choice([1, 1, 0.6])),
+        parts=parts,
+        busy_share=1.0 if parts == 1 else float(dice.uniform(1 / parts, 0.7)),
     )

@@ -29,8 +29,11 @@ def random_steps(layers: int, count: int = 300) -> Step:
 
 
 def of_table(table: StepTable, step: Step) -> Floats:
-    each = zip(step.prompt_tokens, step.prompt_context, step.decode_requests, step.decode_context, strict=True)
-    return np.array([seconds_of(table, *one)[0] for one in each])
+    per_replica = [np.maximum(n / table.replicas, np.minimum(n, 1)) for n in (step.prompt_tokens, step.decode_requests)]
+    sampled = table.replicas * (per_replica[1] + np.minimum(per_replica[0], 1))
+    columns = (step.prompt_tokens, step.prompt_context, step.decode_requests, step.decode_context, sampled)
+    each = zip(*columns, strict=True)
+    return np.array([sum(seconds_of(table, *one)) for one in each])
 
 
 def worst_error(

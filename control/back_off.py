@@ -1,4 +1,4 @@
-"""How long to wait before an instance that failed is launched again."""
+"""How long to wait before what failed is tried again."""
 
 from collections.abc import Hashable
 
@@ -7,7 +7,7 @@ _MOST_S = 60.0
 
 
 class BackOff:
-    """Twice as long after every failure in a row, so that what cannot work does not rent nodes all day."""
+    """Twice as long after every failure in a row, so that what cannot work is not tried all day."""
 
     def __init__(self) -> None:
         self._wait_s: dict[Hashable, float] = {}

@@ -1,6 +1,6 @@
 """How long a failing instance waits before it is launched again."""
 
-from control.fleet.back_off import BackOff
+from control.back_off import BackOff
 
 
 def waits(back_off: BackOff, what: str, failures: int) -> list[float]:

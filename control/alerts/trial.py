@@ -1,0 +1,20 @@
+"""A delivery that tells nothing, so that people see whether a webhook works before something has to be told."""
+
+import secrets
+from datetime import UTC, datetime
+
+import msgspec
+
+from control.alerts.sender import posted
+from control.db.webhooks import Webhook
+
+EVENT = "webhook.test"
+
+
+def try_out(webhook: Webhook, now: datetime) -> str:
+    """What it was taken with. It is sent and signed as alerts are, from this process and at once, and not again.
+
+    Raises RefusedError.
+    """
+    told = {"event": EVENT, "webhook": webhook.name, "at": now.astimezone(UTC).isoformat()}
+    return posted(webhook, EVENT, f"test-{secrets.token_hex(8)}", msgspec.json.encode(told), now)

@@ -1,0 +1,19 @@
+"""Idempotency keys: whoever has put an answer in a safe place has it forgotten here."""
+
+from typing import Annotated
+
+from fastapi import Path
+
+from control.api.caller import CallerOf
+from control.api.documented import problems
+from control.api.guarded_route import ServicesOf, api_router
+from control.db.idempotent_answers import PostgresAnswers
+
+router = api_router("idempotency-keys")
+PathKey = Annotated[str, Path(pattern=r"^[A-Za-z0-9._~-]{1,200}$")]
+
+
+@router.delete("/idempotency-keys/{key}", status_code=204, responses=problems())
+def forget_answer(key: PathKey, caller: CallerOf, services: ServicesOf) -> None:
+    """Forget what this caller was answered under the key: its next request under it is a new one. Again: no harm."""
+    PostgresAnswers(services.database).forget_answer(caller.token_id, key)

@@ -1,0 +1,71 @@
+"""`medley audit`: who did what, and why; and what is done on the command line, put on that record."""
+
+import getpass
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from control.cli.options import DatabaseOption, LimitOption
+from control.cli.output import Output, OutputOption, emit, say
+
+if TYPE_CHECKING:
+    from control.db.database import Database
+    from control.lifecycle.fleet_event import PastEvent
+
+
+def who() -> str:
+    """Whose shell it is; a process of a user without a name (in a container) is known by its number."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"cli:{os.getuid()}"
+
+
+def did(database: "Database", now: datetime, kind: str, text: str, *, fleet: str = "", subject: str = "") -> None:
+    """Write down what was done. In the transaction of the deed (`Database.as_one`) neither is without the other."""
+    from control.db.events import PostgresEvents
+    from control.lifecycle.fleet_event import FleetEvent
+
+    PostgresEvents(database).add([FleetEvent(who(), kind, text, fleet, subject)], now)
+
+
+def audit(
+    fleet: Annotated[str, typer.Option(help="Of one fleet.")] = "",
+    kind: Annotated[str, typer.Option(help="Of one kind, such as plan.accepted.")] = "",
+    subject: Annotated[str, typer.Option(help="About one plan, instance, token, offer… by its id.")] = "",
+    limit: LimitOption = 50,
+    output: OutputOption = Output.TABLE,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Show who did what and why: people on the command line, tokens over the API, the control plane by itself."""
+    from control.db.database import open_database
+    from control.db.events import PostgresEvents
+
+    with open_database(database_url) as database:
+        newest = PostgresEvents(database).page(limit, fleet=fleet, kind=kind, subject=subject)
+    if output is not Output.TABLE:
+        emit([_flat(past) for past in reversed(newest)], output)
+        return
+    if not newest:
+        say("medley: nothing of that is on record")
+    for past in reversed(newest):
+        at = datetime.fromisoformat(past.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        about = "  ".join(part for part in (past.event.fleet, past.event.subject) if part)
+        typer.echo(f"{at}  {past.event.actor}  {past.event.kind}  {about}  {past.event.text}")
+
+
+def _flat(past: "PastEvent") -> dict[str, object]:
+    event = past.event
+    return {
+        "sequence": past.sequence,
+        "at": past.at,
+        "actor": event.actor,
+        "kind": event.kind,
+        "fleet": event.fleet,
+        "subject": event.subject,
+        "text": event.text,
+        "detail": dict(event.detail),
+        "trace": event.trace,
+    }
