@@ -1,0 +1,4 @@
+resource "medley_project" "support" {
+  name        = "support"
+  description = "Chat bots of customer support"
+}

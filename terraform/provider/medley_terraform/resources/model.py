@@ -1,0 +1,120 @@
+"""`medley_model`."""
+
+from medley_terraform.client import Json
+from medley_terraform.failure import Failure
+from medley_terraform.report import Report
+from medley_terraform.resource import Change, Resource, blank
+from medley_terraform.resources.common import ID, NAME_LIMITS, VERSION, already_there, settled
+from medley_terraform.schema import Attribute, Limits, Schema, State
+from medley_terraform.told import tell, top_level
+from medley_terraform.types import Scalar
+from medley_terraform.unknown import UNKNOWN, is_known
+
+_FACTS = ("revision", "layers", "hidden_size", "vocab_size", "dtype", "weight_bytes", "max_context_tokens")
+_REFUSED = frozenset({"invalid", "conflict"})
+
+
+def _fact(name: str, kind: Scalar, description: str) -> Attribute:
+    return Attribute(name=name, type=kind, computed=True, description=description)
+
+
+class ModelResource(Resource):
+    name = "model"
+    import_id = "the name"
+    schema = Schema(
+        "A model of your own, registered by its architecture so that fleets may name it. Models of the catalogue that "
+        "Medley ships need no registration.",
+        (
+            Attribute(
+                name="name",
+                required=True,
+                replaces=True,
+                limits=NAME_LIMITS,
+                description="Up to 63 letters, digits, dots, hyphens and underscores; not one of the catalogue.",
+            ),
+            Attribute(
+                name="config",
+                type=Scalar.JSON,
+                required=True,
+                description='The model\'s `config.json` as Hugging Face publishes it: `file("config.json")`.',
+            ),
+            Attribute(
+                name="weights",
+                default="",
+                limits=Limits(pattern=r"package:[A-Za-z0-9._-]{1,100}|path:/[ -~]{1,250}|"),
+                description="Where nodes find the weights: `package:NAME` or `path:/PATH`. Without it, fleets say it.",
+            ),
+            ID,
+            VERSION,
+            _fact("revision", Scalar.STRING, "Of the configuration: changes with it."),
+            _fact("layers", Scalar.NUMBER, "Transformer layers."),
+            _fact("hidden_size", Scalar.NUMBER, "Width of the hidden state."),
+            _fact("vocab_size", Scalar.NUMBER, "Tokens of the vocabulary."),
+            _fact("dtype", Scalar.STRING, "Of the weights."),
+            _fact("weight_bytes", Scalar.NUMBER, "Of all weights as served."),
+            _fact("max_context_tokens", Scalar.NUMBER, "Longest prompt and answer together."),
+        ),
+    )
+
+    def plan(self, change: Change, report: Report) -> State:
+        """Medley reads the configuration at plan time, so that what it cannot serve is refused before apply."""
+        said: State = dict.fromkeys(("version", *_FACTS), UNKNOWN)
+        if self.site.connected is None or not is_known(
+            [change.planned[name] for name in ("name", "config", "weights")]
+        ):
+            return said
+        try:
+            found = self.site.client.check("/models:check", _body(change.planned))
+        except Failure as failure:
+            if failure.name not in _REFUSED:
+                raise
+            tell(failure, report, top_level)
+            return said
+        return said | {name: found[name] for name in _FACTS}
+
+    def create(self, planned: State, report: Report) -> State:  # noqa: ARG002
+        body = _body(planned)
+
+        def as_made(made: Json) -> bool:
+            found = self.site.client.find(f"/models/{made['name']}")
+            return found is not None and _is(found, planned)
+
+        try:
+            return _shown(self.site.client.create("/models", body, as_made))
+        except Failure as failure:
+            raise already_there("medley_model", planned["name"], failure) from None
+
+    def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
+        found = self.site.client.find(f"/models/{state['name']}")
+        if found is None or found["source"] != "registered":
+            return None
+        return _shown(found)
+
+    def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
+        path, body = f"/models/{planned['name']}", _body(planned)
+        del body["name"]
+        return _shown(
+            settled(
+                lambda: self.site.client.put(path, body, prior["version"]),
+                lambda: self.site.client.find(path),
+                lambda there: _is(there, planned),
+            )
+        )
+
+    def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
+        self.site.client.delete(f"/models/{state['name']}", state["version"])
+
+    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
+        return blank(self.schema, name=identifier)
+
+
+def _body(planned: State) -> Json:
+    return {name: planned[name] for name in ("name", "config", "weights")}
+
+
+def _is(found: Json, planned: State) -> bool:
+    return bool(found["config"] == planned["config"] and found["weights"] == planned["weights"])
+
+
+def _shown(found: Json) -> State:
+    return {name: found[name] for name in ("name", "config", "weights", "version", *_FACTS)} | {"id": found["name"]}

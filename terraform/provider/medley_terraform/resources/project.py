@@ -1,0 +1,88 @@
+"""`medley_project`."""
+
+from medley_terraform.client import Json
+from medley_terraform.failure import Failure
+from medley_terraform.report import Report
+from medley_terraform.resource import Change, Resource, blank
+from medley_terraform.resources.common import ID, NAME_LIMITS, VERSION, already_there, settled
+from medley_terraform.schema import Attribute, Limits, Schema, State
+from medley_terraform.unknown import UNKNOWN
+
+_DRAIN_LOOK_S = 3.0
+_DRAIN_LOOKS = 300
+
+
+class ProjectResource(Resource):
+    name = "project"
+    import_id = "the name"
+    schema = Schema(
+        "A project: what fleets, API tokens and budgets belong to, and what costs are told by.",
+        (
+            Attribute(
+                name="name",
+                required=True,
+                replaces=True,
+                limits=NAME_LIMITS,
+                description="Up to 63 letters, digits, dots, hyphens and underscores.",
+            ),
+            Attribute(
+                name="description",
+                default="",
+                limits=Limits(pattern=r"(?s).{0,300}"),
+                description="For people; up to 300 characters.",
+            ),
+            ID,
+            VERSION,
+        ),
+    )
+
+    def plan(self, change: Change, report: Report) -> State:  # noqa: ARG002
+        return {"version": UNKNOWN}
+
+    def create(self, planned: State, report: Report) -> State:  # noqa: ARG002
+        body = {"name": planned["name"], "description": planned["description"]}
+
+        def as_made(made: Json) -> bool:
+            found = self.site.client.find(f"/projects/{made['name']}")
+            return found is not None and found["description"] == made["description"]
+
+        try:
+            made = self.site.client.create("/projects", body, as_made)
+        except Failure as failure:
+            raise already_there("medley_project", planned["name"], failure) from None
+        return _shown(made)
+
+    def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
+        found = self.site.client.find(f"/projects/{state['name']}")
+        return None if found is None else _shown(found)
+
+    def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
+        path, description = f"/projects/{planned['name']}", planned["description"]
+        return _shown(
+            settled(
+                lambda: self.site.client.put(path, {"description": description}, prior["version"]),
+                lambda: self.site.client.find(path),
+                lambda there: bool(there["description"] == description),
+            )
+        )
+
+    def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
+        """Waits for fleets that are on their way out: their instances are being drained."""
+        path, client = f"/projects/{state['name']}", self.site.client
+        for _ in range(_DRAIN_LOOKS):
+            try:
+                client.delete(path, state["version"])
+                return
+            except Failure as failure:
+                fleets = client.pages("/fleets", {"project": state["name"]})
+                if failure.name != "conflict" or not all(fleet["ending"] for fleet in fleets):
+                    raise
+            client.pause(_DRAIN_LOOK_S)
+        raise Failure("still-there", f"fleets of project {state['name']} are still being drained: destroy it later")
+
+    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
+        return blank(self.schema, name=identifier)
+
+
+def _shown(found: Json) -> State:
+    return {name: found[name] for name in ("name", "description", "version")} | {"id": found["name"]}
