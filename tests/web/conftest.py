@@ -33,7 +33,7 @@ class Console:
 
     def api(self, path: str, role: Role = Role.ADMIN) -> Any:
         headers = {"Authorization": f"Bearer {self.world.tokens[role]}"}
-        answer = httpx.get(f"{self.url}/api/v1{path}", headers=headers, timeout=30)
+        answer = httpx.get(f"{self.url}/api/v1{path}", headers=headers, timeout=120)
         answer.raise_for_status()
         return answer.json()
 

@@ -53,14 +53,14 @@ def test_a_token_is_made_shown_once_and_revoked(look: Look, console: Console) ->
     page.get_by_role("button", name="Make the token").click()
     secret = page.get_by_label("The token", exact=True).inner_text()
     headers = {"Authorization": f"Bearer {secret}"}
-    who = httpx.get(f"{console.url}/api/v1/session", headers=headers)
+    who = httpx.get(f"{console.url}/api/v1/session", headers=headers, timeout=60)
     assert (who.status_code, who.json()["name"], who.json()["role"]) == (200, LONG, "viewer")
     page.get_by_role("button", name="I have it").click()
     row = page.get_by_role("region", name="Tokens").locator("tr", has_text=LONG)
     row.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     row.get_by_text("revoked").wait_for()
-    assert httpx.get(f"{console.url}/api/v1/session", headers=headers).status_code == 401
+    assert httpx.get(f"{console.url}/api/v1/session", headers=headers, timeout=60).status_code == 401
     assert secret not in page.content()
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 

@@ -41,7 +41,7 @@ def test_nothing_yet_and_then_nobody_there(browser: Browser, empty: tuple[psutil
     assert watched.complaints == []
     watched.go("/tokens")
     process.terminate()
-    process.wait(30)
+    process.wait(120)
     watched.page.get_by_role("link", name="Cost").click()
     watched.page.locator(".banner").wait_for()
     watched.page.get_by_role("link", name="Tokens and roles").click()

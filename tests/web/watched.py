@@ -1,6 +1,7 @@
 """A page that is looked at while everything that it says and asks is kept."""
 
 import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
 
+from tests.web.figures import Known, numbers_of, says
+
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SERIOUS = ("serious", "critical")
-PATIENCE_MS = 20_000
+PATIENCE_MS = 120_000
+AGREE_S = 20.0
 
 
 @dataclass
@@ -44,13 +48,26 @@ class Watched:
 
     def settle(self) -> None:
         self.page.locator("#main").wait_for()
-        expect(self.page.locator("#main .skeleton")).to_have_count(0, timeout=PATIENCE_MS)
+        expect(self.page.locator("#main :is(.skeleton, [aria-busy=true])")).to_have_count(0, timeout=PATIENCE_MS)
 
     def figures(self, within: str = "#main") -> list[tuple[str, str]]:
         """(value, text) of every number that is shown."""
         script = "all => all.map(each => [each.getAttribute('value'), each.textContent])"
         found = self.page.locator(f"{within} data[value]").evaluate_all(script)
         return [(value, text) for value, text in found]
+
+    def untrue(self) -> list[tuple[float, str]]:
+        """Numbers that are shown and that no answer holds, or whose text says another.
+
+        A page asks again by itself: answers and page are compared until they are of the same moment."""
+        give_up_s = time.monotonic() + AGREE_S
+        while True:
+            known = Known(n for document in self.documents() for n in numbers_of(document))
+            shown = [(float(value), text) for value, text in self.figures()]
+            wrong = [(v, t) for v, t in shown if not known.has(v) or not says(t, v)]
+            if not wrong or time.monotonic() > give_up_s:
+                return wrong
+            self.page.wait_for_timeout(100)
 
     def documents(self) -> list[Any]:
         """What the API has answered, the pages of a list together, and the newest of what was asked again."""

@@ -1,5 +1,5 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, useRef } from "react";
+import { useRef } from "react";
 import { createBrowserRouter, Link, RouterProvider, useRouteError } from "react-router";
 import { ApiProblem } from "@/api/problem";
 import { SessionProvider, useSessionQuery } from "@/api/session";
@@ -11,7 +11,10 @@ import { SignIn } from "@/layout/SignIn";
 
 const queries = new QueryClient({
   defaultOptions: {
+    // A browser that thinks it is offline asks all the same: only an answer that does not come tells people so.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 5_000,
       retry: (failures, error) => failures < 2 && !(error instanceof ApiProblem && error.status >= 400 && error.status < 500),
       retryDelay: 800,
@@ -24,10 +27,13 @@ const router = createBrowserRouter([
     element: <Shell />,
     errorElement: <Broken />,
     children: [
-      ...PAGES.map(({ path, load }) => {
-        const Shown = lazy(load);
-        return { path: path.replace(/(:\w+)/g, "$1?"), element: <Shown />, errorElement: <Broken /> };
-      }),
+      // A page's code is fetched while the session is asked for, and later before the page that is left goes.
+      ...PAGES.map(({ path, load }) => ({
+        path: path.replace(/(:\w+)/g, "$1?"),
+        lazy: async () => ({ Component: (await load()).default }),
+        HydrateFallback: Opening,
+        errorElement: <Broken />,
+      })),
       { path: "*", element: <Lost /> },
     ],
   },
@@ -58,6 +64,14 @@ function Gate() {
     <SessionProvider session={session.data}>
       <RouterProvider router={router} />
     </SessionProvider>
+  );
+}
+
+function Opening() {
+  return (
+    <div className="main">
+      <Skeleton height={320} />
+    </div>
   );
 }
 

@@ -55,14 +55,16 @@ export async function whole<D>(answer: Promise<Answer<D>>): Promise<Answer<D>> {
 
 type Page<I> = { items: I[]; next?: string | null };
 
-/** Every item of a list, page after page; `most` keeps a list that never ends from filling the memory. */
-export async function all<I>(page: (cursor: string | undefined) => Promise<Page<I>>, most = 20_000): Promise<I[]> {
+/** Every item of a list, page after page; `most` keeps a list that never ends from filling the memory. `onPart`: told
+ * of what is there while there is more to come. */
+export async function all<I>(page: (cursor: string | undefined) => Promise<Page<I>>, most = 20_000, onPart?: (items: I[]) => void): Promise<I[]> {
   const items: I[] = [];
   let cursor: string | undefined;
   do {
     const found = await page(cursor);
     items.push(...found.items);
     cursor = found.next ?? undefined;
+    if (cursor) onPart?.([...items]);
   } while (cursor && items.length < most);
   return items;
 }

@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { all, api, got } from "./client";
+import { all, api, got, type Schemas } from "./client";
 
 /* What pages read. The first word of a key is what live events name (live.ts). */
 
@@ -27,11 +27,18 @@ export const alerts = (every = false) =>
     refetchInterval: STEADY_MS,
   });
 
-export const instances = (fleet?: string) =>
+/** `isWhole`: false while the rest of a long list is on its way, and nothing was there before. */
+export type InstanceList = { items: Schemas["InstanceView"][]; isWhole: boolean };
+
+export const instances = () =>
   queryOptions({
-    queryKey: ["instances", "list", fleet ?? null],
-    queryFn: () =>
-      all((cursor) => got(api.GET("/api/v1/instances", { params: { query: { limit: 200, cursor, fleet } } }))),
+    queryKey: ["instances", "list"],
+    queryFn: async ({ client, queryKey }): Promise<InstanceList> => {
+      const page = (cursor: string | undefined) => got(api.GET("/api/v1/instances", { params: { query: { limit: 200, cursor } } }));
+      const onPart = (items: InstanceList["items"]) =>
+        client.setQueryData(queryKey, (before: InstanceList | undefined) => (before?.isWhole ? before : { items, isWhole: false }));
+      return { items: await all(page, undefined, onPart), isWhole: true };
+    },
     refetchInterval: SLOW_MS,
   });
 

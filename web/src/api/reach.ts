@@ -18,7 +18,7 @@ export function unreachable(): void {
   for (const tell of listeners) tell();
 }
 
-export function onReach(listener: () => void): () => void {
+function onReach(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }

@@ -28,7 +28,7 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
   const data: uPlot.AlignedData = [at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
   const shape = `${theme} ${height} ${fromZero} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}`).join()}`;
 
-  // biome-ignore lint: drawn anew only when its shape changes; data is set below, without flicker
+  // drawn anew only when its shape changes; data is set below, without flicker
   useEffect(() => {
     const target = box.current;
     if (!target) return;
@@ -39,13 +39,13 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
       {
         width: Math.max(target.clientWidth, 50),
         height,
-        padding: [8, 8, 0, 0],
+        padding: [8, 30, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { size: 6 } },
         scales: { y: { range: (_, low, high) => bounds(low, high, fromZero) } },
         axes: [
           { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
-          { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: 56, space: 36, values: (_, ticks) => ticks.map((v) => formatted.current(v)) },
+          { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: (_, values) => 14 + 6.6 * Math.max(...(values ?? [""]).map((text) => text.length)), space: 36, values: (_, ticks) => wholes(ticks.map((v) => formatted.current(v))) },
         ],
         series: [
           {},
@@ -75,7 +75,7 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
     };
   }, [shape]);
 
-  // biome-ignore lint: the data as a whole
+  // the data as a whole
   useEffect(() => plot.current?.setData(data), [JSON.stringify(data)]);
 
   const index = read?.index;
@@ -104,6 +104,11 @@ const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric"
 function tickOf(at_s: number, span_s: number): string {
   const moment = new Date(at_s * 1000);
   return span_s > 172_800 ? DATE.format(moment) : near(moment);
+}
+
+/** Zeros behind every point say nothing. */
+function wholes(texts: string[]): string[] {
+  return texts.every((text) => /\.0+$/.test(text)) ? texts.map((text) => text.replace(/\.0+$/, "")) : texts;
 }
 
 function bounds(low: number | null, high: number | null, fromZero: boolean): [number, number] {

@@ -28,8 +28,9 @@ export function dollars(value: number): string {
 }
 
 export function percent(share: number): string {
-  const value = share * 100;
-  return `${value.toLocaleString(undefined, { maximumFractionDigits: Math.abs(value) < 1 || Math.abs(value) > 99 ? 2 : 1 })}%`;
+  const value = Math.abs(share * 100);
+  const text = value.toLocaleString(undefined, { maximumFractionDigits: value < 1 || value > 99 ? 2 : 1 });
+  return `${share < 0 && text !== "0" ? "−" : ""}${text}%`;
 }
 
 export function Num({ value, none = NONE }: Figure) {
@@ -37,9 +38,15 @@ export function Num({ value, none = NONE }: Figure) {
   return <data value={value}>{brief(value)}</data>;
 }
 
-export function Count({ value, none = NONE }: Figure) {
+/** `sign`: it is a change, and says which way. */
+export function Count({ value, none = NONE, sign }: Figure & { sign?: boolean }) {
   if (value == null) return <span className="muted">{none}</span>;
-  return <data value={value}>{value.toLocaleString()}</data>;
+  return (
+    <data value={value}>
+      {value < 0 ? "−" : sign && value > 0 ? "+" : ""}
+      {Math.abs(value).toLocaleString()}
+    </data>
+  );
 }
 
 export function Usd({ value, none = NONE, per, sign }: Figure & { per?: string; sign?: boolean }) {
@@ -54,9 +61,14 @@ export function Usd({ value, none = NONE, per, sign }: Figure & { per?: string; 
   );
 }
 
-export function Percent({ value, none = NONE }: Figure) {
+export function Percent({ value, none = NONE, sign }: Figure & { sign?: boolean }) {
   if (value == null) return <span className="muted">{none}</span>;
-  return <data value={value}>{percent(value)}</data>;
+  return (
+    <data value={value}>
+      {sign && value > 0 ? "+" : ""}
+      {percent(value)}
+    </data>
+  );
 }
 
 export function Millis({ value, none = NONE }: Figure) {
@@ -69,7 +81,7 @@ export function Seconds({ value, none = NONE }: Figure) {
   return <data value={value}>{duration(value)}</data>;
 }
 
-export function duration(seconds: number): string {
+function duration(seconds: number): string {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 90) return `${brief(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;

@@ -1,6 +1,6 @@
 /** Every kind of GPU keeps its colour on every page. */
 const KNOWN: Record<string, number> = {
-  L4: 1, L40S: 2, A10G: 3, A100: 4, "A100-80GB": 4, H100: 5, H200: 8, B200: 10, T4: 6, V100: 9, RTX4090: 7, "RTX-4090": 7, A40: 6, RTX6000: 1, L40: 7,
+  L4: 1, L40S: 2, A10G: 3, A100: 4, "A100-40": 4, "A100-80": 4, H100: 5, H200: 8, B200: 10, T4: 6, V100: 9, RTX4090: 7, "RTX-4090": 7, A40: 6, RTX6000: 1, L40: 7,
 };
 const COLOURS = 10;
 

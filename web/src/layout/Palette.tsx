@@ -5,6 +5,7 @@ import { Dialog } from "radix-ui";
 import { useEffect, useState } from "react";
 import { useNavigate } from "react-router";
 import { fleets, instances } from "@/api/queries";
+import { useWayBack } from "@/components/Dialog";
 import { hrefOf, PAGES } from "./pages";
 
 const MOST = 8;
@@ -12,9 +13,10 @@ const MOST = 8;
 /** Ctrl+K: to any page, fleet or instance by typing some of its name. */
 export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const go = useNavigate();
+  const wayBack = useWayBack();
   const [typed, setTyped] = useState("");
   const known = useQuery({ ...fleets(), enabled: open }).data ?? [];
-  const running = useQuery({ ...instances(), enabled: open && typed.length > 1 }).data ?? [];
+  const running = useQuery({ ...instances(), enabled: open && typed.length > 1 }).data?.items ?? [];
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() === "k" && (event.metaKey || event.ctrlKey)) {
@@ -36,7 +38,7 @@ export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: bool
     <Dialog.Root open={open} onOpenChange={setOpen}>
       <Dialog.Portal>
         <Dialog.Overlay className="dialog-scrim" />
-        <Dialog.Content className="dialog palette" aria-describedby="">
+        <Dialog.Content className="dialog palette" {...wayBack} aria-describedby="">
           <Dialog.Title className="sr">Go to</Dialog.Title>
           <Command shouldFilter={false} label="Go to">
             <Command.Input placeholder="A page, a fleet, an instance…" value={typed} onValueChange={setTyped} />

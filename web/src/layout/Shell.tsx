@@ -1,20 +1,27 @@
 import { Tooltip } from "radix-ui";
-import { createContext, Suspense, useContext, useState } from "react";
+import { createContext, useContext, useEffect, useState } from "react";
 import { Outlet } from "react-router";
 import { useLiveEvents } from "@/api/live";
-import { Skeleton } from "@/components/feedback";
 import { AwayBanner } from "./AwayBanner";
 import { Nav } from "./Nav";
 import { Palette } from "./Palette";
+import { PAGES } from "./pages";
 
 const ShellContext = createContext<{ live: boolean; search: () => void }>({ live: false, search: () => {} });
 
 export const useShell = () => useContext(ShellContext);
 
+const AT_REST_MS = 1_500;
+
 /** What stays while pages change. */
 export function Shell() {
   const live = useLiveEvents();
   const [searching, setSearching] = useState(false);
+  // Whoever goes to another page waits for its figures only.
+  useEffect(() => {
+    const timer = setTimeout(() => PAGES.forEach(({ load }) => void load().catch(() => undefined)), AT_REST_MS);
+    return () => clearTimeout(timer);
+  }, []);
   return (
     <Tooltip.Provider delayDuration={250}>
       <ShellContext.Provider value={{ live, search: () => setSearching(true) }}>
@@ -25,9 +32,7 @@ export function Shell() {
           <Nav className="fixed" />
           <div className="page">
             <AwayBanner />
-            <Suspense fallback={<div className="main"><Skeleton height={320} /></div>}>
-              <Outlet />
-            </Suspense>
+            <Outlet />
           </div>
         </div>
         <Palette open={searching} setOpen={setSearching} />

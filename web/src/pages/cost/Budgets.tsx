@@ -7,6 +7,7 @@ import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
+import { TableBox } from "@/components/TableBox";
 import { BudgetDialog } from "./BudgetDialog";
 
 const NEAR = 0.8; // as policies/alert_rules.py warns from
@@ -28,7 +29,7 @@ export function Budgets() {
       <Loaded query={read}>
         {({ items }) =>
           items.length ? (
-            <div className="table-box" tabIndex={0} role="region" aria-label="Budgets">
+            <TableBox label="Budgets">
               <table>
                 <thead>
                   <tr>
@@ -62,7 +63,7 @@ export function Budgets() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </TableBox>
           ) : (
             <Empty compact title="No budgets">Nothing limits what is spent but the specs' own policies.</Empty>
           )

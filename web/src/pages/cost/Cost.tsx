@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useSearchParams } from "react-router";
+import { useAddress } from "@/address";
 import { type By, cost } from "@/api/ledger";
 import { costSeries } from "@/api/queries";
 import { Card, Stat } from "@/components/Card";
@@ -9,6 +9,7 @@ import { Empty, Loaded, Warning } from "@/components/feedback";
 import { Count, dollars, Num, percent, Usd } from "@/components/figures";
 import { Meter } from "@/components/Meter";
 import { Segments } from "@/components/Segments";
+import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 import { Budgets } from "./Budgets";
 import { Ladder } from "./Ladder";
@@ -30,17 +31,9 @@ const POINTS = 48;
 
 /** What was spent, on what, how fast; and the budgets that hold it. */
 export default function Cost() {
-  const [search, setSearch] = useSearchParams();
-  const by = BY.find(({ value }) => value === search.get("by"))?.value ?? "model";
-  const span: Span = SPANS.find(({ value }) => value === search.get("span"))?.value ?? "month";
-  const set = (name: string, value: string) =>
-    setSearch(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
+  const [said, say] = useAddress();
+  const by = BY.find(({ value }) => value === said.get("by"))?.value ?? "model";
+  const span: Span = SPANS.find(({ value }) => value === said.get("span"))?.value ?? "month";
   const since = useMemo(() => beginOf(span), [span]);
   const report = useQuery(cost(by, span === "month" ? undefined : since));
   const series = useQuery(costSeries(POINTS, since));
@@ -75,8 +68,8 @@ export default function Cost() {
         )}
       </Loaded>
       <div className="toolbar">
-        <Segments label="Span" value={span} onChange={(next) => set("span", next)} options={SPANS} />
-        <Segments label="By" value={by} onChange={(next) => set("by", next)} options={BY} />
+        <Segments label="Span" value={span} onChange={(next) => say({ span: next })} options={SPANS} />
+        <Segments label="By" value={by} onChange={(next) => say({ by: next })} options={BY} />
       </div>
       <Card title="Burn rate">
         <Loaded query={series} height={180}>
@@ -94,7 +87,7 @@ export default function Cost() {
         <Loaded query={report}>
           {(read) =>
             read.lines.length ? (
-              <div className="table-box" tabIndex={0} role="region" aria-label="Ledger">
+              <TableBox label="Ledger">
                 <table>
                   <thead>
                     <tr>
@@ -128,7 +121,7 @@ export default function Cost() {
                     </tr>
                   </tfoot>
                 </table>
-              </div>
+              </TableBox>
             ) : (
               <Empty compact title="Nothing was spent in this span">A fleet in mode observe plans and rents nothing.</Empty>
             )

@@ -5,6 +5,7 @@ import { Badge, type Tone } from "@/components/Badge";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Time } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 
 /** As policies/degradation.py goes down: each rung keeps what those before it gave up. */
 const RUNGS: readonly { name: string; tone: Tone }[] = [
@@ -24,7 +25,7 @@ export function Ladder() {
       <Loaded query={read}>
         {() =>
           names.length ? (
-            <div className="table-box" tabIndex={0} role="region" aria-label="Ladder">
+            <TableBox label="Ladder">
               <table>
                 <thead>
                   <tr>
@@ -49,7 +50,7 @@ export function Ladder() {
                   })}
                 </tbody>
               </table>
-            </div>
+            </TableBox>
           ) : (
             <Empty compact title="No fleets">What fleets have given up for their budgets is listed here.</Empty>
           )

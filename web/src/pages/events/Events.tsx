@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useSearchParams } from "react-router";
+import { Link } from "react-router";
+import { type Say, useAddress } from "@/address";
 import { events } from "@/api/past";
 import { fleets } from "@/api/queries";
 import type { Schemas } from "@/api/client";
@@ -9,34 +10,26 @@ import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Select } from "@/components/Field";
 import { Time } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 
 type Event = Schemas["Event"];
 
 /** Who did what, what happened, and why: the history of fleets and the audit log are one. */
 export default function Events() {
-  const [search, setSearch] = useSearchParams();
-  const asked = { fleet: search.get("fleet") ?? undefined, kind: search.get("kind") ?? undefined, subject: search.get("subject") ?? undefined };
-  const set = (name: string, value: string) =>
-    setSearch(
-      (before) => {
-        if (value) before.set(name, value);
-        else before.delete(name);
-        return before;
-      },
-      { replace: true },
-    );
+  const [said, say] = useAddress();
+  const asked = { fleet: said.get("fleet") ?? undefined, kind: said.get("kind") ?? undefined, subject: said.get("subject") ?? undefined };
   const known = useQuery(fleets()).data ?? [];
   const read = useInfiniteQuery(events(asked));
   const items = read.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Page title="Events">
       <div className="toolbar">
-        <Select label="Fleet" value={asked.fleet ?? ""} onChange={(next) => set("fleet", next)} any="All fleets" options={known.map((fleet) => fleet.name)} />
-        <Exact label="Kind, such as plan.accepted" value={asked.kind ?? ""} set={(value) => set("kind", value)} />
-        <Exact label="Subject: id of a plan, instance, token…" value={asked.subject ?? ""} set={(value) => set("subject", value)} />
+        <Select label="Fleet" value={asked.fleet ?? ""} onChange={(fleet) => say({ fleet })} any="All fleets" options={known.map((fleet) => fleet.name)} />
+        <Exact label="Kind, such as plan.accepted" value={asked.kind ?? ""} set={(kind) => say({ kind })} />
+        <Exact label="Subject: id of a plan, instance, token…" value={asked.subject ?? ""} set={(subject) => say({ subject })} />
         {(asked.fleet || asked.kind || asked.subject) && (
-          <Button tone="ghost" onClick={() => setSearch({}, { replace: true })}>
+          <Button tone="ghost" onClick={() => say({ fleet: "", kind: "", subject: "" })}>
             Clear
           </Button>
         )}
@@ -45,8 +38,8 @@ export default function Events() {
         <Loaded query={read} height={400}>
           {() =>
             items.length ? (
-              <div className="table-box" tabIndex={0} role="region" aria-label="Events">
-                <table>
+              <TableBox label="Events">
+                <table className="events">
                   <thead>
                     <tr>
                       <th scope="col">When</th>
@@ -59,11 +52,11 @@ export default function Events() {
                   </thead>
                   <tbody>
                     {items.map((event) => (
-                      <Row key={event.sequence} event={event} set={set} />
+                      <Row key={event.sequence} event={event} say={say} />
                     ))}
                   </tbody>
                 </table>
-              </div>
+              </TableBox>
             ) : (
               <Empty title="No event fits">Choose another fleet, kind or subject; kinds and subjects must be given whole.</Empty>
             )
@@ -81,14 +74,14 @@ export default function Events() {
   );
 }
 
-function Row({ event, set }: { event: Event; set: (name: string, value: string) => void }) {
+function Row({ event, say }: { event: Event; say: Say }) {
   const href = hrefOf(event);
   const detail = Object.entries(event.detail);
   return (
     <tr>
       <td><Time at={event.at} /></td>
       <td>
-        <button type="button" className="link mono" onClick={() => set("kind", event.kind)}>{event.kind}</button>
+        <button type="button" className="link mono" onClick={() => say({ kind: event.kind })}>{event.kind}</button>
       </td>
       <td className="mono nowrap">{event.actor}</td>
       <td className="break">{event.fleet}</td>

@@ -9,7 +9,6 @@ import { Select } from "@/components/Field";
 import { Count, Usd } from "@/components/figures";
 import { GpuLegend, gpuOf } from "@/components/gpu";
 import { Page } from "@/layout/Page";
-import "@/style/fleet.css";
 import { FILTERS, useFilters } from "./filters";
 import { InstanceDrawer } from "./InstanceDrawer";
 import { InstanceRow } from "./InstanceRow";
@@ -27,14 +26,21 @@ export default function Fleet() {
   return (
     <Page title="Fleet">
       <Loaded query={query} height={500}>
-        {(all) => <Listed all={all} search={search} />}
+        {({ items, isWhole }) => <Listed all={items} isWhole={isWhole} search={search} />}
       </Loaded>
-      {opened && <InstanceDrawer id={opened} onClose={() => go(`/fleet${search}`)} />}
+      {opened && <InstanceDrawer id={opened} onClose={() => go(`/fleet${withoutTab(search)}`)} />}
     </Page>
   );
 }
 
-function Listed({ all, search }: { all: Instance[]; search: string }) {
+/** What of an instance was looked at ends with its drawer. */
+function withoutTab(search: string): string {
+  const params = new URLSearchParams(search);
+  params.delete("tab");
+  return params.size ? `?${params}` : "";
+}
+
+function Listed({ all, isWhole, search }: { all: Instance[]; isWhole: boolean; search: string }) {
   const { shown, options, choose, clear, chosen, isAny } = useFilters(all.length ? all : NONE);
   const gpus = useMemo(() => [...new Set(shown.flatMap((one) => one.nodes.map((node) => gpuOf(node.config))))].sort(), [shown]);
   const cost = useMemo(() => shown.reduce((sum, one) => sum + one.usd_per_hour, 0), [shown]);
@@ -61,8 +67,10 @@ function Listed({ all, search }: { all: Instance[]; search: string }) {
         )}
       </div>
       <div className="row wrap spread">
-        <span className="muted" role="status">
-          <Count value={shown.length} /> {shown.length === 1 ? "instance" : "instances"}, <Usd value={cost} per="h" />
+        <span className="muted" role="status" aria-busy={!isWhole}>
+          {!isWhole && "the first "}
+          <Count value={shown.length} /> {shown.length === 1 ? "instance" : "instances"}, planned at{" "}
+          <Usd value={cost} per="h" />
         </span>
         <GpuLegend gpus={gpus} />
       </div>

@@ -2,6 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router";
+import { useAddress } from "@/address";
 import { api, got, type Schemas } from "@/api/client";
 import { instance } from "@/api/queries";
 import { StateBadge } from "@/components/Badge";
@@ -16,6 +17,7 @@ import { InstanceNodes } from "./InstanceNodes";
 import { Pipeline } from "./Pipeline";
 
 type Instance = Schemas["InstanceView"];
+const TABS = ["nodes", "history", "logs"];
 const GOES = ["draining", "terminating", "terminated"];
 
 /** One instance in full; drained from here. */
@@ -72,6 +74,8 @@ export function InstanceDrawer({ id, onClose }: { id: string; onClose: () => voi
 }
 
 function Details({ instance: now }: { instance: Instance }) {
+  const [said, say] = useAddress();
+  const tab = TABS.find((each) => each === said.get("tab")) ?? "nodes";
   return (
     <>
       <section className="card details">
@@ -82,7 +86,7 @@ function Details({ instance: now }: { instance: Instance }) {
           <Fact name="Fleet">{now.fleet}</Fact>
           <Fact name="Zone">{now.zone}</Fact>
           <Fact name="Market">{now.market}</Fact>
-          <Fact name="Cost">
+          <Fact name="Planned cost">
             <Usd value={now.usd_per_hour} per="h" />
           </Fact>
           <Fact name="Sustains">
@@ -104,9 +108,9 @@ function Details({ instance: now }: { instance: Instance }) {
           </Fact>
         </dl>
       </section>
-      <Tabs.Root defaultValue="nodes">
+      <Tabs.Root value={tab} onValueChange={(next) => say({ tab: next })}>
         <Tabs.List className="tabs-list" aria-label="More of this instance">
-          {["nodes", "history", "logs"].map((tab) => (
+          {TABS.map((tab) => (
             <Tabs.Trigger key={tab} value={tab} className="tab">
               {tab[0]?.toUpperCase() + tab.slice(1)}
             </Tabs.Trigger>

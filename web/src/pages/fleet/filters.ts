@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useSearchParams } from "react-router";
+import { useAddress } from "@/address";
 import type { Schemas } from "@/api/client";
 
 type Instance = Schemas["InstanceView"];
@@ -8,7 +8,7 @@ export const FILTERS = ["fleet", "model", "leg", "region", "market", "state"] as
 export type Filter = (typeof FILTERS)[number];
 
 /** `aws/us-east-1/use1-az1` or `aws/us-east-1a`: where it is, without the zone's last letter or number. */
-export function regionOf(zone: string): string {
+function regionOf(zone: string): string {
   const [cloud = "", ...rest] = zone.split("/");
   const place = rest.join("/").replace(/-az\d+$/, "").replace(/(-[a-z]+\d+)-?[a-z]$/, "$1");
   return `${cloud}/${place}`;
@@ -20,12 +20,12 @@ function valueOf(instance: Instance, filter: Filter): string {
 
 /** What is shown of all that runs; the address says it, so that a link shows the same. */
 export function useFilters(instances: Instance[]) {
-  const [params, setParams] = useSearchParams();
-  const text = (params.get("q") ?? "").slice(0, 100).toLowerCase();
-  const key = params.toString();
-  // biome-ignore lint: the address as a whole
+  const [said, say] = useAddress();
+  const text = (said.get("q") ?? "").slice(0, 100).toLowerCase();
+  const key = said.toString();
+  // the address as a whole
   const shown = useMemo(() => {
-    const chosen = FILTERS.map((filter) => [filter, params.get(filter) ?? ""] as const).filter(([, value]) => value);
+    const chosen = FILTERS.map((filter) => [filter, said.get(filter) ?? ""] as const).filter(([, value]) => value);
     return instances.filter(
       (one) =>
         chosen.every(([filter, value]) => valueOf(one, filter) === value) &&
@@ -36,16 +36,7 @@ export function useFilters(instances: Instance[]) {
     () => Object.fromEntries(FILTERS.map((filter) => [filter, [...new Set(instances.map((one) => valueOf(one, filter)))].sort()])) as Record<Filter, string[]>,
     [instances],
   );
-  const choose = (name: Filter | "q", value: string) =>
-    setParams(
-      (before) => {
-        const next = new URLSearchParams(before);
-        if (value) next.set(name, value);
-        else next.delete(name);
-        return next;
-      },
-      { replace: true },
-    );
-  const clear = () => setParams({}, { replace: true });
-  return { shown, options, choose, clear, chosen: (name: Filter | "q") => params.get(name) ?? "", isAny: key !== "" };
+  const choose = (name: Filter | "q", value: string) => say({ [name]: value });
+  const clear = () => say(Object.fromEntries(["q", ...FILTERS].map((name) => [name, ""])));
+  return { shown, options, choose, clear, chosen: (name: Filter | "q") => said.get(name) ?? "", isAny: ["q", ...FILTERS].some((name) => said.get(name)) };
 }

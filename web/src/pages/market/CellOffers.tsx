@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
+import { useAddress } from "@/address";
 import { type Cell, type Offer, offersOf, priceHistory } from "@/api/market";
 import { Badge } from "@/components/Badge";
 import { Button } from "@/components/Button";
@@ -9,6 +10,7 @@ import { Chart } from "@/components/Chart";
 import { Empty, Loaded } from "@/components/feedback";
 import { Count, dollars, Percent, Time, Usd, useNow } from "@/components/figures";
 import { configName } from "@/components/gpu";
+import { TableBox } from "@/components/TableBox";
 
 const DAYS = 14;
 
@@ -16,7 +18,8 @@ const DAYS = 14;
 export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void }) {
   const sold = useQuery(offersOf(cell.cloud, cell.region, cell.gpu));
   const own = (sold.data ?? []).filter((offer) => offer.node_config === cell.node_config);
-  const [picked, pick] = useState("");
+  const [said, say] = useAddress();
+  const picked = said.get("offer");
   const offer = own.find((each) => each.key === picked) ?? own.find((each) => each.market === cell.market);
   return (
     <Card
@@ -31,7 +34,7 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
       <Loaded query={sold}>
         {() => (
           <div className="stack">
-            <div className="table-box" tabIndex={0} role="region" aria-label="Offers">
+            <TableBox label="Offers">
               <table>
                 <thead>
                   <tr>
@@ -49,7 +52,7 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
                   {own.map((each) => (
                     <tr key={each.key}>
                       <td>
-                        <button type="button" className="link break" aria-pressed={each.key === offer?.key} onClick={() => pick(each.key)}>
+                        <button type="button" className="link break" aria-pressed={each.key === offer?.key} onClick={() => say({ offer: each.key })}>
                           {each.zone} · {each.instance_type}
                         </button>
                       </td>
@@ -66,7 +69,7 @@ export function CellOffers({ cell, onClose }: { cell: Cell; onClose: () => void 
                   ))}
                 </tbody>
               </table>
-            </div>
+            </TableBox>
             {offer && <History offer={offer} />}
           </div>
         )}

@@ -10,6 +10,7 @@ import { Card } from "@/components/Card";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
 import { Empty, Loaded, ProblemBox } from "@/components/feedback";
 import { Count, dollars, Time, Usd } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 
 type Quarantined = Schemas["Quarantined"];
 
@@ -37,7 +38,7 @@ export function Clouds() {
         <Loaded query={asked}>
           {({ items }) =>
             items.length ? (
-              <div className="table-box" tabIndex={0} role="region" aria-label="Clouds">
+              <TableBox label="Clouds">
                 <table>
                   <thead>
                     <tr>
@@ -64,7 +65,7 @@ export function Clouds() {
                     ))}
                   </tbody>
                 </table>
-              </div>
+              </TableBox>
             ) : (
               <Empty compact title="No cloud was asked yet">
                 Prices are the dated ones that ship with Medley. “Ask now” asks with the credentials of the control plane's machine.
@@ -75,7 +76,7 @@ export function Clouds() {
       </Card>
       <Card title="Quarantined prices" flush>
         {doubted.length ? (
-          <div className="table-box" tabIndex={0} role="region" aria-label="Quarantined prices">
+          <TableBox label="Quarantined prices">
             <table>
               <thead>
                 <tr>
@@ -98,7 +99,7 @@ export function Clouds() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </TableBox>
         ) : (
           <Empty compact title="None">Every price that was read can be right.</Empty>
         )}

@@ -1,5 +1,6 @@
 import type { Cell } from "@/api/market";
 import { configName, GpuSwatch } from "@/components/gpu";
+import { TableBox } from "@/components/TableBox";
 import type { Measure } from "./measures";
 
 type HeatMapProps = { cells: Cell[]; measure: Measure; chosen: string; choose: (cell: Cell) => void };
@@ -9,13 +10,16 @@ const STEPS = 6;
 /** Regions down, node configurations across; each cell holds its figure, the colour only repeats it. */
 export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
   const places = [...new Set(cells.map((cell) => `${cell.cloud}/${cell.region}`))].sort();
+  const sold = new Map<string, number>();
+  for (const { gpu } of cells) sold.set(gpu, (sold.get(gpu) ?? 0) + 1);
+  // What most regions sell comes first: it is what is looked for, and leaves few holes where the map begins.
   const configs = [...new Map(cells.map((cell) => [cell.node_config, cell])).values()].sort(
-    (a, b) => a.gpu.localeCompare(b.gpu) || a.gpu_count - b.gpu_count || a.node_config.localeCompare(b.node_config),
+    (a, b) => (sold.get(b.gpu) ?? 0) - (sold.get(a.gpu) ?? 0) || a.gpu.localeCompare(b.gpu) || a.gpu_count - b.gpu_count || a.node_config.localeCompare(b.node_config),
   );
   const at = new Map(cells.map((cell) => [`${cell.cloud}/${cell.region}/${cell.node_config}`, cell]));
   const step = steps(cells.map(measure.of).filter((value): value is number => value !== null));
   return (
-    <div className="table-box heat" tabIndex={0} role="region" aria-label={measure.title}>
+    <TableBox label={measure.title} className="heat">
       <table>
         <thead>
           <tr>
@@ -25,8 +29,8 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
                 <span className="row">
                   <GpuSwatch gpu={config.gpu} />
                   {configName(config.node_config)}
-                  <small className="muted">{config.node_config.split("/")[1]}</small>
                 </span>
+                <small>{config.node_config.split("/")[1]}</small>
               </th>
             ))}
           </tr>
@@ -57,7 +61,7 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableBox>
   );
 }
 

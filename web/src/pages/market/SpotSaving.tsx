@@ -5,6 +5,7 @@ import { Empty, Loaded } from "@/components/feedback";
 import { Usd, percent } from "@/components/figures";
 import { GpuSwatch } from "@/components/gpu";
 import { Meter } from "@/components/Meter";
+import { TableBox } from "@/components/TableBox";
 
 /** The cheapest GPU of each kind on both markets. */
 export function SpotSaving({ fits }: { fits: (cell: Cell) => boolean }) {
@@ -19,33 +20,35 @@ export function SpotSaving({ fits }: { fits: (cell: Cell) => boolean }) {
           const both = [...dear].filter(([name]) => cheap.has(name));
           if (!both.length) return <Empty compact title="Nothing to compare">No GPU of this choice is sold on both markets.</Empty>;
           return (
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">GPU</th>
-                  <th scope="col" className="right">On-demand</th>
-                  <th scope="col" className="right">Spot</th>
-                  <th scope="col">Of the price</th>
-                </tr>
-              </thead>
-              <tbody>
-                {both.map(([name, price]) => {
-                  const low = cheap.get(name) ?? price;
-                  const share = price ? low / price : 1;
-                  return (
-                    <tr key={name}>
-                      <td><span className="row"><GpuSwatch gpu={name} />{name}</span></td>
-                      <td className="right"><Usd value={price} per="h" /></td>
-                      <td className="right"><Usd value={low} per="h" /></td>
-                      <td>
-                        <div className="num">{percent(share)}</div>
-                        <Meter label={`Spot ${name} costs ${percent(share)} of on-demand`} share={share} />
-                      </td>
-                    </tr>
-                  );
-                })}
-              </tbody>
-            </table>
+            <TableBox label="Spot against on-demand">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">GPU</th>
+                    <th scope="col" className="right">On-demand</th>
+                    <th scope="col" className="right">Spot</th>
+                    <th scope="col">Of the price</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {both.map(([name, price]) => {
+                    const low = cheap.get(name) ?? price;
+                    const share = price ? low / price : 1;
+                    return (
+                      <tr key={name}>
+                        <td><span className="row"><GpuSwatch gpu={name} />{name}</span></td>
+                        <td className="right"><Usd value={price} per="h" /></td>
+                        <td className="right"><Usd value={low} per="h" /></td>
+                        <td>
+                          <div className="num">{percent(share)}</div>
+                          <Meter label={`Spot ${name} costs ${percent(share)} of on-demand`} share={share} />
+                        </td>
+                      </tr>
+                    );
+                  })}
+                </tbody>
+              </table>
+            </TableBox>
           );
         }}
       </Loaded>

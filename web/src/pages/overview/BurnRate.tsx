@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useAddress } from "@/address";
 import { costSeries } from "@/api/queries";
 import { Card } from "@/components/Card";
 import { Chart } from "@/components/Chart";
@@ -16,11 +16,12 @@ type Days = (typeof SPANS)[number]["value"];
 
 /** Dollars an hour as they are spent, now and over time. */
 export function BurnRate() {
-  const [days, setDays] = useState<Days>("1");
-  const span = SPANS.find((each) => each.value === days) ?? SPANS[0];
+  const [said, say] = useAddress();
+  const span = SPANS.find((each) => each.value === said.get("days")) ?? SPANS[0];
+  const days: Days = span.value;
   const series = useQuery(costSeries(span.points, since(Number(days))));
   return (
-    <Card title="Burn rate" side={<Segments label="Span" value={days} onChange={setDays} options={SPANS} />}>
+    <Card title="Burn rate" side={<Segments label="Span" value={days} onChange={(next) => say({ days: next })} options={SPANS} />}>
       <Loaded query={series} height={212}>
         {({ items }) => {
           const last = items[items.length - 1]?.usd_per_hour ?? 0;
@@ -34,7 +35,7 @@ export function BurnRate() {
                 </span>
                 {first > 0 && (
                   <span className="muted">
-                    <Percent value={last / first - 1} /> against {span.label} ago
+                    <Percent value={last / first - 1} sign /> against {span.label} ago
                   </span>
                 )}
                 {leaked > 0 && (
@@ -48,6 +49,7 @@ export function BurnRate() {
                 at={items.map((item) => Date.parse(item.until))}
                 lines={[{ name: "spent an hour", colour: "var(--accent)", values: items.map((item) => item.usd_per_hour), fill: true }]}
                 format={dollars}
+                height={300}
               />
             </>
           );

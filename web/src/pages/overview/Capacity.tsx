@@ -4,6 +4,7 @@ import { Badge } from "@/components/Badge";
 import { Empty } from "@/components/feedback";
 import { Num } from "@/components/figures";
 import { Meter } from "@/components/Meter";
+import { TableBox } from "@/components/TableBox";
 
 type Leg = Schemas["LegStatus"];
 
@@ -17,7 +18,7 @@ export function Capacity({ fleets }: { fleets: Schemas["FleetStatus"][] }) {
     );
   }
   return (
-    <div className="table-box">
+    <TableBox label="Capacity">
       <table className="capacity">
         <thead>
           <tr>
@@ -65,7 +66,7 @@ export function Capacity({ fleets }: { fleets: Schemas["FleetStatus"][] }) {
           )}
         </tbody>
       </table>
-    </div>
+    </TableBox>
   );
 }
 

@@ -2,14 +2,16 @@ import { useQueries } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { plan } from "@/api/queries";
+import { baselineName } from "@/components/baseline";
 import { Stat } from "@/components/Card";
 import { Count, Num, Percent, Usd } from "@/components/figures";
 import { Skeleton } from "@/components/feedback";
 
-type HeadlineProps = { fleets: Schemas["Fleet"][]; instances: Schemas["InstanceView"][] | undefined };
+type Headcount = Schemas["Headcount"];
+type HeadlineProps = { fleets: Schemas["Fleet"][]; now: Headcount | undefined };
 
 /** What all of it comes to, in four figures. */
-export function Headline({ fleets, instances }: HeadlineProps) {
+export function Headline({ fleets, now }: HeadlineProps) {
   const held = fleets.filter((fleet) => fleet.plan.accepted);
   const plans = useQueries({ queries: held.map((fleet) => plan(fleet.plan.accepted)) }).map((query) => query.data);
   const known = plans.filter((each) => each !== undefined);
@@ -18,7 +20,6 @@ export function Headline({ fleets, instances }: HeadlineProps) {
   const against = compared.reduce((sum, each) => sum + (each.saving?.baseline_usd_per_hour ?? 0), 0);
   const planned = known.reduce((sum, each) => sum + each.usd_per_hour, 0);
   const waiting = fleets.filter((fleet) => fleet.plan.proposed);
-  const ready = instances?.filter((one) => one.state === "ready");
   return (
     <div className="grid stats">
       <Stat name="Planned cost" note={`${known.length} of ${fleets.length} fleets are held to a plan`}>
@@ -29,22 +30,23 @@ export function Headline({ fleets, instances }: HeadlineProps) {
         note={
           compared.length ? (
             <>
-              <Percent value={against ? saved / against : 0} /> of <Usd value={against} per="h" />, the cheapest that serves as much
+              <Percent value={against ? saved / against : 0} /> of <Usd value={against} per="h" />,{" "}
+              {[...new Set(compared.map((each) => baselineName(each.saving?.baseline ?? "")))].join("; ")}
             </>
           ) : (
-            "no plan was compared with a fleet that serves as much"
+            "no homogeneous fleet serves as much within the policies"
           )
         }
       >
         {known.length < plans.length ? <Skeleton height={26} width={110} /> : <Usd value={compared.length ? saved : null} per="h" />}
       </Stat>
-      <Stat name="Instances ready" note={<Moving instances={instances ?? []} />}>
-        {ready ? (
+      <Stat name="Instances ready" note={now && <Moving states={now.states} />}>
+        {now ? (
           <>
-            <Count value={ready.length} />
+            <Count value={now.states.ready ?? 0} />
             <small>
               {" of "}
-              <Count value={instances?.length} />
+              <Count value={Object.values(now.states).reduce((sum, count) => sum + count, 0)} />
             </small>
           </>
         ) : (
@@ -63,12 +65,12 @@ export function Headline({ fleets, instances }: HeadlineProps) {
           )
         }
       >
-        {instances ? (
+        {now ? (
           <>
-            <Num value={instances.reduce((sum, one) => sum + one.running, 0)} />
+            <Num value={now.running} />
             <small>
               {", "}
-              <Num value={instances.reduce((sum, one) => sum + one.waiting, 0)} /> waiting
+              <Num value={now.waiting} /> waiting
             </small>
           </>
         ) : (
@@ -83,8 +85,8 @@ function brief(name: string): string {
   return name.length > 40 ? `${name.slice(0, 39)}…` : name;
 }
 
-function Moving({ instances }: { instances: Schemas["InstanceView"][] }) {
-  const of = (...states: string[]) => instances.filter((one) => states.includes(one.state)).length;
+function Moving({ states }: { states: Headcount["states"] }) {
+  const of = (...names: string[]) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
   const words = [
     [of("requested", "provisioning", "bootstrapping", "loading"), "coming"],
     [of("draining", "terminating"), "going"],

@@ -1,9 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
+import type { Schemas } from "@/api/client";
 import { alerts } from "@/api/queries";
 import { Badge } from "@/components/Badge";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Time } from "@/components/figures";
+
+const worstFirst = (items: Schemas["Alert"][]) => items.toSorted((a, b) => Number(b.severity === "critical") - Number(a.severity === "critical"));
 
 /** What somebody should know now. */
 export function OpenAlerts() {
@@ -18,17 +21,21 @@ export function OpenAlerts() {
             </Empty>
           ) : (
             <ul tabIndex={0} className="alerts">
-              {items.map((alert) => (
+              {worstFirst(items).map((alert) => (
                 <li key={alert.id}>
-                  <div className="row spread">
-                    <Badge tone={alert.severity === "critical" ? "bad" : "warn"} dot>
-                      {alert.kind}
-                    </Badge>
+                  <div className="row">
+                    <span className="fixed">
+                      <Badge tone={alert.severity === "critical" ? "bad" : "warn"} dot>
+                        {alert.kind}
+                      </Badge>
+                    </span>
+                    <span className="strong clip grow" title={alert.subject}>
+                      {alert.subject}
+                    </span>
                     <span className="muted">
                       <Time at={alert.opened_at} ago />
                     </span>
                   </div>
-                  <div className="strong break">{alert.subject}</div>
                   <div className="break">{alert.text}</div>
                 </li>
               ))}

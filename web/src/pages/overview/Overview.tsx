@@ -1,9 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
-import { fleets, instances, status } from "@/api/queries";
+import { fleets, status } from "@/api/queries";
 import { Card } from "@/components/Card";
 import { Empty, Loaded, Warning } from "@/components/feedback";
 import { Page } from "@/layout/Page";
-import "@/style/overview.css";
 import { BurnRate } from "./BurnRate";
 import { Capacity } from "./Capacity";
 import { Headline } from "./Headline";
@@ -14,7 +13,6 @@ import { Solves } from "./Solves";
 export default function Overview() {
   const known = useQuery(fleets());
   const now = useQuery(status());
-  const running = useQuery(instances());
   return (
     <Page title="Overview">
       <Loaded query={known} height={400}>
@@ -30,7 +28,7 @@ export default function Overview() {
             </Card>
           ) : (
             <>
-              <Headline fleets={all} instances={running.data} />
+              <Headline fleets={all} now={now.data?.instances} />
               {now.data?.clouds
                 .filter((cloud) => cloud.left_out)
                 .map((cloud) => (
@@ -38,11 +36,11 @@ export default function Overview() {
                     <strong>{cloud.cloud}</strong> is left out of plans: {cloud.left_out}
                   </Warning>
                 ))}
-              <div className="grid wide-narrow">
+              <div className="grid wide-narrow even">
                 <BurnRate />
                 <OpenAlerts />
               </div>
-              <div className="grid wide-narrow">
+              <div className="grid wide-narrow even">
                 <Card title="Demand against capacity" flush>
                   <Loaded query={now}>{(data) => <Capacity fleets={data.fleets} />}</Loaded>
                 </Card>

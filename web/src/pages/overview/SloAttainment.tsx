@@ -6,6 +6,7 @@ import { Card } from "@/components/Card";
 import { Sparkline } from "@/components/Chart";
 import { Empty, Skeleton } from "@/components/feedback";
 import { Millis, Percent } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 
 type Attainment = Schemas["Attainment"];
 const POINTS = 12;
@@ -26,7 +27,7 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
           </p>
         </Empty>
       ) : (
-        <div className="table-box">
+        <TableBox label="Objectives">
           <table>
             <thead>
               <tr>
@@ -84,7 +85,7 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
               )}
             </tbody>
           </table>
-        </div>
+        </TableBox>
       )}
     </Card>
   );

@@ -4,13 +4,12 @@ import { api, got, type Schemas } from "@/api/client";
 import { ApiProblem } from "@/api/problem";
 import { planDiff } from "@/api/queries";
 import { Badge } from "@/components/Badge";
+import { baselineName } from "@/components/baseline";
 import { ActButton } from "@/components/Button";
-import { Card, Stat } from "@/components/Card";
+import { Stat } from "@/components/Card";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
 import { ProblemBox, Skeleton, Warning } from "@/components/feedback";
 import { Count, dollars, Percent, Seconds, Time, Usd } from "@/components/figures";
-import { CapacityChange } from "./CapacityChange";
-import { Steps } from "./Steps";
 
 type Plan = Schemas["Plan"];
 type Diff = Schemas["PlanDiff"];
@@ -25,7 +24,7 @@ export function Decision({ plan, fleet }: { plan: Plan; fleet: Fleet }) {
       <div className="row wrap">
         <h2 className="mono">{plan.id.slice(0, 12)}</h2>
         <Standing plan={plan} fleet={fleet} />
-        <span className="muted">
+        <span className="muted break">
           made <Time at={plan.created_at} ago /> by {plan.policy} · {plan.summary.status}, gap <Percent value={plan.summary.gap} />, took{" "}
           <Seconds value={plan.summary.solve_s} />
         </span>
@@ -79,7 +78,7 @@ function Compared({ plan, diff }: { plan: Plan; diff: Diff }) {
             <Usd value={diff.usd_per_hour_after - diff.usd_per_hour_before} sign />
           </small>
         </Stat>
-        <Stat name="Saved" note={plan.saving ? <>against {BASELINES[plan.saving.baseline] ?? plan.saving.baseline}</> : "no fleet to compare it with serves as much"}>
+        <Stat name="Saved" note={plan.saving ? <>against {baselineName(plan.saving.baseline)}, <Usd value={plan.saving.baseline_usd_per_hour} per="h" /></> : "no homogeneous fleet serves as much within the policy"}>
           <Usd value={plan.saving?.usd_per_hour} per="h" />{" "}
           {plan.saving && (
             <small>
@@ -113,23 +112,9 @@ function Compared({ plan, diff }: { plan: Plan; diff: Diff }) {
           .
         </Warning>
       )}
-      <div className="grid wide-narrow">
-        <Card title="What changes" flush>
-          <Steps diff={diff} />
-        </Card>
-        <Card title="Capacity, units/s" flush>
-          <CapacityChange diff={diff} />
-        </Card>
-      </div>
     </>
   );
 }
-
-export const BASELINES: Record<string, string> = {
-  homo: "the cheapest homogeneous fleet",
-  homo_joint: "homogeneous replicas, planned together",
-  cauchy: "Cauchy",
-};
 
 function Acts({ plan, fleet, diff }: { plan: Plan; fleet: Fleet; diff: Diff }) {
   const client = useQueryClient();
@@ -170,7 +155,7 @@ function Acts({ plan, fleet, diff }: { plan: Plan; fleet: Fleet; diff: Diff }) {
         open={asked === "take"}
         onClose={() => setAsked(null)}
         title={`Hold ${fleet.name} to this plan?`}
-        text={`${dollars(diff.usd_per_hour_before)} → ${dollars(diff.usd_per_hour_after)} an hour. ${diff.launched} instances are launched, ${goes} go, ${diff.requests_at_risk} requests are at risk.`}
+        text={`${dollars(diff.usd_per_hour_before)} → ${dollars(diff.usd_per_hour_after)} an hour. ${diff.launched === 1 ? "1 instance is" : `${diff.launched} instances are`} launched, ${goes} ${goes === 1 ? "goes" : "go"}, ${diff.requests_at_risk} requests are at risk.`}
         act={isProposed ? "Approve" : "Apply"}
         reason
         onConfirm={take}

@@ -13,14 +13,15 @@ import { OperationState } from "@/components/OperationState";
 
 type Explanation = Schemas["Explanation"];
 const MOST = 8;
+const NOTHING = 1e-6;
 
-/** What one more node, or more quota, would save: found by solving again, which takes a while, so it is asked for. */
+/** What one more node, or more quota, would save: by shadow prices at once; verified by solving again when asked for, since that takes a while. */
 export function Explained({ plan }: { plan: Schemas["Plan"] }) {
   const known = useQuery(explanation(plan.id));
   const work = useOperation(() => got(api.POST("/api/v1/plans/{plan}:explain", { params: { path: { plan: plan.id } } })), ["explanations"]);
   const ask = (
-    <ActButton operation="explain_plan" small onClick={() => work.begin(undefined)} refusal={work.isBusy ? "It is being found." : ""}>
-      {known.data?.explanation ? "Find it again" : "Find it"}
+    <ActButton operation="explain_plan" small onClick={() => work.begin(undefined)} refusal={work.isBusy ? "It is being verified." : ""}>
+      {known.data?.explained_at ? "Verify again" : "Verify"}
     </ActButton>
   );
   return (
@@ -28,21 +29,20 @@ export function Explained({ plan }: { plan: Schemas["Plan"] }) {
       <div className="explained">
         <OperationState work={work} />
         <Loaded query={known}>
-          {(found) =>
-            found.explanation ? (
-              <>
-                <Found explanation={found.explanation} />
-                <p className="muted">
-                  Found <Time at={found.explained_at} ago />. “Verified” figures come from solving again, the others from the shadow prices of the
-                  relaxation.
-                </p>
-              </>
-            ) : work.isBusy ? null : (
-              <Empty title="Not found yet" compact>
-                <p>“Find it” solves variants of this plan: one more node of each kind, more quota, and the runners-up.</p>
-              </Empty>
-            )
-          }
+          {(found) => (
+            <>
+              <Found explanation={found.explanation} />
+              <p className="muted hint">
+                {found.explained_at ? (
+                  <>
+                    Solved again <Time at={found.explained_at} ago /> for what is “verified”; the rest follows from shadow prices.
+                  </>
+                ) : (
+                  "By shadow prices, hence about. “Verify” solves variants of this plan: with one more node, and without what costs most."
+                )}
+              </p>
+            </>
+          )}
         </Loaded>
       </div>
     </Card>
@@ -50,8 +50,16 @@ export function Explained({ plan }: { plan: Schemas["Plan"] }) {
 }
 
 function Found({ explanation: found }: { explanation: Explanation }) {
-  const nodes = found.one_more_node.slice(0, MOST);
+  const helps = (node: Explanation["one_more_node"][number]) => node.usd_per_hour > NOTHING || node.requests_per_s > NOTHING;
+  const nodes = found.one_more_node.filter((node) => node.verified || helps(node)).slice(0, MOST);
   const quotas = found.limits.filter((limit) => limit.kind === "quota");
+  if (!nodes.length && !quotas.length && !found.runners_up.length && !found.shortage) {
+    return (
+      <Empty title="One more node saves nothing" compact>
+        <p>No limit of supply or quota makes this plan dearer.</p>
+      </Empty>
+    );
+  }
   return (
     <>
       {found.shortage && <Missing shortage={found.shortage} />}
@@ -60,14 +68,14 @@ function Found({ explanation: found }: { explanation: Explanation }) {
           <li key={node.offer}>
             <span className="break">
               One more {node.name}
-              {node.requests_per_s > 1e-6 ? ` serves ${node.requests_per_s.toPrecision(3)} requests/s more` : ""}
-              {node.usd_per_hour > 1e-6 ? (
+              {node.requests_per_s > NOTHING ? ` serves ${node.requests_per_s.toPrecision(3)} requests/s more` : ""}
+              {node.usd_per_hour > NOTHING ? (
                 <>
                   {" saves "}
                   {!node.verified && "about "}
                   <Usd value={node.usd_per_hour} per="h" />
                 </>
-              ) : node.requests_per_s > 1e-6 ? (
+              ) : node.requests_per_s > NOTHING ? (
                 <>
                   {" for "}
                   <Usd value={-node.usd_per_hour} per="h" />

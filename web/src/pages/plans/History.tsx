@@ -5,6 +5,7 @@ import { Badge } from "@/components/Badge";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Count, Percent, Seconds, Time, Usd } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 
 type HistoryProps = { fleet: Schemas["Fleet"]; plans: UseQueryResult<Schemas["Page_PlanItem_"]>; chosen: string };
 
@@ -17,7 +18,7 @@ export function History({ fleet, plans, chosen }: HistoryProps) {
           items.length === 0 ? (
             <Empty title="No plan yet" compact />
           ) : (
-            <div className="table-box">
+            <TableBox label="Plans">
               <table>
                 <thead>
                   <tr>
@@ -67,7 +68,7 @@ export function History({ fleet, plans, chosen }: HistoryProps) {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </TableBox>
           )
         }
       </Loaded>

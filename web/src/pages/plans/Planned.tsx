@@ -4,7 +4,8 @@ import { Badge } from "@/components/Badge";
 import { Card } from "@/components/Card";
 import { Empty } from "@/components/feedback";
 import { Count, Num, Usd } from "@/components/figures";
-import { configName, GpuSwatch, gpuOf } from "@/components/gpu";
+import { NodeBill } from "@/components/NodeBill";
+import { TableBox } from "@/components/TableBox";
 
 /** What the plan runs where, the dearest first. */
 export function Planned({ plan }: { plan: Schemas["Plan"] }) {
@@ -14,7 +15,7 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
       {rows.length === 0 ? (
         <Empty title="It runs nothing" compact />
       ) : (
-        <div className="table-box planned">
+        <TableBox label="Planned instances" className="planned">
           <table>
             <thead>
               <tr>
@@ -23,7 +24,7 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
                 <th>Nodes of one</th>
                 <th>Where</th>
                 <th className="right">Count</th>
-                <th className="right">Running</th>
+                <th className="right">Ran already</th>
                 <th className="right">Units/s of one</th>
                 <th className="right">Rent</th>
               </tr>
@@ -38,13 +39,8 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
                   </td>
                   <td>{row.phase}</td>
                   <td>
-                    <Link to={`/templates/${row.template_id}`} className="row wrap bill">
-                      {Object.entries(row.nodes).map(([config, count]) => (
-                        <span key={config} className="row nowrap">
-                          <GpuSwatch gpu={gpuOf(config)} />
-                          {count} × {configName(config)}
-                        </span>
-                      ))}
+                    <Link to={`/templates/${row.template_id}`} className="bill">
+                      <NodeBill nodes={row.nodes} />
                     </Link>
                   </td>
                   <td className="nowrap">
@@ -66,7 +62,7 @@ export function Planned({ plan }: { plan: Schemas["Plan"] }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableBox>
       )}
     </Card>
   );

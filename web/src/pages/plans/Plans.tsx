@@ -9,7 +9,7 @@ import { Empty, Loaded, Skeleton } from "@/components/feedback";
 import { Select } from "@/components/Field";
 import { OperationState } from "@/components/OperationState";
 import { Page } from "@/layout/Page";
-import "@/style/plans.css";
+import { Capacity, Changes } from "./Changes";
 import { Decision } from "./Decision";
 import { Explained } from "./Explained";
 import { History } from "./History";
@@ -91,9 +91,15 @@ function Shown({ id, fleet }: { id: string; fleet: Fleet }) {
       {(plan) => (
         <>
           <Decision plan={plan} fleet={fleet} />
-          <div className="grid two">
-            <Reasons reasons={plan.reasons} />
-            <Explained plan={plan} />
+          <div className="grid wide-narrow">
+            <div className="stack">
+              <Changes plan={plan} />
+              <Reasons reasons={plan.reasons} />
+            </div>
+            <div className="stack">
+              <Explained plan={plan} />
+              <Capacity plan={plan} />
+            </div>
           </div>
           <Planned plan={plan} />
         </>

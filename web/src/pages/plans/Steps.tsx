@@ -1,13 +1,17 @@
 import { useState } from "react";
+import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { Badge, type Tone } from "@/components/Badge";
 import { Button } from "@/components/Button";
 import { Empty, Warning } from "@/components/feedback";
+import { Count, Usd } from "@/components/figures";
+import { NodeBill } from "@/components/NodeBill";
 
-const MOST = 12;
-const TONES: Record<string, Tone> = { launch: "good", drain: "warn", release: "bad" };
+type Group = Schemas["MoveGroup"];
+const MOST = 8;
+const TONES: Record<Group["kind"], Tone> = { launch: "good", drain: "warn", release: "bad" };
 
-/** What is launched, drained and released, step by step. */
+/** What is launched, drained and released, step by step, equal moves together. */
 export function Steps({ diff }: { diff: Schemas["PlanDiff"] }) {
   const [all, setAll] = useState(false);
   if (diff.is_empty && !diff.stuck.length) {
@@ -17,7 +21,7 @@ export function Steps({ diff }: { diff: Schemas["PlanDiff"] }) {
       </Empty>
     );
   }
-  const lines = diff.steps.flatMap((step, number) => step.text.map((text) => ({ number, text })));
+  const lines = diff.steps.flatMap((step, number) => step.groups.map((group) => ({ number, group })));
   const shown = all ? lines : lines.slice(0, MOST);
   return (
     <>
@@ -31,14 +35,12 @@ export function Steps({ diff }: { diff: Schemas["PlanDiff"] }) {
         </div>
       )}
       <ol className="moves">
-        {shown.map((line, place) => {
-          const [word = "", ...rest] = line.text.split(" ");
-          const isFirst = place === 0 || shown[place - 1]?.number !== line.number;
+        {shown.map(({ number, group }, place) => {
+          const isFirst = place === 0 || shown[place - 1]?.number !== number;
           return (
-            <li key={`${line.number} ${line.text}`} className={isFirst && line.number > 0 ? "begins" : ""}>
-              {isFirst && diff.steps.length > 1 && <div className="muted step-name">Step {line.number + 1}</div>}
-              <Badge tone={TONES[word] ?? "plain"}>{word}</Badge>
-              <span className="break">{rest.join(" ")}</span>
+            <li key={`${number} ${group.kind} ${group.template} ${group.zone} ${group.market} ${group.reason}`} className={isFirst && number > 0 ? "begins" : ""}>
+              {isFirst && diff.steps.length > 1 && <div className="muted step-name">Step {number + 1}</div>}
+              <Move group={group} />
             </li>
           );
         })}
@@ -50,6 +52,37 @@ export function Steps({ diff }: { diff: Schemas["PlanDiff"] }) {
           </Button>
         </div>
       )}
+    </>
+  );
+}
+
+function Move({ group }: { group: Group }) {
+  return (
+    <>
+      <Badge tone={TONES[group.kind]}>{group.kind}</Badge>
+      <span className="move-count num">
+        <Count value={group.count} /> ×
+      </span>
+      <span className="move-what">
+        <span className="row wrap">
+          <Link to={`/templates/${group.template}`} className="bill">
+            <NodeBill nodes={group.nodes} />
+          </Link>
+          <span className="muted">{group.work.join(", ")}</span>
+        </span>
+        <span className="row wrap">
+          {group.zone} <Badge tone={group.market === "spot" ? "accent" : "plain"}>{group.market}</Badge>
+          {group.requests > 0 && (
+            <span className="warn">
+              <Count value={group.requests} /> requests on them
+            </span>
+          )}
+        </span>
+        <span className="muted break">{group.reason}</span>
+      </span>
+      <span className="right">
+        <Usd value={group.usd_per_hour} per="h" sign />
+      </span>
     </>
   );
 }

@@ -5,7 +5,7 @@ import { Drawer } from "@/components/Dialog";
 import { Empty, Loaded } from "@/components/feedback";
 import { Num, percent } from "@/components/figures";
 import { configName, gpuColour, gpuOf } from "@/components/gpu";
-import { NodeBill } from "./NodeBill";
+import { NodeBill } from "@/components/NodeBill";
 
 type StageNodes = { config: string; count: number; weight: number; tp: number; dp: number; pp: number; ep: number; batch_cap: number; chunk_tokens: number; kv_blocks: number };
 type Stage = { first_layer: number; layers: number; first: boolean; last: boolean; nodes: StageNodes[] };
@@ -21,7 +21,7 @@ export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => vo
           return (
             <>
               <Card title={found.model}>
-                <dl className="facts">
+                <dl className="pairs">
                   <dt>Nodes</dt>
                   <dd><NodeBill nodes={found.nodes} /></dd>
                   <dt>Runs</dt>

@@ -9,6 +9,7 @@ type ScatterProps = { items: TemplateItem[]; front: TemplateItem[]; unit: string
 const HEIGHT = 340;
 const PAD = { left: 62, right: 28, top: 12, bottom: 40 };
 const REACH_PX = 14;
+const NARROW = 480;
 
 /** One dot a template. The table of the front beside it says the same to those who do not see or point. */
 export function Scatter({ items, front, unit, chosen, choose }: ScatterProps) {
@@ -22,8 +23,9 @@ export function Scatter({ items, front, unit, chosen, choose }: ScatterProps) {
     sized.observe(target);
     return () => sized.disconnect();
   }, []);
-  const xs = ticks(Math.max(...items.map((item) => item.usd_per_hour ?? 0)));
-  const ys = ticks(Math.max(...items.map((item) => item.units_per_s)));
+  const xs = ticks(Math.max(...items.map((item) => item.usd_per_hour ?? 0)), width < NARROW ? 3 : 5);
+  const ys = ticks(Math.max(...items.map((item) => item.units_per_s)), 5);
+  const digits = Math.max(0, Math.ceil(-Math.log10(xs[1] ?? 1)) + 1);
   const x = (usd: number) => PAD.left + (usd / (xs.at(-1) ?? 1)) * (width - PAD.left - PAD.right);
   const y = (units: number) => HEIGHT - PAD.bottom - (units / (ys.at(-1) ?? 1)) * (HEIGHT - PAD.top - PAD.bottom);
   const place = (item: TemplateItem): [number, number] => [x(item.usd_per_hour ?? 0), y(item.units_per_s)];
@@ -38,7 +40,7 @@ export function Scatter({ items, front, unit, chosen, choose }: ScatterProps) {
   };
   return (
     <div className="scatter" ref={box}>
-      {/* biome-ignore lint: for the pointer only; the table of the front is for the keyboard */}
+      {/* for the pointer only; the table of the front is for the keyboard */}
       <svg
         width={width}
         height={HEIGHT}
@@ -58,7 +60,7 @@ export function Scatter({ items, front, unit, chosen, choose }: ScatterProps) {
           </g>
         ))}
         {xs.map((value) => (
-          <text key={value} x={x(value)} y={HEIGHT - PAD.bottom + 16} textAnchor="middle">{dollars(value)}</text>
+          <text key={value} x={x(value)} y={HEIGHT - PAD.bottom + 16} textAnchor="middle">${value.toLocaleString(undefined, { maximumFractionDigits: digits })}</text>
         ))}
         <text x={width - PAD.right} y={HEIGHT - 6} textAnchor="end">least price, $/h</text>
         <polyline className="front" points={steps(front.map(place))} />
@@ -88,10 +90,10 @@ function steps(points: [number, number][]): string {
   return points.map(([px, py], i) => (i ? `${px},${points[i - 1]?.[1] ?? py} ${px},${py}` : `${px},${py}`)).join(" ");
 }
 
-/** From 0 to at least `most`, in round steps. */
-function ticks(most: number): number[] {
+/** From 0 to at least `most`, in round steps, about `parts` of them. */
+function ticks(most: number, parts: number): number[] {
   if (!(most > 0)) return [0, 1];
-  const rough = most / 5;
+  const rough = most / parts;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 2.5, 5, 10].find((each) => each * power >= rough) ?? 10);
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, i) => i * step);

@@ -1,36 +1,30 @@
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams, useSearchParams } from "react-router";
+import { useNavigate, useParams } from "react-router";
+import { useAddress } from "@/address";
 import { libraries, MOST_TEMPLATES, templates } from "@/api/library";
 import { Card } from "@/components/Card";
 import { Empty, Loaded, Warning } from "@/components/feedback";
 import { Select } from "@/components/Field";
-import { dollars, Num, Usd } from "@/components/figures";
+import { dollars, near, Num, Usd } from "@/components/figures";
+import { NodeBill } from "@/components/NodeBill";
+import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 import { front, isMixed } from "./front";
-import { NodeBill } from "./NodeBill";
 import { PlacementDrawer } from "./PlacementDrawer";
 import { Scatter } from "./Scatter";
 
 /** What can be built for a work class: what each template sustains against what it costs at least. */
 export default function Templates() {
   const { template: opened } = useParams();
-  const [search, setSearch] = useSearchParams();
+  const [said, say] = useAddress();
   const go = useNavigate();
   const known = useQuery(libraries());
   const finished = (known.data?.items ?? []).filter((each) => each.version).reverse();
-  const library = finished.find((each) => each.version === search.get("library")) ?? finished[0];
+  const library = finished.find((each) => each.version === said.get("library")) ?? finished[0];
   const classes = library?.classes.map((each) => each.id) ?? [];
-  const workClass = classes.find((each) => each === search.get("class")) ?? classes[0] ?? "";
+  const workClass = classes.find((each) => each === said.get("class")) ?? classes[0] ?? "";
   const found = useQuery(templates(library?.version ?? "", workClass));
-  const set = (name: string, value: string) =>
-    setSearch(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
-  const open = (id: string) => go(`/templates/${id}?${search}`);
+  const open = (id: string) => go(`/templates/${id}?${said}`);
   const unit = library?.classes.find((each) => each.id === workClass)?.unit.replace("_", " ") ?? "unit";
   return (
     <Page title="Templates">
@@ -41,12 +35,12 @@ export default function Templates() {
           ) : (
             <>
               <div className="toolbar">
-                <Select label="Work class" value={workClass} onChange={(next) => set("class", next)} options={classes} />
+                <Select label="Work class" value={workClass} onChange={(next) => say({ class: next })} options={classes} />
                 <Select
                   label="Library"
                   value={library.version}
-                  onChange={(next) => set("library", next)}
-                  options={finished.map((each) => ({ value: each.version, label: `${each.version.slice(0, 12)} · ${each.finished_at.slice(0, 16).replace("T", " ")} UTC` }))}
+                  onChange={(next) => say({ library: next })}
+                  options={finished.map((each) => ({ value: each.version, label: `${each.version.slice(0, 12)} · ${near(new Date(each.finished_at))}` }))}
                 />
               </div>
               <Loaded query={found} height={360}>
@@ -80,7 +74,7 @@ export default function Templates() {
                         </p>
                       </Card>
                       <Card title="Pareto front: nothing gives more for less" flush>
-                        <div className="table-box" tabIndex={0} role="region" aria-label="Pareto front">
+                        <TableBox label="Pareto front">
                           <table>
                             <thead>
                               <tr>
@@ -107,7 +101,7 @@ export default function Templates() {
                               ))}
                             </tbody>
                           </table>
-                        </div>
+                        </TableBox>
                       </Card>
                     </>
                   );
@@ -117,7 +111,7 @@ export default function Templates() {
           )
         }
       </Loaded>
-      {opened && <PlacementDrawer id={opened} onClose={() => go(`/templates?${search}`)} />}
+      {opened && <PlacementDrawer id={opened} onClose={() => go(`/templates?${said}`)} />}
     </Page>
   );
 }

@@ -2,6 +2,7 @@ import { NEEDED_ROLE } from "@/../generated/roles";
 import { useSession } from "@/api/session";
 import { Badge } from "@/components/Badge";
 import { Card } from "@/components/Card";
+import { TableBox } from "@/components/TableBox";
 
 const ABOUT: readonly { role: string; text: string }[] = [
   { role: "client", text: "Calls models at the gateway, and sees nothing here." },
@@ -15,7 +16,7 @@ export function Roles() {
   const { role: own } = useSession();
   return (
     <Card title="Roles" flush>
-      <div className="table-box" tabIndex={0} role="region" aria-label="Roles">
+      <TableBox label="Roles">
         <table>
           <thead>
             <tr>
@@ -36,7 +37,7 @@ export function Roles() {
             ))}
           </tbody>
         </table>
-      </div>
+      </TableBox>
     </Card>
   );
 }

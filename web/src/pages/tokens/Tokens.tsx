@@ -9,6 +9,7 @@ import { Card } from "@/components/Card";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
 import { Empty, Loaded } from "@/components/feedback";
 import { Count, Time, useNow } from "@/components/figures";
+import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 import { NewTokenDialog } from "./NewTokenDialog";
 import { Roles } from "./Roles";
@@ -44,7 +45,7 @@ function TokenTable() {
     <>
       <Loaded query={read} height={240}>
         {(items) => (
-          <div className="table-box" tabIndex={0} role="region" aria-label="Tokens">
+          <TableBox label="Tokens">
             <table>
               <thead>
                 <tr>
@@ -82,7 +83,7 @@ function TokenTable() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </TableBox>
         )}
       </Loaded>
       <ConfirmDialog

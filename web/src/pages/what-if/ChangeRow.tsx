@@ -66,7 +66,7 @@ export function ChangeRow({ change, fleet, wrong, onChange, onRemove }: ChangeRo
 const MARKETS = ["on-demand", "spot", "reserved", "owned"];
 
 function namesOf(names: string[]): string[] {
-  return [...new Set(names)].sort();
+  return [...new Set(names)].filter(Boolean).sort();
 }
 
 type WhereProps = { name: string; own: string[]; where: Where; onChange: (where: Where) => void };
@@ -74,9 +74,10 @@ type WhereProps = { name: string; own: string[]; where: Where; onChange: (where:
 /** `own`: clouds of the fleet, some of which nobody else sells. */
 function WhereFields({ name, own, where, onChange }: WhereProps) {
   const sold = useQuery(cells("on-demand")).data?.items ?? [];
-  const clouds = namesOf([...own, ...sold.map((cell) => cell.cloud)]);
-  const regions = namesOf(sold.filter((cell) => !where.cloud || cell.cloud === where.cloud).map((cell) => cell.region));
-  const gpus = namesOf(sold.map((cell) => cell.gpu));
+  // What is chosen is there before the market is, and when nobody sells it any more.
+  const clouds = namesOf([where.cloud, ...own, ...sold.map((cell) => cell.cloud)]);
+  const regions = namesOf([where.region, ...sold.filter((cell) => !where.cloud || cell.cloud === where.cloud).map((cell) => cell.region)]);
+  const gpus = namesOf([where.gpu, ...sold.map((cell) => cell.gpu)]);
   return (
     <>
       <Select label={`${name}: cloud`} value={where.cloud} onChange={(cloud) => onChange({ ...where, cloud, region: "" })} options={clouds} any="Any cloud" />

@@ -3,9 +3,10 @@ import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { plan as planOf } from "@/api/queries";
 import { Card, Stat } from "@/components/Card";
-import { Empty, Loaded, Warning } from "@/components/feedback";
+import { Empty, Loaded, Skeleton, Warning } from "@/components/feedback";
 import { Count, Num, Percent, Seconds, Time, Usd } from "@/components/figures";
 import { configName, GpuSwatch, gpuOf } from "@/components/gpu";
+import { NowThenTable } from "@/components/NowThenTable";
 
 type Plan = Schemas["Plan"];
 
@@ -13,6 +14,7 @@ type Plan = Schemas["Plan"];
 export function Comparison({ base, id }: { base: string; id: string }) {
   const supposed = useQuery(planOf(id));
   const held = useQuery(planOf(base));
+  if (base && held.isPending) return <Skeleton height={300} />;
   return (
     <Loaded query={supposed} height={300}>
       {(then) => <Compared now={held.data} then={then} />}
@@ -93,79 +95,41 @@ function Nodes({ now, then }: { now: Plan | undefined; then: Plan }) {
   const after = nodesOf(then);
   const configs = [...new Set([...before.keys(), ...after.keys()])].sort();
   if (!configs.length) return <Empty title="No node either way" compact />;
-  return (
-    <div className="table-box">
-      <table>
-        <thead>
-          <tr>
-            <th>Node</th>
-            <th className="right">Now</th>
-            <th className="right">Then</th>
-            <th className="right">Change</th>
-          </tr>
-        </thead>
-        <tbody>
-          {configs.map((config) => {
-            const change = (after.get(config) ?? 0) - (before.get(config) ?? 0);
-            return (
-              <tr key={config}>
-                <td>
-                  <span className="row">
-                    <GpuSwatch gpu={gpuOf(config)} />
-                    {configName(config)} <span className="muted mono">{config}</span>
-                  </span>
-                </td>
-                <td className="right">
-                  <Count value={before.get(config) ?? 0} />
-                </td>
-                <td className="right">
-                  <Count value={after.get(config) ?? 0} />
-                </td>
-                <td className="right">{change > 0 ? `+${change}` : change < 0 ? `−${-change}` : "–"}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
-  );
+  const rows = configs.map((config) => {
+    const change = (after.get(config) ?? 0) - (before.get(config) ?? 0);
+    return {
+      key: config,
+      name: (
+        <span className="row">
+          <GpuSwatch gpu={gpuOf(config)} />
+          {configName(config)} <span className="muted mono">{config}</span>
+        </span>
+      ),
+      now: <Count value={before.get(config) ?? 0} />,
+      then: <Count value={after.get(config) ?? 0} />,
+      last: change ? <Count value={change} sign /> : "–",
+    };
+  });
+  return <NowThenTable name="Node" rows={rows} />;
 }
 
 function Demand({ now, then }: { now: Plan | undefined; then: Plan }) {
   const key = (demand: Plan["demand"][number]) => `${demand.app}/${demand.request_type}`;
   const before = new Map((now?.demand ?? []).map((demand) => [key(demand), demand.requests_per_s]));
-  return (
-    <div className="table-box">
-      <table>
-        <thead>
-          <tr>
-            <th>Demand</th>
-            <th className="right">Now, requests/s</th>
-            <th className="right">Then</th>
-            <th className="right">Not served</th>
-          </tr>
-        </thead>
-        <tbody>
-          {then.demand.map((demand) => (
-            <tr key={key(demand)}>
-              <td className="name">
-                <span className="clip" title={key(demand)}>
-                  {key(demand)}
-                </span>
-              </td>
-              <td className="right">
-                <Num value={before.get(key(demand))} />
-              </td>
-              <td className="right">
-                <Num value={demand.requests_per_s} />
-              </td>
-              <td className="right">
-                <Num value={then.summary.unmet[key(demand)] ?? 0} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const rows = then.demand.map((demand) => {
+    const unmet = then.summary.unmet[key(demand)] ?? 0;
+    return {
+      key: key(demand),
+      name: (
+        <span className="clip" title={key(demand)}>
+          {key(demand)}
+        </span>
+      ),
+      now: <Num value={before.get(key(demand))} />,
+      then: <Num value={demand.requests_per_s} />,
+      last: <Num value={unmet} />,
+      isWorse: unmet > 0,
+    };
+  });
+  return <NowThenTable name="Demand" now="Now, requests/s" last="Not served" rows={rows} />;
 }

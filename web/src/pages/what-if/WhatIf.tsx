@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { api, got, type Schemas } from "@/api/client";
 import { useOperation } from "@/api/operation";
@@ -10,9 +10,8 @@ import { Empty, Loaded, Skeleton } from "@/components/feedback";
 import { Select } from "@/components/Field";
 import { OperationState } from "@/components/OperationState";
 import { Page } from "@/layout/Page";
-import "@/style/what-if.css";
 import { ChangeRow } from "./ChangeRow";
-import { bodyOf, type Change, KINDS, newChange, wrongOf } from "./changes";
+import { bodyOf, type Change, changesOf, KINDS, newChange, withChanges, wrongOf } from "./changes";
 import { Comparison } from "./Comparison";
 
 type Fleet = Schemas["Fleet"];
@@ -49,13 +48,19 @@ function OfFleet({ fleet, all, id }: { fleet: Fleet; all: Fleet[]; id: string | 
   const go = useNavigate();
   const made = useQuery(plans(fleet.name));
   const base = fleet.plan.accepted || made.data?.items[0]?.id || "";
-  const [changes, setChanges] = useState<Change[]>([newChange("demand")]);
+  const [params, setParams] = useSearchParams();
+  const changes = changesOf(params);
+  const setChanges = (next: Change[]) => setParams((before) => withChanges(before, next), { replace: true });
   const wrong = changes.map((change) => wrongOf(change));
   const work = useOperation(() => got(api.POST("/api/v1/plans", { body: { fleet: fleet.name, baselines: false, over_budget: true, ...bodyOf(changes, fleet.spec) } })), []);
   const solved = work.operation?.state === "succeeded" ? String(work.operation.result?.plan_id ?? "") : "";
   useEffect(() => {
-    if (solved) go(`/what-if/${solved}?fleet=${encodeURIComponent(fleet.name)}`, { replace: true });
-  }, [solved, go, fleet.name]);
+    if (!solved) return;
+    const next = withChanges(params, changesOf(params));
+    next.set("fleet", fleet.name);
+    go(`/what-if/${solved}?${next}`, { replace: true });
+    // once for what was solved, whatever is changed after it
+  }, [solved]);
   const refusal = work.isBusy ? "It is being solved." : !changes.length ? "Change something first." : wrong.some(Boolean) ? "Mend what is marked first." : "";
   const replace = (place: number, change: Change) => setChanges(changes.with(place, change));
   return (
@@ -74,7 +79,7 @@ function OfFleet({ fleet, all, id }: { fleet: Fleet; all: Fleet[]; id: string | 
           <ul className="stack" aria-label="Changes">
             {changes.map((change, place) => (
               <ChangeRow
-                key={change.key}
+                key={`${place} ${change.kind}`}
                 change={change}
                 fleet={fleet}
                 wrong={wrong[place] ?? ""}

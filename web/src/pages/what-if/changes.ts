@@ -13,7 +13,6 @@ export type Kind = (typeof KINDS)[number]["value"];
 export type Where = { cloud: string; region: string; gpu: string; market: string };
 
 export type Change = {
-  key: number;
   kind: Kind;
   where: Where;
   /** As the fleet calls it; empty: all. */
@@ -24,11 +23,33 @@ export type Change = {
 };
 
 const FIRST: Record<Kind, string> = { demand: "1.5", price: "1.2", availability: "0", without: "", slo: "" };
-let keys = 0;
 
 export function newChange(kind: Kind): Change {
-  keys += 1;
-  return { key: keys, kind, where: { cloud: "", region: "", gpu: "", market: "" }, model: "", amount: FIRST[kind], objective: "tpot_ms" };
+  return { kind, where: { cloud: "", region: "", gpu: "", market: "" }, model: "", amount: FIRST[kind], objective: "tpot_ms" };
+}
+
+/** The changes that an address names, so that it shows the same to whoever it is sent to; without any, one to begin with. */
+export function changesOf(params: URLSearchParams): Change[] {
+  const named = params.getAll("change");
+  return named.length ? named.flatMap(readChange) : [newChange("demand")];
+}
+
+export function withChanges(params: URLSearchParams, changes: Change[]): URLSearchParams {
+  const next = new URLSearchParams(params);
+  next.delete("change");
+  for (const change of changes.length ? changes.map(written) : [""]) next.append("change", change);
+  return next;
+}
+
+function written({ kind, amount, model, objective, where }: Change): string {
+  return [kind, amount, model, objective, where.cloud, where.region, where.gpu, where.market].join(";").replace(/;+$/, "");
+}
+
+function readChange(text: string): Change[] {
+  const [name, amount = "", model = "", objective = "", cloud = "", region = "", gpu = "", market = ""] = text.split(";");
+  const kind = KINDS.find((each) => each.value === name)?.value;
+  if (!kind) return [];
+  return [{ kind, amount, model, objective: objective === "ttft_ms" ? "ttft_ms" : "tpot_ms", where: { cloud, region, gpu, market } }];
 }
 
 /** What is wrong with it before the API is asked; empty: nothing. */
