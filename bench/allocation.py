@@ -144,7 +144,7 @@ def _search(wanted: list[Case], seconds: float) -> int:
         snapshot, library = case.make()
         limits = replace(
             snapshot.settings.limits, gap=0.0, nodes=10**9, simplex_iterations=10**12, wall_clock_s=seconds
-        )  # fmt: skip
+        )
         plan = solve(replace(snapshot, settings=replace(snapshot.settings, limits=limits)), library)
         command = f"{COMMAND} --search {seconds:g} --case '{case.name}'"
         known = best_known.keep(snapshot.version, case.name, plan.objective, command)

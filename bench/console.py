@@ -31,28 +31,43 @@ PAGES = {
     "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
 _USEFUL = "#main data[value], #main tbody time, #main form, #main .empty"
-_TIMED = """async ({selector, done, key}) => {
+_TIMED = """async ({selector, done, key, chosen, typed}) => {
   const target = document.querySelector(selector);
   const began = performance.now();
-  if (key) target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true})); else target.click();
+  if (key) target.dispatchEvent(new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true}));
+  else if (chosen || typed) {
+    const kind = typed ? HTMLInputElement : HTMLSelectElement;
+    const value = typed || target.options[chosen].value;
+    Object.getOwnPropertyDescriptor(kind.prototype, 'value').set.call(target, value);  // past React's own setter
+    target.dispatchEvent(new Event(typed ? 'input' : 'change', {bubbles: true}));
+  } else target.click();
   while (!document.querySelector(done)) await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
   return performance.now() - began;
 }"""
-INTERACTIONS = {
+INTERACTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "command palette": ("/", {"selector": "body", "done": "[cmdk-input]", "key": "k"}),
+    "to another page": ("/", {"selector": "nav a[href='/events']", "done": "nav a.active[href='/events']"}),
+    "fleet: of one model": (
+        "/fleet", {"selector": "#main select[aria-label=model]", "done": "#main .toolbar .button", "chosen": 1}
+    ),
+    "fleet: find": ("/fleet", {"selector": "#main [type=search]", "done": "#main .toolbar .button", "typed": "i0"}),
+    "fleet: an instance": ("/fleet", {"selector": ".instances a", "done": "[role=dialog]"}),
+    "plan: all moves": ("/plans", {"selector": ".more button", "done": ".moves li:nth-child(9)"}),
+    "what-if: a change more": ("/what-if", {"selector": "form > .row.wrap > .button", "done": ".change:nth-child(2)"}),
     "market: another measure": (
         "/market",
         {"selector": ".segments[aria-label=Shown] button:nth-child(2)",
-         "done": ".segments[aria-label=Shown] button:nth-child(2)[data-state=on]", "key": ""},
+         "done": ".segments[aria-label=Shown] button:nth-child(2)[data-state=on]"},
     ),
-    "market: a cell": ("/market", {"selector": ".heat .cell", "done": ".heat .cell[aria-pressed=true]", "key": ""}),
+    "market: a cell": ("/market", {"selector": ".heat .cell", "done": ".heat .cell[aria-pressed=true]"}),
+    "templates: a placement": ("/templates", {"selector": "#main tbody .link", "done": "[role=dialog]"}),
     "cost: by another": (
         "/cost",
         {"selector": ".segments[aria-label=By] button:nth-child(4)",
-         "done": ".segments[aria-label=By] button:nth-child(4)[data-state=on]", "key": ""},
+         "done": ".segments[aria-label=By] button:nth-child(4)[data-state=on]"},
     ),
-    "tokens: new token": ("/tokens", {"selector": "#main .button.primary", "done": "[role=dialog]", "key": ""}),
+    "tokens: new token": ("/tokens", {"selector": "#main .button.primary", "done": "[role=dialog]"}),
 }  # fmt: skip
 
 
@@ -70,7 +85,7 @@ def useful_ms(page: Page, url: str) -> float:
 
 def at_rest(page: Page) -> None:
     page.locator(_USEFUL).first.wait_for()
-    expect(page.locator("#main .skeleton")).to_have_count(0, timeout=30_000)
+    expect(page.locator("#main :is(.skeleton, [aria-busy=true])")).to_have_count(0, timeout=30_000)
 
 
 def median(rounds: int, once: Callable[[], float]) -> float:
@@ -104,7 +119,7 @@ def measure(browser: Browser, url: str, world: ConsoleWorld, rounds: int) -> boo
     page = context.new_page()
     for name, (path, what) in INTERACTIONS.items():
 
-        def once(path: str = path, what: dict[str, str] = what) -> float:
+        def once(path: str = path, what: dict[str, object] = what) -> float:
             page.goto(url + path)
             at_rest(page)
             return float(page.evaluate(_TIMED, what))
@@ -119,15 +134,53 @@ def measure(browser: Browser, url: str, world: ConsoleWorld, rounds: int) -> boo
 def picture(browser: Browser, url: str, world: ConsoleWorld, folder: Path) -> None:
     """Each page in both themes, and narrow, as docs/console.md shows them."""
     folder.mkdir(parents=True, exist_ok=True)
+    context = signed_in(browser, url, world)
+    pages = PAGES | {"what-if": solved_what_if(context.new_page(), url), "instance": longest_instance(context, url)}
+    explained(context.new_page(), url)
+    session = context.storage_state()
+    context.close()
     looks = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"), "narrow": (390, 844, "light")}
     for look, (width, height, scheme) in looks.items():
-        context = signed_in(browser, url, world, viewport={"width": width, "height": height}, color_scheme=scheme)
+        viewport = {"width": width, "height": height}
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, storage_state=session)  # type: ignore[arg-type]
         page = context.new_page()
-        for name, path in PAGES.items():
+        for name, path in pages.items():
             page.goto(url + path)
             at_rest(page)
             page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
+        page.goto(url + PAGES["plan"])
+        at_rest(page)
+        card = page.get_by_role("region", name="What would save money")
+        card.evaluate("card => scrollTo(0, card.getBoundingClientRect().top + scrollY - 70)")  # below the bar
+        page.screenshot(path=folder / f"plan-why-{look}.png", animations="disabled")
         context.close()
+
+
+def solved_what_if(page: Page, url: str) -> str:
+    """Path of a plan for half as much demand again, with L40S a fifth dearer."""
+    page.goto(f"{url}/what-if?fleet=search-agents")
+    at_rest(page)
+    page.get_by_role("button", name="+ Price").click()
+    page.get_by_label("price: GPU").select_option("L40S")
+    page.get_by_role("button", name="Solve without effect").click()
+    page.wait_for_url("**/what-if/*", timeout=300_000)
+    return page.url.removeprefix(url)
+
+
+def explained(page: Page, url: str) -> None:
+    """What would save money is found, for the plan that is shown first."""
+    page.goto(url + PAGES["plan"])
+    at_rest(page)
+    card = page.get_by_role("region", name="What would save money")
+    card.get_by_role("button", name="Verify").click()
+    card.get_by_text("verified").first.wait_for(timeout=300_000)
+
+
+def longest_instance(context: BrowserContext, url: str) -> str:
+    """Path of the one with most kinds of nodes."""
+    items = context.request.get(f"{url}/api/v1/instances?fleet=search-agents&limit=200").json()["items"]
+    most = max(items, key=lambda item: (len({node["config"] for node in item["nodes"]}), len(item["nodes"])))
+    return f"/fleet/{most['id']}"
 
 
 def main() -> int:

@@ -16,13 +16,14 @@ import psutil
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Finished, ToGateway, Tokens
-from agents.messages.to_scheduler import Generate, Sampling
+from agents.messages.to_scheduler import Generate, Leg, OtherLeg, Sampling
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from control.cloud.local.cgroup import processes
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kinds import LocalMachine
 from control.cloud.node import CloudNodeState, NodeRequest
+from control.hub.gang import chunk_tokens
 from templates_lib.model_spec import ModelSpec
 from templates_lib.offer import Market
 from templates_lib.placement import PipelinePlacement, Stage, StageNodes
@@ -125,6 +126,9 @@ class Load:
         self.ends_s: dict[int, float] = {}
         self.tokens: list[tuple[float, int]] = []
         """When how many came."""
+        self._nobody = socket.create_server(("127.0.0.1", 0))
+        """A decode leg that is never met: the requests that name it end with their first token."""
+        self._nobodys_key = KeyPair.generate().public
         self._dialer: Dialer[ToGateway] = Dialer(served.address, served.gateway, "gateway", ToGateway, self)
 
     async def wait_up(self) -> None:
@@ -133,14 +137,19 @@ class Load:
         await self.until(self.send(1, 4, 2), READY_S)
 
     def send(self, requests: int, prompt_tokens: int, tokens: int) -> list[int]:
-        """Their attempts."""
+        """Their attempts. For one token they are prefill legs, as an instance that only prefills gets them."""
         attempts = list(range(self._attempts, self._attempts + requests))
         self._attempts += requests
         for attempt in attempts:
             prompt = tuple(1000 + (attempt * 37 + i) % 5000 for i in range(prompt_tokens))
             greedy = Sampling(0.0, 1.0, 0, 0)
-            self._dialer.send(Generate(attempt, "r", self._model, prompt, (), tokens, (), greedy, 3600.0))
+            legs = (Leg.PREFILL, self._other(attempt)) if tokens == 1 else (Leg.WHOLE, None)
+            self._dialer.send(Generate(attempt, "r", self._model, prompt, (), tokens, (), greedy, 3600.0, *legs))
         return attempts
+
+    def _other(self, attempt: int) -> OtherLeg:
+        endpoint = f"tcp://127.0.0.1:{self._nobody.getsockname()[1]}"
+        return OtherLeg("nobody", endpoint, self._nobodys_key, f"{attempt}")
 
     async def until(self, attempts: Sequence[int], patience_s: float, first: bool = False) -> None:
         """All have ended, or with `first` have a token."""
@@ -153,6 +162,7 @@ class Load:
 
     def close(self) -> None:
         self._dialer.close()
+        self._nobody.close()
 
     def up(self) -> None:
         """Nothing is asked before `send`."""
@@ -188,7 +198,11 @@ def _limits(places: Sequence[tuple[str, Stage, StageNodes]], stage: Stage) -> tu
     """A phase that a template was not made for has no limit of its own, as `control.hub.gang` has it."""
     return tuple(
         NodeLimits(
-            name, nodes.weight, nodes.batch_cap or PREFILL_BATCH, nodes.chunk_tokens or DECODE_CHUNK, nodes.kv_blocks
+            name,
+            nodes.weight,
+            nodes.batch_cap or PREFILL_BATCH,
+            chunk_tokens(stage, nodes) if nodes.chunk_tokens else DECODE_CHUNK,
+            nodes.kv_blocks,
         )
         for name, of, nodes in places
         if of is stage

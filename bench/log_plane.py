@@ -77,6 +77,11 @@ class Tally:
     def unmet_share(self) -> float:
         return self.unmet / self.offered if self.offered else 0.0
 
+    @property
+    def usd_per_million(self) -> float:
+        """$ for a million requests that were served."""
+        return 1e6 * self.usd / max(self.offered - self.unmet, 1.0)
+
 
 class LogPlane:
     """One control plane over one cloud."""

@@ -11,7 +11,7 @@ from templates_lib.snapshot import Snapshot
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The plan's instances run; what they hold is no longer on offer."""
-    left = Counter({o.offer: o.nodes for o in plan.offers})
+    left = plan.nodes()
     instances: list[Instance] = []
     for planned in plan.instances:
         for _ in range(planned.count):
@@ -20,10 +20,8 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
             )
             name = f"instance-{len(instances)}"
             instances.append(Instance(name, planned.template_id, planned.zone, planned.market, "ready", nodes))
-    held = {o.offer: o.nodes for o in plan.offers}
-    offers = tuple(
-        replace(o, available_count=(o.available_count or 0) - held.get(o.key, 0)) for o in snapshot.offers
-    )  # fmt: skip
+    held = plan.nodes()
+    offers = tuple(replace(o, available_count=(o.available_count or 0) - held.get(o.key, 0)) for o in snapshot.offers)
     return replace(snapshot, offers=offers, instances=tuple(instances))
 
 

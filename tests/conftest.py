@@ -6,14 +6,19 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+from psycopg.errors import ObjectInUse
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
 
 from control.api.console import BUNDLE
 from control.db.database import Database, open_database
@@ -24,20 +29,41 @@ from tests.tcp_abort import can_abort
 VLLM_PYTHON = Path(os.environ.get("MEDLEY_VLLM_PYTHON") or Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python")
 """Of the environment that vLLM is installed in (`make vllm-env`)."""
 
+WEB_PACKAGES = Path(__file__).parents[1] / "web" / "node_modules" / "typescript"
+"""Of the console's build (`make web`)."""
+
+TERRAFORM_PYTHON = Path(
+    os.environ.get("MEDLEY_TERRAFORM_PYTHON") or Path(__file__).parents[1] / ".venv-terraform" / "bin" / "python"
+)
+"""Of the environment that Terraform's provider is installed in (`make terraform-provider`)."""
+
+IAC_VENV = Path(os.environ.get("MEDLEY_IAC_VENV") or Path(__file__).parents[1] / ".venv-iac")
+"""The environment of what checks modules, image and chart (`make iac-env`)."""
+
 # xdist tells its workers how wide its own terminal is; the commands that tests run have none.
 os.environ.pop("COLUMNS", None)
 # A shell's background job ignores Ctrl-C, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Properties say what holds, not how fast: an example that a busy machine interrupts is no failure.
+hypothesis_settings.register_profile("medley", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples every time, so that only a change can break it; on a desk new ones find what is left.
+hypothesis_settings.register_profile("ci", hypothesis_settings.get_profile("medley"), derandomize=True)
+hypothesis_settings.load_profile("medley")
+
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "ipv6": lambda: _can_bind("::1"),
     "vllm": VLLM_PYTHON.exists,
+    "terraform": lambda: shutil.which("terraform") is not None and TERRAFORM_PYTHON.exists(),
+    "iac": lambda: shutil.which("terraform") is not None and (IAC_VENV / "wheels").is_dir(),
+    "debootstrap": lambda: os.geteuid() == 0 and shutil.which("debootstrap") is not None,
     "tcp_abort": can_abort,
     "sshd": can_serve_ssh,
     "netns": lambda: os.geteuid() == 0 and shutil.which("ip") is not None,
     "rsync": lambda: shutil.which("rsync") is not None,
+    "web": lambda: shutil.which("node") is not None and WEB_PACKAGES.exists(),
     "chromium": lambda: shutil.which("chromium") is not None and (BUNDLE / "index.html").exists(),
 }
 """What a test may ask for with `@pytest.mark.needs(name)`; without it the test is skipped and the last line says so."""
@@ -132,7 +158,14 @@ def fresh_database(server_url: URL, template: str = TEMPLATE) -> Iterator[str]:
 
 
 def _administer(url: URL, statement: str) -> None:
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    """The server itself waits 5 s for sessions to leave, which is not long on a busy machine."""
+    engine, give_up_s = create_engine(url, isolation_level="AUTOCOMMIT"), time.monotonic() + 120
     with engine.connect() as connection:
-        connection.execute(text(statement))
+        while True:
+            try:
+                connection.execute(text(statement))
+                break
+            except OperationalError as error:
+                if not isinstance(error.orig, ObjectInUse) or time.monotonic() > give_up_s:
+                    raise
     engine.dispose()

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -44,9 +45,32 @@ def fill_market(database: Database, rng: random.Random, now: datetime) -> None:
     PostgresOffers(database).failed("runpod", "RunPod GraphQL", refused, refused, now - timedelta(minutes=7))
 
 
+def sold_out(database: Database, offer: Offer, now: datetime) -> None:
+    """Five refusals in a row, the last of them minutes ago: it is not asked for a quarter of an hour."""
+    for minutes in (40, 34, 27, 18, 2):
+        note(database, offer, Outcome.STOCK_OUT, _STOCK_OUT, now - timedelta(minutes=minutes))
+
+
+def rented(database: Database, offers: Mapping[str, int], now: datetime) -> None:
+    """Clouds have that many nodes less of these offers, by key, since somebody rents them."""
+    stored = PostgresOffers(database)
+    for market in stored.markets().values():
+        left = tuple(_less(offer, offers.get(offer.key, 0)) for offer in market.offers)
+        if left != market.offers:
+            stored.answered(replace(market, offers=left, attempted_at=now, succeeded_at=now), partly=True)
+
+
+def _less(offer: Offer, nodes: int) -> Offer:
+    if offer.available_count is None:
+        return offer
+    return replace(offer, available_count=max(0, offer.available_count - nodes))
+
+
 def _as_of_now(offer: Offer, rng: random.Random, at: datetime) -> Offer:
     spot = offer.market is Market.SPOT
-    stock = rng.choice((0, 12, 40, 160, 400)) if spot else rng.choice((30, 120, 300, 900))
+    # Small machines are short at AWS: whoever rents them has to mix kinds.
+    scarce = offer.cloud == "aws" and offer.node_config.startswith(("L4:1/", "A10G:1/", "L40S:1/"))
+    stock = rng.choice((0, 12, 40, 160, 400) if spot else (1, 2, 3) if scarce else (30, 120, 300, 900))
     return replace(
         offer,
         usd_per_hour=round(offer.usd_per_hour * (rng.uniform(0.9, 1.15) if spot else 1.0), 4),

@@ -8,6 +8,7 @@ from sqlalchemy import insert
 
 from bench.console_world.specs import AGENTS, ASSISTANTS, SERVED
 from control.access.role import Role
+from control.alerts.watch import AlertWatch
 from control.db.alerts import PostgresAlerts
 from control.db.api_tokens import PostgresApiTokens
 from control.db.budgets import PostgresBudgets, Scope
@@ -39,21 +40,24 @@ def fill_projects(database: Database, now: datetime) -> None:
     PostgresProjects(database).create("search", "Agents behind the search page", now - timedelta(days=44))
 
 
-def fill_past(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
-    """`plans`: ids that events speak of."""
-    _events(database, rng, plans, now)
+def fill_past(
+    database: Database, rng: random.Random, plans: Sequence[str], instances: Sequence[str], now: datetime
+) -> None:
+    """`plans`, `instances`: ids that events speak of."""
+    _events(database, rng, plans, instances, now)
     _load(database, rng, now)
     _latencies(database, rng, now)
     budgets = PostgresBudgets(database)
     budgets.put(Scope.PROJECT, "support", Budget(usd_per_month=900_000.0), now - timedelta(days=30))
-    budgets.put(Scope.FLEET, AGENTS, Budget(40.0, None, 5.0), now - timedelta(days=9))
-    budgets.give_up(AGENTS, Rung.MORE_SPOT, ("budget fleet search-agents allows 40 $/h",), now - timedelta(hours=5))
+    budgets.put(Scope.FLEET, AGENTS, Budget(65.0, None, 5.0), now - timedelta(days=9))
+    budgets.give_up(AGENTS, Rung.MORE_SPOT, ("budget fleet search-agents allows 65 $/h",), now - timedelta(hours=5))
+    AlertWatch(database, lambda: now).step()
+    failing = "6 instances failed within an hour, the last one because out of memory while it loaded layers 20 to 31"
+    replaced = "its plan rests on step times that newer profiles have replaced: hold it to a newer plan"
     alerts = (
-        Alert(AlertKind.BUDGET_HOUR, f"fleet {AGENTS}", Severity.WARNING, "86 % of its 40 $/h are spent"),
-        Alert(AlertKind.FAILING, f"fleet {ASSISTANTS}", Severity.CRITICAL,
-              "6 instances failed within 60 minutes, the last one: out of memory while it loaded layers 20 to 31"),
-    )  # fmt: skip
-    PostgresAlerts(database).observe(alerts, (), now - timedelta(minutes=42))
+        Alert(AlertKind.OLD_PROFILE, f"fleet {ASSISTANTS}", Severity.WARNING, replaced),
+        Alert(AlertKind.FAILING, f"fleet {ASSISTANTS}", Severity.CRITICAL, failing),
+    )
     PostgresAlerts(database).observe(alerts, (), now)
     tokens = PostgresApiTokens(database)
     people = (("ci", Role.OPERATOR, 30), ("grafana", Role.VIEWER, None), ("chat front end", Role.CLIENT, None))
@@ -64,12 +68,14 @@ def fill_past(database: Database, rng: random.Random, plans: Sequence[str], now:
     tokens.revoke(left.id, now - timedelta(days=3))
 
 
-def _events(database: Database, rng: random.Random, plans: Sequence[str], now: datetime) -> None:
+def _events(
+    database: Database, rng: random.Random, plans: Sequence[str], instances: Sequence[str], now: datetime
+) -> None:
     subjects = {
-        "instance": [f"i{number:012x}" for number in range(1, 40)],
+        "instance": instances[:40],
         "plan": plans,
         "offer": ["aws/use1-az4/g6e.xlarge/spot", "gcp/us-central1-a/g2-standard-4/spot"],
-        "node": ["medley-i000000000007-0-0", "medley-i000000000021-1-0"],
+        "node": [f"medley-{name}-0-0" for name in instances[:2]],
         "session": ["9bde252c0666"],
     }
     rows = []

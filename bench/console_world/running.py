@@ -54,7 +54,8 @@ class Launches:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._number = 0
+        self.names: list[str] = []
+        """Of all instances, those that are gone too."""
         self._rows: defaultdict[Any, list[dict[str, Any]]] = defaultdict(list)
 
     def run(self, fleet: str, project: str, plan: Plan, snapshot: Snapshot, now: datetime) -> None:
@@ -76,8 +77,8 @@ class Launches:
         self, fleet: str, project: str, plan_id: str, each: Any, offers: dict[str, Offer], state: S,
         begun: datetime, gone: datetime | None,
     ) -> None:  # fmt: skip
-        self._number += 1
-        name = f"i{self._number:012x}"
+        name = f"i{self._rng.randrange(16**12):012x}"
+        self.names.append(name)
         passed = _STEPS if state in (S.READY, S.DRAINING, S.TERMINATED) else _STEPS[: _STEPS.index(state) + 1]
         times = [begun + timedelta(seconds=75 * n) for n in range(len(passed))]
         life = list(zip(_EVENTS, passed, times, strict=False))

@@ -11,34 +11,33 @@ def _model(name: str, ttft_ms: int, tpot_ms: int, workload: str, requests_per_s:
     return {"model": name, "slo": {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}, "workload": workload, "demand": demand}
 
 
-def _fleet(name: str, models: list[Any], clouds: list[Any], **policy: Any) -> dict[str, Any]:
+def _fleet(name: str, models: list[Any], clouds: list[Any], n_max: int = 3) -> dict[str, Any]:
     base = {"apiVersion": "medley/v1", "kind": "Fleet", "name": name}
     # Not the cheapest plan, but soon.
-    solver = {"n_max": 2, "gap": 0.05, "nodes": 5, "incumbent_columns": 200, "proof_columns": 200}
-    return base | {"models": models, "clouds": clouds, "policy": policy, "solver": solver}
+    solver = {"n_max": n_max, "gap": 0.02, "nodes": 5, "incumbent_columns": 200, "proof_columns": 200}
+    return base | {"models": models, "clouds": clouds, "solver": solver}
 
 
 def assistants(scale: float) -> dict[str, Any]:
-    """Two models on two clouds. `scale` 1: about a thousand instances."""
+    """Three models on two clouds, one of them too large for most nodes. `scale` 1: about a thousand instances."""
     models = [
-        _model("gpt-oss-20b", 1500, 50, "azure-code", 3850 * scale, priority=1),
-        _model("phi-4-14b", 1200, 60, "azure-conversation", 2310 * scale),
+        _model("gpt-oss-20b", 1500, 50, "azure-code", 1850 * scale, priority=1),
+        _model("phi-4-14b", 1200, 60, "azure-conversation", 1000 * scale),
+        _model("qwen3-32b", 4000, 120, "azure-conversation", 270 * scale),
     ]
     clouds = [
-        {
-            "cloud": "aws", "regions": ["us-east-1", "us-east-2"], "gpus": ["L4", "L40S"],
-            "counts": [1, 4], "markets": ["on-demand", "spot"],
-        },
-        {"cloud": "gcp", "regions": ["us-central1"], "gpus": ["L4"], "counts": [1, 2],
-         "markets": ["on-demand", "spot"]},
-    ]  # fmt: skip
-    return _fleet(ASSISTANTS, models, clouds, max_spot_share=0.5)
+        {"cloud": "aws", "regions": ["us-east-1"], "gpus": ["L4", "L40S"], "counts": [1, 4]},
+        {"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L40S"], "counts": [1], "markets": ["spot"]},
+        {"cloud": "gcp", "regions": ["us-central1"], "gpus": ["L4"], "counts": [1, 2]},
+    ]
+    return _fleet(ASSISTANTS, models, clouds)
 
 
 def agents(scale: float) -> dict[str, Any]:
-    models = [_model("phi-4-14b", 1200, 60, "azure-conversation", 20 * scale)]
-    clouds = [{"cloud": "aws", "regions": ["us-east-1"], "gpus": ["L4", "L40S"], "counts": [1, 4]}]
-    return _fleet(AGENTS, models, clouds)
+    """Nodes of 24 GB: pipelines of several stages, some of two kinds of GPU."""
+    models = [_model("qwen3-32b", 12000, 250, "azure-conversation", 20 * scale)]
+    clouds = [{"cloud": "aws", "regions": ["us-east-1"], "gpus": ["L4", "A10G", "L40S"], "counts": [1]}]
+    return _fleet(AGENTS, models, clouds, n_max=4)
 
 
 def idle() -> dict[str, Any]:

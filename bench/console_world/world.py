@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from bench.console_world.market import fill_market
+from bench.console_world.market import fill_market, rented, sold_out
 from bench.console_world.past import fill_past, fill_projects
 from bench.console_world.running import Launches, change_demand, planned, put_fleet
 from bench.console_world.specs import AGENTS, ASSISTANTS, agents, assistants, idle
@@ -41,14 +41,18 @@ def fill_console_world(database: Database, home: Path, now: datetime, scale: flo
     for fleet, project in ((ASSISTANTS, "support"), (AGENTS, "search")):
         plan = planned(database, fleet, home, now - timedelta(minutes=9))
         launches.run(fleet, project, plan, plans.snapshot(plan.snapshot_version), now)
-        fleets.accept(fleets.target(fleet), plan.id, "token:ada", now - timedelta(days=1))
+        fleets.accept(fleets.target(fleet), plan.id, "token:ada", "ada: cheap enough", now - timedelta(days=1))
+        rented(database, plan.nodes(), now - timedelta(minutes=7))
         accepted.append(plan.id)
         count += sum(each.count for each in plan.instances)
     launches.write(database, now)
     change_demand(database, assistants(1.15 * scale), now - timedelta(minutes=3))
     waiting = planned(database, ASSISTANTS, home, now)
     fleets.propose(fleets.target(ASSISTANTS), waiting.id, now)
-    fill_past(database, rng, (*accepted, waiting.id), now)
+    held = plans.load(accepted[0])
+    most = max(held.offers, key=lambda each: each.nodes).offer
+    sold_out(database, next(o for o in plans.snapshot(held.snapshot_version).offers if o.key == most), now)
+    fill_past(database, rng, (*accepted, waiting.id), launches.names, now)
     tokens = PostgresApiTokens(database)
     made = {role: tokens.create(f"ada, as {role}", role, now)[1].reveal() for role in Role}
     return ConsoleWorld(made, waiting.id, count)

@@ -170,9 +170,7 @@ def with_links(base: Coefficients, layered: dict[str, tuple[Links, int]]) -> Coe
 
 
 def tidy_links(links: Links) -> Links:
-    return Links(tuple(
-        Link(g.peers, float(f"{g.latency_s:.3g}"), float(f"{g.efficiency:.3g}")) for g in links.groups
-    ))  # fmt: skip
+    return Links(tuple(Link(g.peers, float(f"{g.latency_s:.3g}"), float(f"{g.efficiency:.3g}")) for g in links.groups))
 
 
 def median_kernel(kernels: list[Kernel]) -> Kernel:

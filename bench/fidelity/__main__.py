@@ -22,10 +22,10 @@ from pathlib import Path
 from bench.fidelity.campaign import LOADS, PASSES, run_path, sweep_home, tasks
 from bench.fidelity.comparison import Comparison, comparison
 from bench.fidelity.plot import draw
-from bench.fidelity.profiles import pooled
 from bench.fidelity.recording import read
 from bench.fidelity.shapes import SHAPES, recipe_with
 from bench.fidelity.simulated import Latencies, real, simulated
+from bench.pooled_profiles import pooled
 from control.db.location import home_directory
 
 BARS = {"prefill": 0.056, "decode": 0.072}

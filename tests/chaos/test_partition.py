@@ -18,7 +18,7 @@ from tests.control.gateway.world import byte_tokenizer
 from tests.control.lifecycle.worlds import START
 
 HERE, THERE = "10.213.7.1", "10.213.7.2"
-LOST_AFTER_S = 4.0
+LOST_AFTER_S = 12.0
 """Counted once a connection is known to be dead, which takes the channel's own patience before."""
 PLAN = a_plan("plan-1", planned(1, layers=(4, 2)))
 

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,15 +59,16 @@ class Up:
     def end(self) -> int:
         """As Ctrl-C does; its exit status."""
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(60)
+        return self._process.wait(300)
 
     def kill_control_plane(self) -> None:
         """It and its database, at once; nodes and gateway are left alone."""
         self._process.kill()
         self._process.wait()
         for process in of_home(str(self.home / "postgres")):
-            process.kill()
-        give_up = time.monotonic() + 30
+            with suppress(psutil.NoSuchProcess):  # sessions of a server end with it
+                process.kill()
+        give_up = time.monotonic() + 120
         while of_home(str(self.home / "postgres")) and time.monotonic() < give_up:
             time.sleep(0.05)
 

@@ -37,7 +37,7 @@ def medley(home: Path) -> Run:
     def run(*arguments: str | Path, **changes: str) -> subprocess.CompletedProcess[str]:
         command = [MEDLEY, *map(str, arguments)]
         return subprocess.run(
-            command, capture_output=True, text=True, env=environment(home) | changes, timeout=300, check=False
+            command, capture_output=True, text=True, env=environment(home) | changes, timeout=600, check=False
         )
 
     return run

@@ -17,7 +17,7 @@ def hand_made() -> dict[str, Any]:
             "slo_share_ms": 1.0,
         }
         for m in ("chat", "code")
-    ]  # fmt: skip
+    ]
     offer = {
         "cloud": "aws", "region": "r", "zone": "z", "instance_type": "g6", "node_config": "L4:1/n25",
         "market": "on-demand", "usd_per_hour": 1.0, "available_count": 10,

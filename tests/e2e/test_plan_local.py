@@ -58,7 +58,7 @@ def test_both_phases_are_cut_unevenly_over_unequal_nodes(
     snapshot = str(tmp_path / "now.json")
     plan = planned("-f", str(EXAMPLE), "--database-url", database_url, "--save-snapshot", snapshot)
     assert plan["unmet"] == {}
-    assert plan["basis"]["cost_model"] == "measured"
+    assert (plan["basis"]["cost_model"], plan["basis"]["notes"]) == ("measured", [])
     instances = plan["instances"]
     assert sorted(i["phase"] for i in instances) == ["decode", "prefill"]
     for instance in instances:
@@ -74,14 +74,32 @@ def test_both_phases_are_cut_unevenly_over_unequal_nodes(
     assert again["basis"]["cost_model"] == "measured"
 
 
+def promising(folder: Path, objectives: str) -> Path:
+    """The example with other objectives."""
+    spec = folder / "other.yaml"
+    spec.write_text(EXAMPLE.read_text().replace("ttft_ms: 6000, tpot_ms: 600", objectives))
+    return spec
+
+
 def test_without_profiles_the_plan_says_that_it_rests_on_an_estimate(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
-    spec = tmp_path / "slow.yaml"
-    spec.write_text(EXAMPLE.read_text().replace("ttft_ms: 6000, tpot_ms: 600", "ttft_ms: 60000, tpot_ms: 6000"))
+    spec = promising(tmp_path, "ttft_ms: 60000, tpot_ms: 6000")
     plan = planned("-f", str(spec), "--database-url", database_url)
     assert plan["basis"]["cost_model"] == "estimated"
+    assert "`medley profile run -f SPEC` measures them" in plan["basis"]["notes"][-1]
+
+
+def test_an_objective_that_the_estimate_does_not_meet_may_be_met_by_what_is_measured(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    spec = promising(tmp_path, "ttft_ms: 6000, tpot_ms: 60")
+    result = CliRunner().invoke(app, ["plan", "-f", str(spec), "--database-url", database_url])
+    assert result.exit_code == 1
+    assert "no configuration meets its objective for decode" in result.stderr
+    assert "step times of this machine's nodes are estimated: `medley profile run -f SPEC`" in result.stderr
 
 
 def test_of_three_kinds_the_unmeasured_one_is_named(home: Path, database_url: str) -> None:

@@ -1,5 +1,6 @@
 """`medley token`: shown once, hashed ever after."""
 
+import getpass
 import json
 import re
 from collections.abc import Callable
@@ -23,6 +24,10 @@ def test_a_token_is_made_listed_and_revoked(medley: Run) -> None:
     assert (token["id"], token["name"], token["role"]) == (token_id, "console", "operator")
     assert token["revoked_at"] is not None
     assert "revoked" in medley("token", "list").stdout
+    events = json.loads(medley("audit", "-o", "json").stdout)
+    kept = [(each["kind"], each["subject"], each["actor"]) for each in events]
+    me = f"cli:{getpass.getuser()}"
+    assert sorted(kept) == [("token.created", token_id, me), ("token.revoked", token_id, me)]
 
 
 def test_mistakes_are_named(medley: Run) -> None:

@@ -20,10 +20,12 @@ import psutil
 import pytest
 from openai import AuthenticationError, OpenAI
 
+from control.db.cluster import Cluster
 from control.db.database import open_database
 from control.db.plans import PostgresPlans
+from control.db.projects import PostgresProjects
 from templates_lib.plan import Plan
-from tests.control.db.processes import lives
+from tests.control.db.processes import lives, wait_until
 from tests.e2e.conftest import EXAMPLES, MEDLEY, Run, environment
 
 MODEL = "smollm2-135m-instruct"
@@ -70,9 +72,16 @@ class Up:
             time.sleep(0.05)
         return found[1], found[2]
 
+    def until(self, words: str) -> None:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while words not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < give_up_s, self.said
+            time.sleep(0.05)
+
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +132,7 @@ def command(home: Path, *arguments: str) -> Any:
         capture_output=True,
         text=True,
         env=environment(home),
-        timeout=120,
+        timeout=PATIENCE_S,
         check=True,
     )
     return json.loads(run.stdout)
@@ -147,13 +156,13 @@ def flags(line: list[str]) -> dict[str, str]:
 
 
 def answer(url: str, key: str) -> str:
-    client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=120)
+    client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=PATIENCE_S)
     done = client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=12, temperature=0)
     return done.choices[0].message.content or ""
 
 
 def check_a_client(url: str, key: str) -> None:
-    client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=120)
+    client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=PATIENCE_S)
     assert [model.id for model in client.models.list()] == [MODEL]
     whole = answer(url, key)
     assert "Paris" in whole
@@ -178,6 +187,7 @@ def check_what_runs(home: Path) -> set[str]:
     (status,), views = command(home, "status")["fleets"], command(home, "instances")
     with open_database(data_dir=home / "postgres") as database:
         plan = PostgresPlans(database).load(status["plan"])
+        assert PostgresProjects(database).load("medley-up").fleets == 1
     wanted = placement(plan)
     nodes = [node for view in views for node in view["nodes"]]
     seen = [(n["config"], n["first_layer"], n["last_layer"], n["weight"], n["kv_blocks"]) for n in nodes]
@@ -207,8 +217,10 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     assert "built profile" in first.said
     check_a_client(url, key)
     nodes = check_what_runs(up_place)
+    acts = [event for event in command(up_place, "audit") if event["actor"].startswith("cli:")]
+    assert [event["kind"] for event in acts] == ["fleet.created", "plan.accepted"]
     other = start(up_place)
-    assert other.process.wait(60) == 1
+    assert other.process.wait(PATIENCE_S) == 1
     assert "runs already in" in other.said
     assert len(other.said.splitlines()) == 1
 
@@ -222,11 +234,19 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     assert check_what_runs(up_place) == nodes
     assert "Paris" in answer(url, key)
 
+    # Its database server is killed: all is served without it, and it is started again.
+    psutil.Process(Cluster.of(up_place / "postgres").address().pid).kill()
+    assert "Paris" in answer(url, key)
+    second.until("database   the embedded PostgreSQL had ended; it was started again")
+    wait_until(lambda: bool(command(up_place, "audit", "--kind", "database.restarted")))  # it is said first
+    assert len(command(up_place, "audit", "--kind", "database.restarted")) == 1
+    assert check_what_runs(up_place) == nodes
+
     groups = control_groups(up_place)
     assert second.end(signal.SIGINT) == 0
     assert "down       nothing runs any more" in second.said
     assert "Traceback" not in first.said + second.said + (up_place / "up.log").read_text()
-    assert running_in(up_place) == {}
+    wait_until(lambda: running_in(up_place) == {})
     assert [group for group in groups if group.exists()] == []
     assert list((up_place / "up" / "nodes").iterdir()) == []
     ends = [s["reason"] for s in command(up_place, "events") if s["to_state"] == "terminating"]
@@ -244,7 +264,7 @@ def test_a_port_that_is_taken_ends_it_and_leaves_nothing(up_place: Path) -> None
     last = failed.said.splitlines()[-1]
     assert last.startswith("medley: error: the gateway does not come up; it said: gateway: ")
     assert "in use" in last
-    assert running_in(up_place) == {}
+    wait_until(lambda: running_in(up_place) == {})
 
 
 @pytest.mark.parametrize(

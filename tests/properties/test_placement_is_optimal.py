@@ -9,9 +9,9 @@ import pytest
 
 from templates_lib.placement_solver.solver import BagPlacement, best_placement
 from templates_lib.reference_ilp.every_depth import reference_optimum
-from templates_lib.reference_ilp.gurobi import fits_free_licence, solve_where_licensed, solve_with_gurobi
+from templates_lib.reference_ilp.gurobi import solve_where_licensed, solve_with_gurobi
 from templates_lib.reference_ilp.highs import solve_with_highs
-from templates_lib.reference_ilp.placement_ilp import placement_ilp
+from templates_lib.reference_ilp.placement_ilp import PlacementIlp, placement_ilp
 from templates_lib.throughput_table import Role
 from templates_lib.work import Phase
 from tests.properties.placement_cases import Case, random_case
@@ -78,6 +78,11 @@ def _deep_case(seed: int) -> Case:
         return Case(units, tuple(sorted(np.random.default_rng(seed).integers(0, units.shape[2], nodes).tolist())))
     layers = REAL_DEPTHS[seed // 2 % len(REAL_DEPTHS)]
     return random_case(seed, nodes=nodes, configs=1 + seed % 5, layers=layers, budgets=nodes)
+
+
+def fits_free_licence(ilp: PlacementIlp) -> bool:
+    """Of `pip install gurobipy`: 2,000 variables, and as many linear constraints."""
+    return max(ilp.variables, len(ilp.rows)) <= 2000
 
 
 @pytest.mark.parametrize("chunk", range(ILP_CHUNKS))

@@ -1,0 +1,33 @@
+"""The profiles of several sweeps as one: a machine is not as fast at every hour."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from statistics import fmean
+
+from control.planning.local_profiles import profile_store
+from control.profiles.store import StoredProfile
+from templates_lib.cost.fit import fit_step_terms
+from templates_lib.node_profile import NodeProfile
+from templates_lib.pipeline_cost import PipelineCost
+
+
+def pooled(homes: Sequence[Path]) -> tuple[NodeProfile, ...]:
+    """One for each kind of node, fitted to its steps in all sweeps. Kinds are kept apart: a node that may compute for
+    2 of each 10 ms finds its caches cold, and a step takes it more processor time than one with more of them.
+
+    `homes`: of the Medleys that keep the sweeps. Raises RuntimeError where there is none."""
+    swept = [stored for home in homes for stored in profile_store(home).all()]
+    if not swept:
+        raise RuntimeError(f"there are no profiles in {', '.join(map(str, homes))}")
+    costs = [one.profile.pipeline for one in swept]
+    cost = PipelineCost(*(fmean(getattr(each, field.name) for each in costs) for field in fields(PipelineCost)))
+    kinds: dict[str, list[StoredProfile]] = {}
+    for one in swept:
+        kinds.setdefault(one.profile.config, []).append(one)
+    return tuple(_of_kind(alike, cost) for alike in kinds.values())
+
+
+def _of_kind(alike: Sequence[StoredProfile], cost: PipelineCost) -> NodeProfile:
+    terms_s, errors = fit_step_terms([row for one in alike for row in one.rows])
+    return replace(alike[0].profile, step_terms_s=terms_s, errors=errors, pipeline=cost)
