@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from agents.channels.dialer import Address
 from control.fleet.wanted import Wanted
 from control.gateway.published import Hold, ServedModel
+from control.hub.gang import placed_gang
 from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
@@ -37,14 +38,15 @@ class Routing:
 
     def served(self, ready: Iterable[tuple[str, Wanted, Address]]) -> tuple[ServedModel, ...]:
         """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
+        there = [(instance, wanted) for instance, wanted, _ in ready]
         served = []
-        for routed in self.routed([(instance, wanted) for instance, wanted, _ in ready]):
+        for routed in self.routed(there):
             name, model, front = routed.id, self.models[routed.id], self.fronts[routed.id]
             served.append(
                 ServedModel(
                     routed,
                     front.tokenizer,
-                    model.model.max_context_tokens,
+                    self._context_tokens(name, there),
                     front.created,
                     mean_output_tokens=model.shape.mean_output_tokens,
                     fleet=front.fleet,
@@ -81,6 +83,13 @@ class Routing:
         if wanted.leg == PREFILL:
             return RoutedInstance(instance, wanted.zone, PREFILL, prompt_tokens_per_s=wanted.units_per_s)
         return RoutedInstance(instance, wanted.zone, wanted.leg, output_tokens_per_s=wanted.units_per_s)
+
+    def _context_tokens(self, name: str, there: Iterable[tuple[str, Wanted]]) -> int:
+        """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
+        take it over from another. A prefill leg keeps no answer."""
+        templates = {w.template.id: w.template for _, w in there if w.model == name and w.leg != PREFILL}
+        rooms = (placed_gang(template).most_tokens for template in templates.values())
+        return min((self.models[name].model.max_context_tokens, *rooms))
 
     def _is_of(self, route: str, name: str) -> bool:
         return any(route == own.id for own in self.models[name].routes())

@@ -86,6 +86,8 @@ class Generation:
         try:
             if isinstance(charges, Place):
                 charges = await self._hold(charges, entry, asking, gone, events)
+                if wanted.max_tokens is None:  # who serves it now may have less room than its model's context
+                    max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
             call = Call(self._asked(wanted, asking, model, prompt, max_tokens))
             gone.add_done_callback(lambda _: self._end(call, client_left()))
             answer_ = Answer(call, model.tokenizer, wanted.stop, self._dispatcher, started_s)

@@ -37,7 +37,7 @@ class ServedModel:
     tokenizer: str
     """Path of a GGUF file, or of a directory with tokenizer.json."""
     context_tokens: int
-    """Prompt and output together."""
+    """Prompt and output together: the model's, or what all its instances have KV cache for."""
     created: int
     """Unix seconds, for /v1/models."""
     max_top_logprobs: int | None = None

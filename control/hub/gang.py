@@ -69,6 +69,14 @@ class Gang:
     engine: str
     dtype: str
 
+    @property
+    def most_tokens(self) -> int:
+        """Prompt and output of the longest request that there is KV cache for: in one replica of each stage."""
+        rooms: dict[int, int] = {}
+        for place in self.places:
+            rooms[place.stage] = max(rooms.get(place.stage, 0), place.replica.kv_blocks)
+        return min(rooms.values()) * BLOCK_TOKENS
+
     def with_kv_share(self, share: float) -> "Gang":
         """The same with less KV cache: for nodes that ran out of memory."""
         fewer = tuple(replace(place, kv_blocks=max(1, int(place.kv_blocks * share))) for place in self.places)

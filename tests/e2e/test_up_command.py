@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from openai import AuthenticationError, OpenAI
@@ -161,6 +162,17 @@ def answer(url: str, key: str) -> str:
     return done.choices[0].message.content or ""
 
 
+def check_the_line_that_is_printed(said: str, url: str, key: str) -> None:
+    """As a new user sends it, without `max_tokens`; of an answer drawn at random nobody knows the length."""
+    (body,) = re.findall(r"^  -d '(.*)'$", said, re.M)
+    headers = dict(re.findall(r"-H '(\S+): (.*?)'", said))
+    assert headers["Authorization"] == f"Bearer {key}"
+    asked = json.loads(body) | {"temperature": 0}
+    done = httpx.post(f"{url}/v1/chat/completions", json=asked, headers=headers, timeout=PATIENCE_S)
+    assert done.status_code == 200, done.text
+    assert "Paris" in done.json()["choices"][0]["message"]["content"]
+
+
 def check_a_client(url: str, key: str) -> None:
     client = OpenAI(base_url=f"{url}/v1", api_key=key, timeout=PATIENCE_S)
     assert [model.id for model in client.models.list()] == [MODEL]
@@ -216,6 +228,8 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     url, key = first.until_ready()
     assert "built profile" in first.said
     check_a_client(url, key)
+    wait_until(lambda: "-d " in first.said)
+    check_the_line_that_is_printed(first.said, url, key)
     nodes = check_what_runs(up_place)
     acts = [event for event in command(up_place, "audit") if event["actor"].startswith("cli:")]
     assert [event["kind"] for event in acts] == ["fleet.created", "plan.accepted"]

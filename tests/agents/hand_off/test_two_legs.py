@@ -59,7 +59,7 @@ def test_requests_of_two_legs_get_the_tokens_of_one_engine(pair: Fleet, whole: P
     after = {name: pair.stats(name) for name in ("p1", "d1")}
     size = sum(kv_bytes(whole, len(prompt)) for prompt, _, _ in requests.values())
     sent = after["p1"].done.sent_kv_bytes - before["p1"].done.sent_kv_bytes
-    assert 0 < sent <= size, "a request may be over before the prefill leg hears that it is taken"
+    assert 0 < sent <= size, "one may be over before its prefill leg hears that it is taken"
     assert after["d1"].done.received_kv_bytes - before["d1"].done.received_kv_bytes == size
     assert after["p1"].done.prompt_tokens - before["p1"].done.prompt_tokens == 9 + sum(5 + 11 * n for n in requests)
     assert after["d1"].done.prompt_tokens == before["d1"].done.prompt_tokens, "nothing is computed twice"

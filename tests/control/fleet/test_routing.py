@@ -56,7 +56,7 @@ def flows(*which: Wanted) -> list[tuple[tuple[str, ...], float]]:
 def test_all_that_a_gateway_needs_is_in_the_table() -> None:
     (model,) = routing().served(ready(PREFILL, DECODE))
     assert (model.routing.id, model.tokenizer, model.created) == ("chat", "/a/tokenizer", 17)
-    assert model.context_tokens == MODEL.model.max_context_tokens
+    assert model.context_tokens == 24 * 16, "what there is KV cache for"
     assert model.mean_output_tokens == pytest.approx(MODEL.shape.mean_output_tokens)
     assert {i.id: (i.leg, i.zone) for i in model.routing.instances} == {"i0": ("prefill", ZONE), "i1": ("decode", ZONE)}
 
@@ -68,6 +68,17 @@ def test_a_leg_has_the_capacity_of_its_own_unit_and_a_whole_one_of_both() -> Non
     assert (decode.prompt_tokens_per_s, decode.output_tokens_per_s) == (0.0, 2.0)
     assert whole.prompt_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_prompt_tokens)
     assert whole.output_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_output_tokens)
+
+
+def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:
+    assert [model.context_tokens for model in routing().served(())] == [MODEL.model.max_context_tokens]
+    of_all = [planned(1, phase, kv_blocks=kv) for phase, kv in (("prefill", 10), ("decode", 40), ("aggregated", 30))]
+    prefill, decode, whole = wanted(plan_of(of_all, [], FLOWS))
+    for there, blocks in (((prefill, decode), 40), ((prefill, decode, whole), 30), ((whole,), 30)):
+        (model,) = routing().served(ready(*there))
+        assert model.context_tokens == blocks * 16
+    (vast,) = wanted(plan_of([planned(1, "aggregated", kv_blocks=1_000_000)], [], FLOWS))
+    assert [m.context_tokens for m in routing().served(ready(vast))] == [MODEL.model.max_context_tokens]
 
 
 def test_flows_go_only_where_every_leg_has_an_instance() -> None:

@@ -69,6 +69,19 @@ def test_requests_wait_and_are_served_in_the_order_in_which_they_came(tmp_path: 
         assert world.metrics()[HELD] == 0
 
 
+def test_an_answer_without_a_limit_is_as_long_as_what_came_has_room_for(tmp_path: Path):
+    with at_zero(tmp_path) as world, ThreadPoolExecutor(1) as pool:
+        client = world.client(timeout=240)
+        future = pool.submit(
+            client.chat.completions.create, model=MODEL, messages=[{"role": "user", "content": "abcd"}]
+        )
+        world.wait_for(HELD, 1)
+        world.model["context_tokens"] = 100  # of 20,000 when it was asked
+        launch(world)
+        done = future.result()
+        assert (done.choices[0].finish_reason, done.usage.total_tokens) == ("length", 100)
+
+
 def test_a_full_queue_and_a_wait_that_is_too_long_say_when_to_come_again(tmp_path: Path):
     with at_zero(tmp_path, most=1, timeout_s=5.0) as world, ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, world, "first")

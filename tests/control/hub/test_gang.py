@@ -50,6 +50,16 @@ def test_every_node_of_a_data_parallel_stage_has_a_place_of_its_own() -> None:
     assert {(p.batch_cap, p.chunk_tokens, p.kv_blocks) for p in gang.places} == {(8, 64, 40)}
 
 
+def test_the_longest_request_is_what_the_scarcest_stage_keeps_in_one_replica() -> None:
+    assert gang_of(uneven()).most_tokens == 40 * 16
+    assert gang_of(uneven(dp=2)).most_tokens == 20 * 16, "a request is in one replica"
+    peers = (nodes("small", weight=0.4, kv_blocks=10), nodes("large", weight=0.6, kv_blocks=30))
+    one = nodes("small", kv_blocks=25)
+    cut = template(Stage(0, 4, True, False, peers), Stage(4, 2, False, True, (one,)))
+    assert gang_of(cut).most_tokens == 25 * 16
+    assert gang_of(cut).with_kv_share(0.5).most_tokens == 12 * 16
+
+
 def test_a_gang_is_as_large_as_the_bill_of_its_template() -> None:
     wanted = uneven()
     configs = [place.config for place in gang_of(wanted).places]
