@@ -92,3 +92,12 @@ def test_nothing_is_held_to_a_draft(operator: Api, database: Database) -> None:
     plan = kept_plan(database, "chat~draft")
     assert decide(operator, plan.id.replace("~", "%7E"), "apply").status_code in (409, 422)
     assert operator.get("/plans").json()["items"][0]["draft"]
+
+
+def test_a_plan_within_the_solvers_tolerance_is_not_told_as_optimal(viewer: Api, database: Database) -> None:
+    for number, gap in enumerate((0.0, 0.019)):
+        kept_plan(database, "chat", number=number, gap=gap)
+    (near, best) = viewer.get("/plans").json()["items"]
+    assert (best["summary"]["status"], best["proof"]) == ("optimal", "optimal")
+    assert (near["summary"]["status"], near["proof"]) == ("optimal", "within 1.90% of the optimum")
+    assert viewer.get(f"/plans/{near['id']}").json()["proof"] == near["proof"]
