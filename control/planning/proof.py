@@ -12,6 +12,8 @@ def proof_text(status: str, gap: float, tolerance: float | None = None) -> str:
     `status` and `gap` are the plan's own, `tolerance` is the gap at which the search for it could end (`solver.gap`),
     where that is known. Gaps are rounded up to a hundredth of a percent: what is said is proven.
     """
+    if gap >= 1:  # a heuristic's
+        return "partial, nothing proven" if status == "partial" else "nothing proven"
     exact = gap <= _ROUNDING
     near = f"within {math.ceil(1e4 * gap - 1e-6) / 1e4:.2%}"
     if status == "partial":
