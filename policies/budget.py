@@ -31,6 +31,16 @@ class Budget:
         if self.usd_per_hour is not None and self.floor_usd_per_hour > self.usd_per_hour:
             raise ValueError("the floor of a budget is not above its dollars per hour")
 
+    @property
+    def given(self) -> dict[str, float]:
+        """What it says, by name: without limits that it does not set, and a floor of 0."""
+        named = {
+            "usd_per_hour": self.usd_per_hour,
+            "usd_per_month": self.usd_per_month,
+            "floor_usd_per_hour": self.floor_usd_per_hour,
+        }
+        return {name: limit for name, limit in named.items() if limit}
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:

@@ -66,7 +66,9 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     It leaves no more demand unmet. By rent, traffic, spot risk and the cost of its moves it is no dearer over the
     horizon than keeping what runs where that serves as much (within the solver's gap), nor than any plan whose
     new instances find room beside what runs; where such a plan would leave more unmet, nor than `new`. Stepping stones
-    (`policies.stepping_stones`) come on top of that.
+    (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what is new, the cost of
+    its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then stand still where a
+    move would just have paid, never the other way round.
     """
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     if not running or _counts(new) == running:
@@ -115,8 +117,28 @@ def _cost(plan: Plan, factor: float) -> float:
 
 
 def _new_usd_per_hour(plan: Plan) -> float:
-    """Rent of what does not run yet."""
+    """Rent of what does not run yet, at the mean price of the nodes of its row, those that run among them.
+
+    An approximation where a row draws on several offers of one cell (configuration, zone, market). The solver reckons
+    with the cheapest offer of each cell (`_least_new_usd_per_hour`). This is never less, and more by at most, for every
+    new node, the dearest price of its cell in the plan less the cheapest one of the market.
+    """
     return sum(i.usd_per_hour / i.count * max(i.count - i.running, 0) for i in plan.instances if i.count)
+
+
+def _least_new_usd_per_hour(plan: Plan, snapshot: Snapshot) -> float:
+    """Rent of what does not run yet, at the cheapest offer of each cell that gives nodes: as the solver reckons it."""
+    held = snapshot.held_nodes()
+    least: dict[tuple[str, str, Market], float] = {}
+    for offer in snapshot.offers:
+        if held[offer.key] + snapshot.more_nodes(offer) > 0:
+            cell = offer.node_config, offer.zone_id, offer.market
+            least[cell] = min(offer.usd_per_hour, least.get(cell, offer.usd_per_hour))
+    return sum(
+        (i.count - i.running) * sum(n * least[config, i.zone, i.market] for config, n in i.nodes.items())
+        for i in plan.instances
+        if i.count > i.running
+    )
 
 
 def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
@@ -137,8 +159,12 @@ def _short_of_replicas(plan: Plan) -> set[str]:
 
 
 def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, ...]) -> Plan:
-    """As if `new`'s solve had found it: under the snapshot's own cost of start-up, with the bound that `new` proved."""
-    init = snapshot.settings.init_factor * _new_usd_per_hour(plan)
+    """As if `new`'s solve had found it: under the snapshot's own cost of start-up, with the bound that `new` proved.
+
+    Its objective is exactly what the solver reckons with, so that the gap to that bound is one; but for spot stepping
+    stones, whose risk is that of their own offers rather than of the cheapest of their like.
+    """
+    init = snapshot.settings.init_factor * _least_new_usd_per_hour(plan, snapshot)
     objective = plan.usd_per_hour + init + plan.spot_risk_usd_per_hour
     gap = max(0.0, (objective - new.bound) / objective) if objective > 0 else 0.0
     proven = plan.status != "optimal" or gap <= snapshot.settings.limits.gap

@@ -96,7 +96,8 @@ class Plan:
     gap: float
     solve_s: float
     status: str
-    """`optimal` (gap target met), `feasible` (work limit reached), `partial` (some demand is unmet)."""
+    """`optimal` (its gap is within the solver's tolerance, not necessarily 0), `feasible` (it is not), `partial` (some
+    demand is unmet)."""
     duals: dict[str, float] = field(default_factory=dict)
     """LP shadow prices by row name, $/h per unit."""
     reasons: tuple[Reason, ...] = ()

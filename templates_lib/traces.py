@@ -17,6 +17,7 @@ from templates_lib.workload import WorkloadShape
 
 MAX_REPORTED_BAD_ROWS = 100
 """Bad rows beyond this are counted, not kept: a file of rubbish must not fill the memory."""
+_TOLD_BAD_ROWS = 3
 MAX_REQUESTS = 10_000_000
 """Of one trace, which is held in memory."""
 
@@ -54,11 +55,13 @@ class Trace:
 
     @property
     def left_out(self) -> str:
-        """Its bad rows, for people; empty without any."""
+        """How many rows were skipped and what is wrong with the first of them, for people; empty: none was."""
         if not self.bad_rows:
             return ""
-        rows, first = self.bad_count + len(self.arrival_s), self.bad_rows[0]
-        return f"{self.id}: {self.bad_count:,} of {rows:,} rows are left out; line {first.line}: {first.problem}"
+        rows, first = self.bad_count + len(self.arrival_s), self.bad_rows[:_TOLD_BAD_ROWS]
+        told = [f"line {row.line}: {row.problem}" for row in first]
+        more = [f"and {self.bad_count - len(first):,} more"] if self.bad_count > len(first) else []
+        return "; ".join([f"{self.id}: {self.bad_count:,} of {rows:,} rows are left out", *told, *more])
 
     @property
     def duration_s(self) -> float:

@@ -15,7 +15,7 @@ from control.db.api_tokens import PostgresApiTokens
 from control.db.browser_sessions import PostgresSessions
 from control.db.database import Database
 from control.db.events import PostgresEvents
-from control.lifecycle.fleet_event import FleetEvent
+from control.lifecycle.fleet_event import Detail, FleetEvent
 
 COOKIE = "medley_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -46,9 +46,12 @@ class Caller:
         *,
         fleet: str = "",
         subject: str = "",
+        detail: Detail | None = None,
     ) -> None:
         """Write down what it did. In the transaction of the deed (`Database.as_one`) neither is without the other."""
-        event = FleetEvent(self.actor, kind, f"{self.name}: {text}", fleet, subject, trace=current_trace.get())
+        event = FleetEvent(
+            self.actor, kind, f"{self.name}: {text}", fleet, subject, detail or {}, current_trace.get()
+        )  # fmt: skip
         PostgresEvents(database).add([event], now)
 
 

@@ -12,7 +12,7 @@ from control.cli.output import Output, OutputOption, emit, say
 
 if TYPE_CHECKING:
     from control.db.database import Database
-    from control.lifecycle.fleet_event import PastEvent
+    from control.lifecycle.fleet_event import Detail, FleetEvent, PastEvent
 
 
 def who() -> str:
@@ -23,12 +23,21 @@ def who() -> str:
         return f"cli:{os.getuid()}"
 
 
-def did(database: "Database", now: datetime, kind: str, text: str, *, fleet: str = "", subject: str = "") -> None:
+def did(
+    database: "Database",
+    now: datetime,
+    kind: str,
+    text: str,
+    *,
+    fleet: str = "",
+    subject: str = "",
+    detail: "Detail | None" = None,
+) -> None:
     """Write down what was done. In the transaction of the deed (`Database.as_one`) neither is without the other."""
     from control.db.events import PostgresEvents
     from control.lifecycle.fleet_event import FleetEvent
 
-    PostgresEvents(database).add([FleetEvent(who(), kind, text, fleet, subject)], now)
+    PostgresEvents(database).add([FleetEvent(who(), kind, text, fleet, subject, detail or {})], now)
 
 
 def audit(
@@ -53,7 +62,15 @@ def audit(
     for past in reversed(newest):
         at = datetime.fromisoformat(past.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         about = "  ".join(part for part in (past.event.fleet, past.event.subject) if part)
-        typer.echo(f"{at}  {past.event.actor}  {past.event.kind}  {about}  {past.event.text}")
+        typer.echo(f"{at}  {past.event.actor}  {past.event.kind}  {about}  {past.event.text}{_figures(past.event)}")
+
+
+def _figures(event: "FleetEvent") -> str:
+    shown = (
+        f"{name} {round(value, 4):,.12g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in event.detail.items()
+    )
+    return f" ({', '.join(shown)})" if event.detail else ""
 
 
 def _flat(past: "PastEvent") -> dict[str, object]:

@@ -46,7 +46,8 @@ def set_(
     limits, now = _limits(usd_per_hour, usd_per_month), datetime.now(UTC)
     with open_database(database_url) as database, database.as_one() as one:
         PostgresBudgets(one).put(scope, name, budget, now)
-        did(one, now, "budget.changed", f"set {limits} for {scope} {name}", fleet=fleet or "", subject=name)
+        what = f"set {limits} for {scope} {name}"
+        did(one, now, "budget.changed", what, fleet=fleet or "", subject=name, detail=budget.given)
         names = {each.name for each in PostgresFleets(one).all()} if scope is Scope.FLEET else {name}
     typer.echo(f"{scope} {name} has a budget: {limits}")
     if name not in names:

@@ -10,6 +10,7 @@ from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
+from control.planning.proof import proof_text
 from templates_lib.plan import Plan
 
 CENT = 0.01
@@ -29,7 +30,7 @@ def print_explanation(name: str, plan: Plan, explanation: Explanation, console: 
 
 def _sections(name: str, plan: Plan, explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
     title = f"Plan {plan.id[:12]}" + (f" for {name}" if name else "")
-    yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {plan.status}, gap {plan.gap:.2%}", []
+    yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {proof_text(plan.status, plan.gap)}", []
     if explanation.shortage is not None:
         yield "What is missing", list(_shortage(explanation.shortage))
     yield "What binds", list(limit_texts(explanation.limits, plan))

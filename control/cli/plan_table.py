@@ -9,6 +9,7 @@ from rich.text import Text
 
 from control.cli.cost_chart import terminal_chart
 from control.cli.plan_document import stages
+from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from templates_lib.plan import Plan, PlannedInstance
 
@@ -85,14 +86,15 @@ def _parallel(nodes: dict[str, int]) -> str:
 
 
 def _totals(report: PlanReport) -> RenderableType:
-    plan = report.plan
+    plan, tolerance = report.plan, report.snapshot.settings.limits.gap
     parts = [
         f"Cost {plan.usd_per_hour:,.2f} $/h = rent {plan.rent_usd_per_hour:,.2f} + traffic "
         f"{plan.traffic_usd_per_hour:,.2f}; beside it: initialisation {plan.init_usd:,.2f} $, spot risk "
         f"{plan.spot_risk_usd_per_hour:,.2f} $/h"
     ]
     parts.append(
-        f"{plan.status}: objective {plan.objective:,.2f}, bound {plan.bound:,.2f}, gap {plan.gap:.2%}, "
+        f"{proof_text(plan.status, plan.gap, tolerance).capitalize()}: objective {plan.objective:,.2f}, bound "
+        f"{plan.bound:,.2f}, "
         f"solved in {plan.solve_s:.2f} s"
     )
     nodes = sum(o.nodes for o in plan.offers)

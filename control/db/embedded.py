@@ -11,7 +11,6 @@ it on leaving. The directory is Medley's alone, so a server found in it is ours 
 again by whoever comes next, or by a process that stays (`control.db.server_watch`).
 """
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import IO
 
 from control.db.cluster import Cluster, ServerAddress
 from control.db.errors import EmbeddedServerError
-from control.try_lock import try_lock
+from control.file_lock import lock, try_lock, unlock
 
 
 @contextmanager
@@ -34,13 +33,12 @@ def embedded_server(home: Path) -> Iterator[ServerAddress]:
             with turn(home):
                 if not try_lock(users):  # somebody uses it
                     cluster.check_data()  # a new and empty one would have all that runs taken for orphans
-                fcntl.flock(users, fcntl.LOCK_SH)
+                lock(users, shared=True)
                 cluster.ensure_running()
             yield cluster.address()
         finally:
             with turn(home):
-                # Unlocked by name: a forked child that still holds a copy of the descriptor must not count as a user.
-                fcntl.flock(users, fcntl.LOCK_UN)
+                unlock(users)  # a forked child that still has a copy of the descriptor is no user
                 if try_lock(users):
                     cluster.stop()
 
@@ -48,8 +46,8 @@ def embedded_server(home: Path) -> Iterator[ServerAddress]:
 @contextmanager
 def turn(home: Path) -> Iterator[None]:
     """In which the server may be started or stopped: one process at a time."""
-    with _lock_file(home, "turn.lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _lock_file(home, "turn.lock") as file:
+        lock(file)
         yield
 
 

@@ -14,6 +14,7 @@ from control.db.events import PostgresEvents
 from control.db.guarded import lock_row
 from control.db.nearest import not_stored
 from control.db.reconcile_tables import fleet, fleet_target
+from control.db.tables import plan as plan_table
 from control.given_name import DEFAULT_PROJECT
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 from control.lifecycle.fleet_event import FleetEvent
@@ -125,16 +126,26 @@ class PostgresFleets:
     def accept(self, before: FleetTarget, plan: str, by: str, why: str, now: datetime, trace: str = "") -> FleetTarget:
         """The fleet is held to `plan` from now on; what waits stays, unless it is that one.
 
-        The event `plan.accepted` is written with it, whoever accepts: a replay follows the plans by these.
+        The event `plan.accepted` is written with it, whoever accepts: a replay follows the plans by these. Its detail
+        is what the plan costs, and the one that the fleet was held to: `usd_per_hour`, `usd_per_hour_before`.
         """
         values: dict[str, Any] = {"accepted": plan, "accepted_at": now, "accepted_by": by}
         if before.proposed == plan:
             values |= {"proposed": "", "proposed_at": None}
-        with self.database.as_one() as one:
-            held = PostgresFleets(one)._write(before, values)
-            event = FleetEvent(by, "plan.accepted", why, before.fleet, plan, trace=trace)
-            PostgresEvents(one).add([event], now)
+        with self.database.as_one() as database:
+            one = PostgresFleets(database)
+            held = one._write(before, values)
+            detail = one._prices(usd_per_hour=plan, usd_per_hour_before=before.accepted)
+            event = FleetEvent(by, "plan.accepted", why, before.fleet, plan, detail, trace)
+            PostgresEvents(database).add([event], now)
         return held
+
+    def _prices(self, **plans: str) -> dict[str, float]:
+        """What each of these plans costs, $/h; without those that are not stored (any more)."""
+        query = select(plan_table.c.id, plan_table.c.usd_per_hour).where(plan_table.c.id.in_(plans.values()))
+        with self.database.transaction() as connection:
+            usd_per_hour = {row.id: row.usd_per_hour for row in connection.execute(query)}
+        return {name: usd_per_hour[plan] for name, plan in plans.items() if plan in usd_per_hour}
 
     def _write(self, before: FleetTarget, values: dict[str, Any]) -> FleetTarget:
         written = update(fleet_target).where(

@@ -6,7 +6,6 @@ Every process that stays (`medley up`, `reconcile`, `api`, `alerts watch`) watch
 told, never made anew: an empty database would have all that runs taken for orphans.
 """
 
-import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from control.back_off import BackOff
 from control.db.cluster import Cluster
 from control.db.embedded import turn
 from control.db.errors import EmbeddedServerError
-from control.try_lock import try_lock
+from control.file_lock import try_lock, unlock
 
 _LOOK_S = 0.5
 _STABLE_S = 60.0
@@ -57,7 +56,7 @@ class _Watch:
                     try:
                         self._keep()
                     finally:
-                        fcntl.flock(lock, fcntl.LOCK_UN)  # by name: a forked child may hold a copy of the descriptor
+                        unlock(lock)
 
     def _keep(self) -> None:
         """Until the end."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 RECONCILER = "reconciler"
 """Who does what the control plane does by itself; others are tokens, `token:<id>`, and shells, `cli:<user>`."""
 
+Detail = Mapping[str, str | int | float | bool]
+
 
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
@@ -18,7 +20,9 @@ class FleetEvent:
     """Empty: it is about no fleet."""
     subject: str = ""
     """Id of what it is about: a plan, an instance, a node, an offer."""
-    detail: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    detail: Detail = field(default_factory=dict)
+    """Its figures for programs, by name with the unit, whatever the text says: what a plan that was accepted costs
+    and what the one before did, the limits of a budget. Empty where there are none."""
     trace: str = ""
     """Id of the trace (W3C) of the request that it belongs to."""
 

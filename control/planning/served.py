@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from control.planning.trace_files import shape_of, trace_of
 from control.spec.demand_section import DemandSection
 from control.spec.document import Document, Key, read_text
 from control.spec.located import located
@@ -19,11 +20,9 @@ from templates_lib.long_prompts import by_prompt_length
 from templates_lib.model_spec import ModelSpec
 from templates_lib.models import load_models
 from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_rates, load_shape
+from templates_lib.shapes import load_rates
 from templates_lib.slo import Slo
-from templates_lib.traces import Trace, read_trace
 from templates_lib.work import Demand
-from templates_lib.workload import WorkloadShape
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
@@ -44,7 +43,7 @@ def served_models(
     for place, section in enumerate(fleet.models):
         key: Key = ("models", place)
         try:
-            shape = located(document, (*key, "workload"), _shape, section.workload, folder, notes)
+            shape = located(document, (*key, "workload"), shape_of, section.workload, folder, notes)
             rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder, notes)
             model = located(document, (*key, "model"), _model, section, folder, registered)
         except SpecError as error:
@@ -86,17 +85,6 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         raise ValueError(f"{path}: {error}") from None
 
 
-def _shape(name: str, folder: Path, notes: list[str]) -> WorkloadShape:
-    return _trace(name, folder, notes).shape() if is_path(name) else load_shape(name)
-
-
-def _trace(name: str, folder: Path, notes: list[str]) -> Trace:
-    trace = read_trace(folder / name, name=name)
-    if trace.left_out:
-        notes.append(trace.left_out)
-    return trace
-
-
 def _requests_per_s(demand: DemandSection, folder: Path, notes: list[str]) -> float:
     if demand.metered:
         return demand.floor_requests_per_s  # what else there is only a history tells
@@ -104,7 +92,7 @@ def _requests_per_s(demand: DemandSection, folder: Path, notes: list[str]) -> fl
         return demand.requests_per_s
     assert demand.trace is not None  # noqa: S101 - the schema wants one of the two
     if is_path(demand.trace):
-        series = _trace(demand.trace, folder, notes).rates(TRACE_WINDOW_S)
+        series = trace_of(demand.trace, folder, notes).rates(TRACE_WINDOW_S)
     else:
         series = load_rates(demand.trace)
     rate = series.peak_requests_per_s if demand.at == "peak" else series.mean_requests_per_s

@@ -1,7 +1,6 @@
 """Profiles on disk, one file for each subject: a profile is a fact of the machine that it was measured on, and stays
 there when databases come and go."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from control.file_lock import turn
 from templates_lib.gpu import Gpu
 from templates_lib.node_config import NodeConfig
 from templates_lib.node_profile import NodeProfile
@@ -55,8 +55,7 @@ class ProfileStore:
         """Alone with this machine, as far as Medley is concerned; the directory for what is on the way."""
         work = self._home / "work"
         work.mkdir(parents=True, exist_ok=True)
-        with (self._home / "lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with turn(self._home / "lock"):
             yield work
 
     def _path(self, subject: str) -> Path:

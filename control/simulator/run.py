@@ -65,5 +65,5 @@ def _facts(scenario: Scenario, log: PlaneLog) -> Facts:
         scenario.replan_s,
         last.cost_model if last else "",
         scenario.sources,
-        (*scenario.market.notes, *(note for note in (last.notes if last else ()) if note not in scenario.market.notes)),
+        tuple(dict.fromkeys((*scenario.notes, *scenario.market.notes, *(last.notes if last else ())))),
     )

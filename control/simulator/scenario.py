@@ -64,6 +64,8 @@ class Scenario:
     market: MarketLog
     sources: tuple[str, ...]
     """Of traffic, prices and availability, in words."""
+    notes: tuple[str, ...]
+    """On what was left out of the traces of the traffic and of the fleet."""
 
     def at(self, seconds: float) -> datetime:
         return self.start + timedelta(seconds=seconds)
@@ -85,9 +87,10 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
         fixed = located(document, ("plan",), lambda: decode_plan(read_text(plan).encode(), str(plan)))
     length_s = 60 * file.minutes
     problems: list[Problem] = []
+    notes = list(world.notes)
     traffic = market = None
     try:
-        traffic = _traffic(document, file, world, Span(file.start, length_s))
+        traffic = _traffic(document, file, world, Span(file.start, length_s), notes)
     except SpecError as error:
         problems += error.problems
     try:
@@ -115,10 +118,11 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
         traffic=traffic,
         market=market,
         sources=tuple(_sources(file)),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _traffic(document: Document, file: ScenarioFile, world: World, span: Span) -> Traffic:
+def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, notes: list[str]) -> Traffic:
     streams: list[tuple[str, Stream]] = []
     problems: list[Problem] = []
     for place, section in enumerate(file.traffic):
@@ -133,7 +137,7 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span) -
             named = (*key, (section.synthetic and "synthetic") or ((section.trace and "trace") or "rates"))
             seed = (file.seed, place)
             folder = Path(document.file).parent
-            stream = located(document, named, stream_of, section, folder, shape, span, seed)
+            stream = located(document, named, stream_of, section, folder, shape, span, seed, notes)
             streams.append((section.model, stream))
         except SpecError as error:
             problems += error.problems

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from control.planning.trace_files import shape_of
 from control.simulator.request_trace import MAX_REQUESTS, Stream, read_stream
 from control.simulator.scenario_schema import StreamSection
 from control.spec.section import is_path
@@ -13,8 +14,7 @@ from templates_lib.arrivals import arrival_times
 from templates_lib.nearest_name import nearest_name
 from templates_lib.rate_files import read_rate_series
 from templates_lib.rate_series import RateSeries, constant, diurnal
-from templates_lib.shapes import load_rates, load_shape
-from templates_lib.traces import read_trace
+from templates_lib.shapes import load_rates
 from templates_lib.workload import WorkloadShape
 
 _DAY_S = 86400.0
@@ -33,11 +33,14 @@ class Span:
         return (self.start - midnight).total_seconds()
 
 
-def stream_of(section: StreamSection, folder: Path, own: WorkloadShape, span: Span, seed: tuple[int, ...]) -> Stream:
-    """`own`: the model's shape of lengths. Raises SpecError, TraceError, ValueError."""
+def stream_of(
+    section: StreamSection, folder: Path, own: WorkloadShape, span: Span, seed: tuple[int, ...], notes: list[str]
+) -> Stream:
+    """`own`: the model's shape of lengths. What is left out of a file of lengths is added to `notes`; of a trace whose
+    arrivals count too nothing is. Raises SpecError, TraceError, ValueError."""
     if section.trace is not None:
         return _of_trace(section, section.trace, folder, span)
-    shape = own if section.workload is None else _shape(section.workload, folder)
+    shape = own if section.workload is None else shape_of(section.workload, folder, notes)
     series, from_s = _series(section, folder, span)
     expected = series.mean_requests_per_s * series.duration_s
     if expected > MAX_REQUESTS:
@@ -103,7 +106,3 @@ def _rates(section: StreamSection, name: str, folder: Path) -> RateSeries:
     if section.series not in found:
         raise ValueError(f"{name} has no series {section.series!r}; {nearest_name(section.series, found)}")
     return found[section.series]
-
-
-def _shape(name: str, folder: Path) -> WorkloadShape:
-    return read_trace(folder / name, name=name).shape() if is_path(name) else load_shape(name)

@@ -18,6 +18,7 @@ from control.db.fleets import PostgresFleets
 from control.db.kept_database import open_kept_database
 from control.db.leader import PostgresLeader
 from control.db.projects import PostgresProjects
+from control.file_lock import try_lock
 from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
@@ -33,7 +34,6 @@ from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.spec.document import read_text
-from control.try_lock import try_lock
 from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome

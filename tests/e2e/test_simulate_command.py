@@ -25,7 +25,9 @@ def written(folder: Path, old: str = "", new: str = "") -> Path:
 
 def test_a_scenario_becomes_a_summary_and_a_folder_of_results(medley: Run, tmp_path: Path) -> None:
     folder = tmp_path / "results"
-    done = medley("simulate", "-f", written(tmp_path), "--folder", folder, "--no-plots", "-o", "json")
+    (tmp_path / "lengths.csv").write_text("input_tokens,output_tokens\n900,200\n0,9\n1100,240\n")
+    path = written(tmp_path, "peak_hour: 15", "peak_hour: 15\n    workload: lengths.csv")
+    done = medley("simulate", "-f", path, "--folder", folder, "--no-plots", "-o", "json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary == json.loads((folder / "summary.json").read_text())
@@ -35,6 +37,7 @@ def test_a_scenario_becomes_a_summary_and_a_folder_of_results(medley: Run, tmp_p
     with (folder / "nodes.csv").open() as file:
         paid = sum(float(row["spent_usd"]) for row in csv.DictReader(file))
     assert summary["spent_usd"] == pytest.approx(paid)
+    assert summary["facts"]["notes"][0].startswith("lengths.csv: 1 of 3 rows are left out; line 3: input_tokens is 0")
     assert "control plane: 100 %" in done.stderr
 
 

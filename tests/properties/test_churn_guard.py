@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,9 @@ def test_a_guarded_plan_is_sound_serves_as_much_breaks_nothing_to_save_and_is_no
         else:
             assert usd is not None
             assert guarded_usd <= usd * gap + 1e-9
+    began = noted.new_usd_per_hour.get(frozenset(counts(guarded).items()))
+    if began is not None:  # as the solver itself reckons it, so that gap and bound speak of one objective
+        assert guarded.init_usd == pytest.approx(fleet.snapshot.settings.init_factor * began)
     unbroken = replace(fleet.snapshot, settings=replace(fleet.snapshot.settings, beside_running=True))
     beside = solve(unbroken, fleet.library)
     assert finds_room(beside, fleet.snapshot)

@@ -60,6 +60,10 @@ def test_bad_rows_are_skipped_and_reported_with_their_line(tmp_path: Path) -> No
     assert [b.line for b in trace.bad_rows] == [3, 4, 5, 6, 7]
     assert trace.bad_count == 5
     assert "input_tokens is 0" in trace.bad_rows[1].problem
+    assert trace.left_out == (
+        "trace.csv: 5 of 7 rows are left out; line 3: arrival_s is 'x', not a number; line 4: input_tokens is 0, not a "
+        "whole number of tokens of at least 1; line 5: output_tokens is '', not a number; and 2 more"
+    )
 
 
 def test_reading_streams_and_rubbish_does_not_pile_up(tmp_path: Path) -> None:

@@ -79,7 +79,8 @@ def put_budget(
         _check_subject(database, scope, name)
         PostgresBudgets(database).put(scope, name, limits, now, version)
         fleet = name if scope is Scope.FLEET else ""
-        caller.did(database, now, "budget.changed", f"set the budget of {scope} {name}", fleet=fleet, subject=name)
+        what = f"set the budget of {scope} {name}"
+        caller.did(database, now, "budget.changed", what, fleet=fleet, subject=name, detail=limits.given)
     found = _report(services, scope, name)
     tagged(response, found.version)
     response.status_code = 201 if version == 0 else 200

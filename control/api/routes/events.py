@@ -34,7 +34,9 @@ class Event(BaseModel):
     text: str = Field(description="Why, for people.")
     fleet: str
     subject: str = Field(description="Id of what it is about.")
-    detail: dict[str, str | int | float | bool]
+    detail: dict[str, str | int | float | bool] = Field(
+        description="Its figures by name, such as `usd_per_hour` and `usd_per_hour_before` of `plan.accepted`."
+    )
     trace: str = Field(description="Trace id of the request that it belongs to; empty: of none.")
 
 

@@ -28,6 +28,7 @@ from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
 from control.explain import Explanation, explain_at_once
 from control.given_name import NAME_PATTERN
+from control.planning.proof import proof_text
 from control.planning.report import unmet_share
 from control.planning.what_if import WhatIf
 from templates_lib.plan import Flow, PlannedOffer, Reason
@@ -76,7 +77,11 @@ class PlanItem(BaseModel):
     created_at: datetime
     snapshot_version: str
     usd_per_hour: float
-    summary: PlanSummary
+    summary: PlanSummary = Field(
+        description="`status`: `optimal`, its cost is proven to be within the solver's tolerance of the optimum, see "
+        "`gap`; `feasible`, it is not; `partial`, some demand is unmet."
+    )
+    proof: str = Field(description="How near the optimum it is known to be, for people; `optimal` for no gap only.")
     baselines: list[Baseline]
     draft: bool = Field(description="Of a draft or a what-if: nothing can be held to it.")
     saving: Saving | None = Field(
@@ -201,4 +206,5 @@ def _item(row: ListedPlan) -> PlanItem:
         id=row.id, fleet=row.fleet.removesuffix(DRAFT), policy=row.policy, created_at=row.created_at,
         snapshot_version=row.snapshot_version, usd_per_hour=row.usd_per_hour, summary=row.summary,
         baselines=list(row.baselines), draft=row.fleet.endswith(DRAFT), saving=saving_of(row, None),
+        proof=proof_text(row.summary.status, row.summary.gap),
     )  # fmt: skip

@@ -1,6 +1,5 @@
 """What is on disk of a local node, from before it starts until after its last process has ended."""
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import msgspec
 
 from control.cloud.errors import GiveUpError
 from control.cloud.local.confinement import Confinement
+from control.file_lock import turn
 from templates_lib.offer import Market
 
 
@@ -51,8 +51,7 @@ class RecordStore:
         """Alone with the records, among all processes and threads. The lock ends with whoever holds it."""
         try:
             self._nodes.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._lock.open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with turn(self._lock):
                 yield
         except OSError as error:
             raise GiveUpError(f"the local cloud cannot use {self._nodes.parent}: {error}") from error

@@ -1,6 +1,5 @@
 """SkyPilot's API server on this machine: found when it runs, started when it does not, stopped with all it started."""
 
-import fcntl
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ import psutil
 
 from control.cloud.errors import GiveUpError, RetryLaterError
 from control.cloud.skypilot.home import SkyPilotHome
+from control.file_lock import turn
 
 START_S = 180.0
 """It takes 20 s where nothing else runs."""
@@ -68,8 +68,7 @@ class ApiServer:
     def _turn(self) -> Iterator[None]:
         try:
             self.home.create()
-            with self.home.lock.open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with turn(self.home.lock):
                 yield
         except OSError as error:
             raise GiveUpError(f"SkyPilot's home {self.home.path} cannot be used: {error}") from error

@@ -44,6 +44,7 @@ def test_a_plan_is_approved_once_its_diff_was_looked_at(operator: Api, viewer: A
     assert operator.get("/fleets/chat").json()["plan"]["accepted_by"].startswith("token:")
     (event,) = operator.get("/events?kind=plan.accepted").json()["items"]
     assert (event["subject"], "cheap enough" in event["text"]) == (chat, True)
+    assert event["detail"] == pytest.approx({"usd_per_hour": 1.6})  # it was held to no plan before
     assert decide(operator, chat, "approve", mark=mark).status_code == 409  # it waits no more
 
 
@@ -60,6 +61,10 @@ def test_any_plan_of_the_fleet_may_be_applied(operator: Api, chat: str) -> None:
     done = decide(operator, "plan-chat-1", "apply", mark=mark).json()
     assert (done["plan"]["accepted"], done["plan"]["proposed"]) == ("plan-chat-1", chat)
     assert done["diff"]["is_empty"]
+    mark = operator.get(f"/plans/{chat}/diff").json()["mark"]
+    assert decide(operator, chat, "apply", mark=mark).status_code == 200
+    newest = operator.get("/events?kind=plan.accepted").json()["items"][0]
+    assert newest["detail"] == pytest.approx({"usd_per_hour": 1.6, "usd_per_hour_before": 0.8})
 
 
 def test_a_plan_is_rejected(operator: Api, chat: str) -> None:
@@ -87,3 +92,12 @@ def test_nothing_is_held_to_a_draft(operator: Api, database: Database) -> None:
     plan = kept_plan(database, "chat~draft")
     assert decide(operator, plan.id.replace("~", "%7E"), "apply").status_code in (409, 422)
     assert operator.get("/plans").json()["items"][0]["draft"]
+
+
+def test_a_plan_within_the_solvers_tolerance_is_not_told_as_optimal(viewer: Api, database: Database) -> None:
+    for number, gap in enumerate((0.0, 0.019)):
+        kept_plan(database, "chat", number=number, gap=gap)
+    (near, best) = viewer.get("/plans").json()["items"]
+    assert (best["summary"]["status"], best["proof"]) == ("optimal", "optimal")
+    assert (near["summary"]["status"], near["proof"]) == ("optimal", "within 1.90% of the optimum")
+    assert viewer.get(f"/plans/{near['id']}").json()["proof"] == near["proof"]

@@ -25,6 +25,8 @@ def test_a_budget_is_made_replaced_and_removed(admin: Api, operator: Api) -> Non
     changed = admin("PUT", "/budgets/project/default", {"usd_per_month": 99.0}, If_Match=made.headers["etag"])
     assert (changed.status_code, changed.json()["usd_per_month_limit"]) == (200, 99.0)
     assert admin.get("/budgets").json()["items"] == [changed.json()]
+    events = admin.get("/events?kind=budget.changed").json()["items"]
+    assert [event["detail"] for event in events] == [{"usd_per_month": 99.0}, limits]
     assert admin("DELETE", "/budgets/project/default", If_Match=made.headers["etag"]).status_code == 412
     assert admin("DELETE", "/budgets/project/default", If_Match=changed.headers["etag"]).status_code == 204
     assert admin.get("/budgets/project/default").status_code == 404

@@ -42,7 +42,12 @@ def template(layers: int = 30) -> ServingTemplate:
 
 
 def kept_plan(
-    database: Database, fleet: str, count: int = 1, number: int = 1, duals: dict[str, float] | None = None
+    database: Database,
+    fleet: str,
+    count: int = 1,
+    number: int = 1,
+    duals: dict[str, float] | None = None,
+    gap: float = 0.0,
 ) -> Plan:
     """A plan of `count` instances of `template()`, on record with its snapshot."""
     made = template()
@@ -61,7 +66,8 @@ def kept_plan(
         instances=(planned.with_template(made),),
         offers=(PlannedOffer(OFFER.key, OFFER.node_config, count, 0, OFFER.usd_per_hour),), flows=(),
         usd_per_hour=cost, rent_usd_per_hour=cost, traffic_usd_per_hour=0.0, init_usd=0.1, spot_risk_usd_per_hour=0.0,
-        unmet={}, objective=cost, bound=cost, gap=0.0, solve_s=0.1, status="optimal", duals=duals or {},
+        unmet={}, objective=cost, bound=cost * (1 - gap), gap=gap, solve_s=0.1, status="optimal",
+        duals=duals or {},
     )  # fmt: skip
     PostgresPlans(database).save(fleet, plan, snapshot)
     return plan

@@ -107,7 +107,8 @@ def test_a_baseline_that_breaks_a_guardrail_is_no_alternative() -> None:
 def test_tables_say_what_runs_where_and_what_it_rests_on() -> None:
     text = printed(report())
     for part in (
-        "0-39: 2 x L4:4/n25 (tp4)", "40-63: 1 x L40S:1/n10", "6,000", "All demand is met", "gap 0.70%",
+        "0-39: 2 x L4:4/n25 (tp4)", "40-63: 1 x L40S:1/n10", "6,000", "All demand is met",
+        "Within 0.70% of the optimum (tolerance 0.1% not met)",
         "every L4 of aws/a is used", "medley explain deadbeefdead", "estimated",
         "2025-11-30 to 2026-05-20", "derived-L4x2",
     ):  # fmt: skip

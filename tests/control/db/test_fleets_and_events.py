@@ -65,6 +65,7 @@ def test_what_is_accepted_does_not_wait_any_more(database: Database) -> None:
     (event,) = PostgresEvents(database).page(9, fleet="chat")
     told = event.event
     assert (told.kind, told.actor, told.subject, told.text) == ("plan.accepted", "token:1", "p1", "cheaper")
+    assert told.detail == {}  # no such plan is stored
 
 
 def test_a_removed_fleet_takes_its_target_with_it(database: Database) -> None:

@@ -61,6 +61,21 @@ def test_a_trace_is_scaled_to_a_mean_rate(tmp_path: Path) -> None:
     assert len(requests(scenario)) == 1800 * 0.3 / 6
 
 
+def test_rows_of_lengths_that_are_left_out_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "lengths.csv").write_text("input_tokens,output_tokens\n5,6\n0,3\n7,8\n")
+    drawn = "  - {model: gpt-oss-20b, synthetic: poisson, requests_per_s: 2, workload: lengths.csv}"
+    (note,) = read_scenario(written(tmp_path, *LINES, drawn, drawn)).notes
+    assert note.startswith("lengths.csv: 1 of 3 rows are left out; line 3: input_tokens is 0")
+    assert read_scenario(written(tmp_path, *LINES)).notes == ()
+
+
+def test_a_row_that_makes_no_sense_is_refused_in_a_trace_that_is_replayed(tmp_path: Path) -> None:
+    path = written(tmp_path, *LINES)
+    with (tmp_path / "trace.csv").open("a") as trace:
+        trace.write("\n600,0,5\n")
+    assert f"{tmp_path / 'trace.csv'}:102: input_tokens is 0" in refused(path)
+
+
 def test_the_examples_can_be_read() -> None:
     for path in (EXAMPLES / "simulate" / "spot-day.yaml", EXAMPLES / "simulate" / "half-hour.yaml"):
         assert len(read_scenario(path).traffic.requests) > 50_000

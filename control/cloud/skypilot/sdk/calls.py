@@ -1,6 +1,5 @@
 """What SkyPilot's SDK is asked for, one function a call."""
 
-import fcntl
 import io
 import os
 import re
@@ -21,6 +20,7 @@ from control.cloud.skypilot.sdk.aws_zones import aws_zone
 from control.cloud.skypilot.sdk.catalogue import instance_types, write_catalogue
 from control.cloud.skypilot.sdk.credentials import check
 from control.cloud.skypilot.sdk.machines import end_machine, machines
+from control.file_lock import turn
 
 _LOG_CHARS = 20_000
 """Of the end of a log: a vendor's code is among SkyPilot's last words."""
@@ -182,6 +182,5 @@ def _turn(name: str) -> Iterator[None]:
     """Alone with the name, among all processes. Names share locks, of which there are `_LOCKS`."""
     lock = Path(os.environ["SKY_RUNTIME_DIR"]) / "turns" / str(zlib.crc32(name.encode()) % _LOCKS)
     lock.parent.mkdir(exist_ok=True, mode=0o700)
-    with lock.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with turn(lock):
         yield

@@ -22,7 +22,12 @@ class PlanData(DataSource):
         (
             Attribute(name="fleet", required=True, limits=NAME_LIMITS, description="Its name: `medley_fleet.NAME.id`."),
             Attribute(name="id", computed=True, description="Of the plan: `medley explain` takes it."),
-            Attribute(name="status", computed=True, description="`optimal`, `feasible` or `partial`."),
+            Attribute(
+                name="status",
+                computed=True,
+                description="`optimal` (its cost is proven to be within the solver's tolerance of the optimum), "
+                "`feasible` (it is not) or `partial` (some demand is unmet).",
+            ),
             _number("usd_per_hour", "Rent and traffic."),
             _number("node_count", "Of all instances."),
             Attribute(

@@ -9,7 +9,7 @@ import { Button } from "@/components/Button";
 import { Card } from "@/components/Card";
 import { Empty, Loaded } from "@/components/feedback";
 import { Select } from "@/components/Field";
-import { Time } from "@/components/figures";
+import { Num, Time } from "@/components/figures";
 import { TableBox } from "@/components/TableBox";
 import { Page } from "@/layout/Page";
 
@@ -90,7 +90,12 @@ function Row({ event, say }: { event: Event; say: Say }) {
         <div className="break">{event.text}</div>
         {(detail.length > 0 || event.trace) && (
           <div className="muted break">
-            {detail.map(([name, value]) => `${name} ${value}`).join(" · ")}
+            {detail.map(([name, value], n) => (
+              <span key={name}>
+                {n > 0 && " · "}
+                {name.replaceAll("_", " ")} {typeof value === "number" ? <Num value={value} /> : String(value)}
+              </span>
+            ))}
             {event.trace && <span className="mono"> trace {event.trace}</span>}
           </div>
         )}

@@ -25,7 +25,7 @@ export function Decision({ plan, fleet }: { plan: Plan; fleet: Fleet }) {
         <h2 className="mono">{plan.id.slice(0, 12)}</h2>
         <Standing plan={plan} fleet={fleet} />
         <span className="muted break">
-          made <Time at={plan.created_at} ago /> by {plan.policy} · {plan.summary.status}, gap <Percent value={plan.summary.gap} />, took{" "}
+          made <Time at={plan.created_at} ago /> by {plan.policy} · {plan.proof}, took{" "}
           <Seconds value={plan.summary.solve_s} />
         </span>
         <span className="grow" />

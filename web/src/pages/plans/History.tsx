@@ -46,7 +46,7 @@ export function History({ fleet, plans, chosen }: HistoryProps) {
                         <Time at={item.created_at} />
                       </td>
                       <td>
-                        {item.summary.status}
+                        {item.proof}
                         {Object.keys(item.summary.unmet).length > 0 && <span className="warn">, demand unmet</span>}
                       </td>
                       <td className="right">

@@ -60,7 +60,7 @@ function Compared({ now, then }: { now: Plan | undefined; then: Plan }) {
           name="Gap"
           note={
             <>
-              {then.summary.status}, solved <Time at={then.created_at} ago /> in <Seconds value={then.summary.solve_s} />
+              {then.proof}, solved <Time at={then.created_at} ago /> in <Seconds value={then.summary.solve_s} />
             </>
           }
         >
