@@ -11,6 +11,7 @@ from templates_lib.placement import Stage, StageNodes
 from templates_lib.throughput.operation import PhaseWork, Work
 from templates_lib.throughput.phases import NodePhases
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
+from templates_lib.throughput.waiting.prefill import WaitingPrefillWork
 from templates_lib.throughput_table import Role
 from templates_lib.work import Phase
 
@@ -69,6 +70,8 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     if not len(at):
         return None
     role = _role(stage, stages)
+    if isinstance(phase, WaitingPrefillWork):
+        return _waiting_curve(phase, role, int(at[0]), held, phases.request.ttft_s)
     work = _steps(phases.phase, phase, held)
     operation = phase.operate(work)
     possible = bool(phase.split.possible[role, 0, at[0], 0])
@@ -83,6 +86,15 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     works = possible & (of_stage(operation.shares) <= 1)
     units = np.where(works, of_stage(operation.units_per_s) * room / held.weight, 0.0)
     return _Curve(of_stage(operation.latency_s), units)
+
+
+def _waiting_curve(phase: WaitingPrefillWork, role: Role, layers: int, held: StageNodes, slo_s: float) -> _Curve:
+    """Within shares of the objective, in place of sizes of steps: prompts are not put together for it."""
+    budgets_s = np.geomspace(slo_s / _STEPS, slo_s, _STEPS)
+    best = phase.best(budgets_s)
+    blocks = best.kv_blocks[role, :, layers]
+    room = np.minimum(1.0, held.kv_blocks / np.maximum(blocks, 1.0))
+    return _Curve(budgets_s, best.units_per_s[role, :, layers] * room / held.weight)
 
 
 def _role(stage: Stage, stages: int) -> Role:

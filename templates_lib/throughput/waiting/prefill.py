@@ -1,0 +1,112 @@
+"""Prefill alone, with what prompts wait for each other. Unit: prompt tokens per second."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates_lib.cost_model import Floats, Step
+from templates_lib.throughput.node_split import NodeSplit, StageTime
+from templates_lib.throughput.operation import Operation, Work, network_cap, share, unpaced
+from templates_lib.throughput.request_cache import BLOCK_TOKENS
+from templates_lib.throughput.search import Best
+from templates_lib.throughput.waiting.law import WaitingLaw
+from templates_lib.throughput.waiting.queue import greatest_load
+from templates_lib.throughput_table import Role
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingPrefillWork:
+    """Each replica is a queue of its own (lanes, `policies/lanes.py`) with its share of Poisson arrivals, and a step is
+    one prompt, which takes what it takes alone: prompts are in time by the budget of the stage, waiting included.
+
+    That replicas are chosen by what they have to do, and instances in turns, makes their arrivals less random than
+    that; that prompts share steps saves what a step costs however small.
+    """
+
+    split: NodeSplit
+    law: WaitingLaw
+    time: StageTime
+    """Of steps of one prompt of each length of the law: (4, 1, L, BELOW)."""
+    percentile_latency_s: Floats
+    """(4, 1, L, 1)"""
+
+    def levels(self) -> Work:
+        chunk = self.split.parallel.dp * math.ceil(max(self.law.prompts[-1], self.split.request.percentile_prompt))
+        return Work(np.zeros((1, 1, 1, 1)), np.full((1, 1, 1, 1), float(chunk)))
+
+    def operate(self, work: Work) -> Operation:
+        """With nobody waiting."""
+        split, request, dp = self.split, self.split.request, self.split.parallel.dp
+        held = split.memory.worst_part(split.cache.prompt) / request.prompt
+        in_step = np.maximum(work.prompt_tokens / dp, request.percentile_prompt) * held
+        handing = share(self._handing_s, np.array(self.law.apart.hand_off_s))
+        shares = np.maximum(share(in_step, self.kv_free_bytes(work)), handing)
+        rate = self._most_units_per_s(work)
+        return Operation(self.percentile_latency_s, shares, rate, unpaced())
+
+    def kv_free_bytes(self, work: Work) -> Floats:
+        request = self.split.request
+        per_replica = np.maximum(work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
+        return self.split.memory.free_bytes(per_replica, np.ceil(per_replica / request.prompt))
+
+    def best(self, budgets_s: Floats) -> Best:
+        """As `search.best_steps`: of the one chunk there is, at the load that each budget allows."""
+        split, work = self.split, self.levels()
+        operation = self.operate(work)
+        possible = (split.possible & (operation.shares <= 1))[:, 0, :, 0]
+        latency, most = self.percentile_latency_s[:, 0, :, 0], self._most_units_per_s(work)[:, 0, :, 0]
+        units = np.zeros((len(Role), len(budgets_s), latency.shape[-1]))
+        for number, budget in enumerate(budgets_s):
+            roles, counts = np.nonzero(possible & (latency <= budget))
+            # A middle stage takes as long as a first one.
+            asked = roles != Role.MIDDLE
+            load = np.zeros(latency.shape)
+            load[roles[asked], counts[asked]] = self._load(roles[asked], counts[asked], float(budget))
+            load[Role.MIDDLE] = np.where(latency[Role.MIDDLE] <= budget, load[Role.FIRST], 0.0)
+            full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
+            units[:, number] = np.where(possible, np.minimum(load * full, most), 0.0)
+        blocks = split.memory.kv_blocks(self.kv_free_bytes(work), BLOCK_TOKENS)[:, 0, :, 0]
+        found = np.broadcast_to(units > 0, units.shape)
+        chunk = np.where(found, float(work.prompt_tokens.item()), 0.0)
+        return Best(units, np.zeros_like(units), chunk, np.broadcast_to(blocks[:, None], units.shape))
+
+    def _load(self, roles: Floats, counts: Floats, budget_s: float) -> Floats:
+        law, request = self.law, self.split.request
+        busy, own = self.time.busy_s[roles, 0, counts], self.time.latency_s[roles, 0, counts]
+        # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
+        own = own + (request.percentile_prompt - law.prompts) * request.ttft_per_token / request.ttft_s * budget_s
+        return greatest_load(law.means(busy), law.weights, own, np.full(len(roles), budget_s), law.share)
+
+    @property
+    def _busy_s(self) -> Floats:
+        """(4, 1, L): of a step, in the mean."""
+        return np.asarray(self.law.means(self.time.busy_s) @ self.law.weights)
+
+    @property
+    def _handing_s(self) -> Floats:
+        """(1, 1, L, 1): of the mean prompt's cache on an idle network."""
+        return self.split.of_layers(self.split.cache.handed) / self.split.network_bytes_per_s
+
+    def _most_units_per_s(self, work: Work) -> Floats:
+        """(4, 1, L, 1): prompts that are there hold their cache for all of the objective and for their hand-off. A
+        network that is busy for a share ρ of its time makes a hand-off 1 / (1 - ρ) as long."""
+        split, request, dp = self.split, self.split.request, self.split.parallel.dp
+        held = split.memory.worst_part(split.cache.prompt)
+        room = np.maximum(self.kv_free_bytes(work), 0.0) / held
+        there = dp * self.law.population.mean_within(room, self.law.prompt_sizes)
+        handing, allowed = self._handing_s, self.law.apart.hand_off_s
+        of_room = there / (request.ttft_s + np.minimum(handing, allowed))
+        of_links = np.maximum(1 - handing / allowed, 0.0) / handing
+        network = network_cap(split, 1.0, split.of_layers(split.cache.handed) / request.prompt)
+        return np.asarray(np.minimum(request.prompt * np.minimum(of_room, of_links), network))
+
+
+def waiting_prefill_work(split: NodeSplit, law: WaitingLaw) -> WaitingPrefillWork:
+    lengths = np.append(law.prompts, split.request.percentile_prompt)[None, None, None, :]
+    none = np.zeros((1, 1, 1, 1))
+    # One prompt runs on one replica; as totals are spread evenly, every replica is given one.
+    tokens = lengths * split.parallel.dp
+    time = split.time(Step(split.layers, tokens, (lengths - 1) / 2, none, none), tokens)
+    alone = StageTime(time.latency_s[..., :-1], time.busy_s[..., :-1])
+    return WaitingPrefillWork(split, law, alone, time.latency_s[..., -1:])
