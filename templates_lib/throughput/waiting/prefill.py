@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit, StageTime
@@ -11,8 +12,10 @@ from templates_lib.throughput.operation import Operation, Work, network_cap, sha
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best
 from templates_lib.throughput.waiting.law import WaitingLaw
-from templates_lib.throughput.waiting.queue import greatest_load
+from templates_lib.throughput.waiting.queue import Customers, greatest_load
 from templates_lib.throughput_table import Role
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +35,10 @@ class WaitingPrefillWork:
     """(4, 1, L, 1)"""
 
     def levels(self) -> Work:
-        chunk = self.split.parallel.dp * math.ceil(max(self.law.prompts[-1], self.split.request.percentile_prompt))
-        return Work(np.zeros((1, 1, 1, 1)), np.full((1, 1, 1, 1), float(chunk)))
+        dp = self.split.parallel.dp
+        return Work(
+            np.full((1, 1, 1, 1), float(dp)), np.full((1, 1, 1, 1), float(dp * math.ceil(self.law.prompts[-1])))
+        )
 
     def operate(self, work: Work) -> Operation:
         """With nobody waiting."""
@@ -48,7 +53,7 @@ class WaitingPrefillWork:
     def kv_free_bytes(self, work: Work) -> Floats:
         request = self.split.request
         per_replica = np.maximum(work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
-        return self.split.memory.free_bytes(per_replica, np.ceil(per_replica / request.prompt))
+        return self.split.memory.free_bytes(per_replica, np.ones_like(per_replica))
 
     def best(self, budgets_s: Floats) -> Best:
         """As `search.best_steps`: of the one chunk there is, at the load that each budget allows."""
@@ -58,25 +63,27 @@ class WaitingPrefillWork:
         latency, most = self.percentile_latency_s[:, 0, :, 0], self._most_units_per_s(work)[:, 0, :, 0]
         units = np.zeros((len(Role), len(budgets_s), latency.shape[-1]))
         for number, budget in enumerate(budgets_s):
-            roles, counts = np.nonzero(possible & (latency <= budget))
-            # A middle stage takes as long as a first one.
-            asked = roles != Role.MIDDLE
-            load = np.zeros(latency.shape)
-            load[roles[asked], counts[asked]] = self._load(roles[asked], counts[asked], float(budget))
-            load[Role.MIDDLE] = np.where(latency[Role.MIDDLE] <= budget, load[Role.FIRST], 0.0)
+            load, asked = np.zeros(latency.shape), possible & (latency <= budget)
+            # A first stage takes as long as a middle one, which may have room for more layers.
+            asked[Role.FIRST] = False
+            load[asked] = self._load(*np.nonzero(asked), float(budget))
+            load[Role.FIRST] = load[Role.MIDDLE]
             full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
             units[:, number] = np.where(possible, np.minimum(load * full, most), 0.0)
         blocks = split.memory.kv_blocks(self.kv_free_bytes(work), BLOCK_TOKENS)[:, 0, :, 0]
         found = np.broadcast_to(units > 0, units.shape)
-        chunk = np.where(found, float(work.prompt_tokens.item()), 0.0)
-        return Best(units, np.zeros_like(units), chunk, np.broadcast_to(blocks[:, None], units.shape))
+        prompts, chunk = (np.where(found, each.item(), 0.0) for each in (work.requests, work.prompt_tokens))
+        return Best(units, prompts, chunk, np.broadcast_to(blocks[:, None], units.shape))
 
-    def _load(self, roles: Floats, counts: Floats, budget_s: float) -> Floats:
+    def _load(self, roles: Ints, counts: Ints, budget_s: float) -> Floats:
         law, request = self.law, self.split.request
         busy, own = self.time.busy_s[roles, 0, counts], self.time.latency_s[roles, 0, counts]
+        follows = law.means(own) - law.means(busy)
         # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
         own = own + (request.percentile_prompt - law.prompts) * request.ttft_per_token / request.ttft_s * budget_s
-        return greatest_load(law.means(busy), law.weights, own, np.full(len(roles), budget_s), law.share)
+        busy = law.means(busy)
+        customers = Customers(law.weights, busy, own, np.maximum(follows, 0.0))
+        return greatest_load(customers, np.full(len(roles), budget_s), law.share)
 
     @property
     def _busy_s(self) -> Floats:

@@ -1,4 +1,6 @@
-"""How long customers of one server wait (M/G/1, first come first served), and the most load that leaves them in time."""
+"""How long customers of a server wait (M/G/1, first come first served), and the most load that leaves them in time."""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,39 +13,48 @@ ALIAS = 1e-6
 """Of a waiting time beyond twice the budget, how much is taken for a shorter one: what the transform folds back."""
 HALVINGS = 11
 MOST_LOAD = 0.98
+_DAMPING = ALIAS ** (np.arange(POINTS) / (2 * POINTS))
 
 
-def greatest_load(service_s: Floats, weights: Floats, own_s: Floats, budget_s: Floats, share: float) -> Floats:
+@dataclass(frozen=True, slots=True, eq=False)
+class Customers:
+    """Of q kinds, at each of n servers. What a customer takes itself is, of kind k, anything between `own_s` k and k + 1."""
+
+    weights: Floats
+    """(q,): shares of the kinds."""
+    busy_s: Floats
+    """(n, q): how long the server is kept from the next one."""
+    own_s: Floats
+    """(n, q + 1): from its start until it is done."""
+    follows_s: Floats
+    """(n, q): how much longer than `busy_s` those behind it are held up, who cannot overtake it further on."""
+
+
+def greatest_load(customers: Customers, budget_s: Floats, share: float) -> Floats:
     """The greatest share of its time (n,) that a server may be busy, so that a customer's wait and its own time are
     within `budget_s` (n,) for `share` of all; 0 where there is none.
 
-    `service_s` (n, q): how long customers of each kind keep the server, `weights` (q,) their shares. `own_s` (n, q + 1):
-    the time that a customer itself takes from its start; of kind k anything between entries k and k + 1.
-
     The wait W is that of Pollaczek and Khinchine, a geometric number of residual services: its transform is
     (1 - ρ) / (1 - ρ R), on a grid, damped so that what the grid cuts off does not come back (Abate and Whitt 1992).
-    Whoever comes while a customer waits is taken along in the same step, and all of a step are done together: to one
-    that waited W that is up to ρ W more.
+    A server may be the first of several in a row: one that is late by x there makes those late who come within x of it,
+    as far as it holds them up further on.
     """
     step = budget_s[:, None] / POINTS
-    edges = (np.arange(POINTS) + 0.5) * step
-    within = np.zeros_like(edges)
-    for kind, weight in enumerate(weights):
-        within += weight * np.minimum(service_s[:, kind, None], edges)
-    within /= (service_s @ weights)[:, None]
-    residual = np.diff(within, axis=1, prepend=0.0)
-    damping = ALIAS ** (np.arange(POINTS) / (2 * POINTS))
-    transform = np.fft.rfft(residual * damping, 2 * POINTS, axis=1)
-    own = _distribution(own_s, weights, np.arange(POINTS + 1) * step)
-    reach = np.arange(POINTS)
+    mean_s = customers.busy_s @ customers.weights
+    transform = np.fft.rfft(_residual(customers, mean_s, step) * _DAMPING, 2 * POINTS, axis=1)
+    waits_s = np.arange(POINTS) * step
+    in_time = _distribution(customers.own_s, customers.weights, budget_s[:, None] - waits_s)
+    own_s = (customers.own_s[:, 1:] + customers.own_s[:, :-1]) / 2 - budget_s[:, None]
+    followers_s = np.zeros_like(waits_s)
+    for kind, weight in enumerate(customers.weights):
+        followers_s += weight * np.clip(waits_s + own_s[:, kind, None], 0.0, customers.follows_s[:, kind, None])
+    longest_s = customers.follows_s @ customers.weights
 
     def on_time(load: Floats) -> Floats:
-        waits = np.fft.irfft((1 - load)[:, None] / (1 - load[:, None] * transform), 2 * POINTS, axis=1)
-        left = POINTS - reach * (1 + load[:, None])
-        cell = np.clip(left.astype(np.int64), 0, POINTS - 1)
-        start, end = np.take_along_axis(own, cell, axis=1), np.take_along_axis(own, cell + 1, axis=1)
-        kept = np.where(left > 0, start + (end - start) * (left - cell), 0.0)
-        return np.asarray((waits[:, :POINTS] / damping * kept).sum(axis=1))
+        law = np.fft.irfft((1 - load)[:, None] / (1 - load[:, None] * transform), 2 * POINTS, axis=1)
+        law = law[:, :POINTS] / _DAMPING
+        held_up_s = (law * followers_s).sum(axis=1) + (1 - law.sum(axis=1)) * longest_s
+        return np.asarray((law * in_time).sum(axis=1) - load / mean_s * held_up_s)
 
     low, high = np.zeros(len(budget_s)), np.full(len(budget_s), MOST_LOAD)
     for _ in range(HALVINGS):
@@ -51,6 +62,15 @@ def greatest_load(service_s: Floats, weights: Floats, own_s: Floats, budget_s: F
         holds = on_time(middle) >= share
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
     return low
+
+
+def _residual(customers: Customers, mean_s: Floats, step: Floats) -> Floats:
+    """(n, POINTS): how likely a service under way has so many steps to go."""
+    ends = (np.arange(POINTS) + 0.5) * step
+    within = np.zeros_like(ends)
+    for kind, weight in enumerate(customers.weights):
+        within += weight * np.minimum(customers.busy_s[:, kind, None], ends)
+    return np.diff(within / mean_s[:, None], axis=1, prepend=0.0)
 
 
 def _distribution(ends: Floats, weights: Floats, at: Floats) -> Floats:
