@@ -71,6 +71,8 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
         return None
     role = _role(stage, stages)
     if isinstance(phase, WaitingPrefillWork):
+        if held.batch_cap != held.dp:
+            return None  # It puts prompts together, which was not certified.
         return _waiting_curve(phase, role, int(at[0]), held, phases.request.ttft_s)
     work = _steps(phases.phase, phase, held)
     operation = phase.operate(work)
@@ -107,7 +109,8 @@ def _steps(phase: Phase, work: PhaseWork, held: StageNodes) -> Work:
     """(1, 1, 1, N): up to the caps that the node was made with; a chunk of an aggregated iteration is always whole."""
     dp, none = held.dp, np.zeros((1, 1, 1, 1))
     if phase is Phase.PREFILL:
-        return Work(none, _grid(min(dp * np.ceil(work.split.request.prompt), held.chunk_tokens), held.chunk_tokens, dp))
+        one = min(dp * np.ceil(work.split.request.prompt), held.chunk_tokens)
+        return Work(none, _grid(one, one if held.batch_cap else held.chunk_tokens, dp))
     requests = _grid(dp, held.batch_cap, dp)
     return Work(requests, none if phase is Phase.DECODE else np.full_like(none, held.chunk_tokens))
 

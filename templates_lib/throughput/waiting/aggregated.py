@@ -13,7 +13,7 @@ from templates_lib.throughput.operation import Operation, Work, network_cap, sha
 from templates_lib.throughput.request import Request
 from templates_lib.throughput.waiting.law import WaitingLaw
 from templates_lib.throughput.waiting.population import ALIKE
-from templates_lib.throughput.waiting.queue import greatest_load
+from templates_lib.throughput.waiting.queue import Customers, greatest_load
 
 ITERATIONS = np.geomspace(1.0, 1e5, 120)
 """Within which a first token must come, for which the greatest load is known."""
@@ -43,14 +43,16 @@ def chunk_queues(law: WaitingLaw, request: Request) -> ChunkQueues:
     in_chunks = law.prompts / chunk[:, None]
     # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
     less = (request.percentile_prompt - law.prompts) * request.ttft_per_token / request.ttft_s * within[:, None]
-    loads = greatest_load(law.means(in_chunks), law.weights, np.ceil(in_chunks) + 1 + less, within, law.share)
+    busy = law.means(in_chunks)
+    customers = Customers(law.weights, busy, np.ceil(in_chunks) + 1 + less, np.zeros_like(busy))
+    loads = greatest_load(customers, within, law.share)
     return ChunkQueues(loads.reshape(len(CHUNKS), len(ITERATIONS)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingAggregatedWork:
-    """Iterations of a chunk of prompt tokens and one token for each of a batch that is Poisson, `requests` at most, those
-    included whose prompt waits. An iteration with its full chunk keeps the budget for the batch that a request meets.
+    """Iterations of a chunk of prompt tokens and one token for each of a batch that is Poisson: `requests` at most,
+    those included whose prompt waits. One with its full chunk keeps the budget for the batch that a request meets.
     """
 
     split: NodeSplit

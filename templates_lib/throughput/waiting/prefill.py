@@ -36,9 +36,8 @@ class WaitingPrefillWork:
 
     def levels(self) -> Work:
         dp = self.split.parallel.dp
-        return Work(
-            np.full((1, 1, 1, 1), float(dp)), np.full((1, 1, 1, 1), float(dp * math.ceil(self.law.prompts[-1])))
-        )
+        one = np.ones((1, 1, 1, 1))
+        return Work(dp * one, dp * math.ceil(self.law.prompts[-1]) * one)
 
     def operate(self, work: Work) -> Operation:
         """With nobody waiting."""

@@ -18,7 +18,7 @@ _DAMPING = ALIAS ** (np.arange(POINTS) / (2 * POINTS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Customers:
-    """Of q kinds, at each of n servers. What a customer takes itself is, of kind k, anything between `own_s` k and k + 1."""
+    """Of q kinds, at each of n servers. What one of kind k takes itself is anything between entries k and k + 1."""
 
     weights: Floats
     """(q,): shares of the kinds."""
@@ -36,15 +36,16 @@ def greatest_load(customers: Customers, budget_s: Floats, share: float) -> Float
 
     The wait W is that of Pollaczek and Khinchine, a geometric number of residual services: its transform is
     (1 - ρ) / (1 - ρ R), on a grid, damped so that what the grid cuts off does not come back (Abate and Whitt 1992).
-    A server may be the first of several in a row: one that is late by x there makes those late who come within x of it,
-    as far as it holds them up further on.
+    A server may be the first of several in a row, and nobody overtakes: behind one that takes S in all, whoever comes s
+    later is done S - s later, and by the services of those between, ρ s, and its own. So it makes those late who come
+    within (S + service - budget) / (1 - ρ), as far as it holds them up further on.
     """
     step = budget_s[:, None] / POINTS
     mean_s = customers.busy_s @ customers.weights
     transform = np.fft.rfft(_residual(customers, mean_s, step) * _DAMPING, 2 * POINTS, axis=1)
     waits_s = np.arange(POINTS) * step
     in_time = _distribution(customers.own_s, customers.weights, budget_s[:, None] - waits_s)
-    own_s = (customers.own_s[:, 1:] + customers.own_s[:, :-1]) / 2 - budget_s[:, None]
+    own_s = (customers.own_s[:, 1:] + customers.own_s[:, :-1]) / 2 + (mean_s - budget_s)[:, None]
     followers_s = np.zeros_like(waits_s)
     for kind, weight in enumerate(customers.weights):
         followers_s += weight * np.clip(waits_s + own_s[:, kind, None], 0.0, customers.follows_s[:, kind, None])
@@ -54,7 +55,7 @@ def greatest_load(customers: Customers, budget_s: Floats, share: float) -> Float
         law = np.fft.irfft((1 - load)[:, None] / (1 - load[:, None] * transform), 2 * POINTS, axis=1)
         law = law[:, :POINTS] / _DAMPING
         held_up_s = (law * followers_s).sum(axis=1) + (1 - law.sum(axis=1)) * longest_s
-        return np.asarray((law * in_time).sum(axis=1) - load / mean_s * held_up_s)
+        return np.asarray((law * in_time).sum(axis=1) - load / mean_s * held_up_s / (1 - load))
 
     low, high = np.zeros(len(budget_s)), np.full(len(budget_s), MOST_LOAD)
     for _ in range(HALVINGS):
