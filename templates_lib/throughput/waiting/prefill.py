@@ -65,7 +65,8 @@ class WaitingPrefillWork:
             load, asked = np.zeros(latency.shape), possible & (latency <= budget)
             # A first stage takes as long as a middle one, which may have room for more layers.
             asked[Role.FIRST] = False
-            load[asked] = self._load(*np.nonzero(asked), float(budget))
+            roles, counts = np.nonzero(asked)
+            load[asked] = self._load(roles, counts, float(budget))
             load[Role.FIRST] = load[Role.MIDDLE]
             full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
             units[:, number] = np.where(possible, np.minimum(load * full, most), 0.0)
