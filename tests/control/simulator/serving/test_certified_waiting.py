@@ -8,6 +8,7 @@ import pytest
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
+from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from control.simulator.serving.template_model import TemplateModels
 from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel
@@ -23,6 +24,8 @@ from templates_lib.template import ServingTemplate
 from templates_lib.work import Phase
 
 LENGTH_S, WARM_UP_S = 900.0, 60.0
+UNREFUSED = ServingSettings(admits=False)
+"""At all of its capacity, admission refuses what would wait."""
 TOLERANCE = 0.004
 """Of the share of requests that are in time, at all of T̂; plans use `utilisation_cap` of it."""
 SLO = Slo(1200, 60, queueing=True)
@@ -71,7 +74,7 @@ def in_time(config: NodeConfig, legs: dict[str, Phase], served: ServedModel = SE
     pick = draw.integers(len(shape.prompt_tokens), size=len(arrival_s))
     lengths = shape.prompt_tokens[pick], shape.output_tokens[pick]
     requests = Requests(("phi",), np.zeros(len(pick), np.int64), arrival_s, *lengths)
-    judged = judge(requests, simulate(requests, fleet), {"phi": served.slo}, fleet.length_s)
+    judged = judge(requests, simulate(requests, fleet, UNREFUSED), {"phi": served.slo}, fleet.length_s)
     counted = arrival_s >= WARM_UP_S
     first = judged.ttft_ms[counted] <= served.slo.ttft_ms
     others = (judged.tpot_ms[counted] <= served.slo.tpot_ms) | (requests.output_tokens[counted] == 1)
