@@ -73,7 +73,7 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     if isinstance(phase, WaitingPrefillWork):
         if held.batch_cap != held.dp:
             return None  # It puts prompts together, which was not certified.
-        return _waiting_curve(phase, role, int(at[0]), held, phases.request.ttft_s)
+        return _waiting_curve(phase, role, int(at[0]), held, phases.request.ttft_s, stages)
     work = _steps(phases.phase, phase, held)
     operation = phase.operate(work)
     possible = bool(phase.split.possible[role, 0, at[0], 0])
@@ -90,9 +90,11 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     return _Curve(of_stage(operation.latency_s), units)
 
 
-def _waiting_curve(phase: WaitingPrefillWork, role: Role, layers: int, held: StageNodes, slo_s: float) -> _Curve:
-    """Within shares of the objective, in place of sizes of steps: prompts are not put together for it."""
-    budgets_s = np.geomspace(slo_s / _STEPS, slo_s, _STEPS)
+def _waiting_curve(
+    phase: WaitingPrefillWork, role: Role, layers: int, held: StageNodes, slo_s: float, stages: int
+) -> _Curve:
+    """Within shares of the objective, an even one among them, in place of sizes of steps: prompts are not put together."""
+    budgets_s = np.unique(np.append(np.geomspace(slo_s / _STEPS, slo_s, _STEPS), slo_s / stages))
     best = phase.best(budgets_s)
     blocks = best.kv_blocks[role, :, layers]
     room = np.minimum(1.0, held.kv_blocks / np.maximum(blocks, 1.0))
