@@ -28,7 +28,7 @@ from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.work import Phase, WorkClass
 
-WAITING = "1"
+WAITING = "2"
 """Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
 TICKS = 60
 """Of an uneven split: sixtieths of the objective hold every even split over up to six stages."""

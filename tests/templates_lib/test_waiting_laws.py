@@ -20,7 +20,7 @@ def customers(ends: Floats, *, parts: int = 1) -> Customers:
     """Of equally likely kinds, each anything between two of `ends` (q + 1,) long, in a row of `parts` equal servers."""
     busy = ((ends[1:] + ends[:-1]) / 2 / parts)[None, :]
     weights = np.full(len(ends) - 1, 1 / (len(ends) - 1))
-    return Customers(weights, busy, ends[None, :], busy * (parts - 1))
+    return Customers(weights, ends[None, :], weights, busy, busy * parts)
 
 
 def on_time(ends: Floats, load: float, budget_s: float, parts: int, seed: int = 7) -> float:

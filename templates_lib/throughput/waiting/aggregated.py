@@ -44,7 +44,7 @@ def chunk_queues(law: WaitingLaw, request: Request) -> ChunkQueues:
     # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
     less = (request.percentile_prompt - law.prompts) * request.ttft_per_token / request.ttft_s * within[:, None]
     busy = law.means(in_chunks)
-    customers = Customers(law.weights, busy, np.ceil(in_chunks) + 1 + less, np.zeros_like(busy))
+    customers = Customers(law.weights, np.ceil(in_chunks) + 1 + less, law.weights, busy, busy)
     loads = greatest_load(customers, within, law.share)
     return ChunkQueues(loads.reshape(len(CHUNKS), len(ITERATIONS)))
 

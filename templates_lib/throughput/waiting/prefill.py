@@ -1,7 +1,6 @@
 """Prefill alone, with what prompts wait for each other. Unit: prompt tokens per second."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +10,22 @@ from templates_lib.throughput.node_split import NodeSplit, StageTime
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, unpaced
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best
-from templates_lib.throughput.waiting.law import WaitingLaw
+from templates_lib.throughput.waiting.law import BELOW, WaitingLaw
 from templates_lib.throughput.waiting.queue import Customers, greatest_load
 from templates_lib.throughput_table import Role
 
 Ints = NDArray[np.int64]
 
+CUTS = (1.0, 0.995)
+"""Of all prompts, how many go in one step: all, or but the longest. Cut in several steps, those let others in between,
+who would wait behind them at every part of a pipeline."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingPrefillWork:
     """Each replica is a queue of its own (lanes, `policies/lanes.py`) with its share of Poisson arrivals, and a step is
-    one prompt, which takes what it takes alone: prompts are in time by the budget of the stage, waiting included.
+    one prompt (or a part of one of the longest), which takes what it takes alone: prompts are in time by the budget of
+    the stage, waiting included. A prompt that is cut takes no less, as its parts follow each other.
 
     That replicas are chosen by what they have to do, and instances in turns, makes their arrivals less random than
     that; that prompts share steps saves what a step costs however small.
@@ -35,9 +39,12 @@ class WaitingPrefillWork:
     """(4, 1, L, 1)"""
 
     def levels(self) -> Work:
-        dp = self.split.parallel.dp
-        one = np.ones((1, 1, 1, 1))
-        return Work(dp * one, dp * math.ceil(self.law.prompts[-1]) * one)
+        return self._work(self.law.prompts[-1])
+
+    def _work(self, longest: float) -> Work:
+        """Of prompts up to so many tokens, one for each replica."""
+        dp, one = self.split.parallel.dp, np.ones((1, 1, 1, 1))
+        return Work(dp * one, dp * np.ceil(longest) * one)
 
     def operate(self, work: Work) -> Operation:
         """With nobody waiting."""
@@ -55,34 +62,41 @@ class WaitingPrefillWork:
         return self.split.memory.free_bytes(per_replica, np.ones_like(per_replica))
 
     def best(self, budgets_s: Floats) -> Best:
-        """As `search.best_steps`: of the one chunk there is, at the load that each budget allows."""
-        split, work = self.split, self.levels()
+        """As `search.best_steps`: at the load that each budget allows, with the better one of CUTS."""
+        found = [self._best(budgets_s, int(np.searchsorted(BELOW, cut))) for cut in CUTS]
+        better = found[1].units_per_s > found[0].units_per_s
+        return Best(*(np.where(better, getattr(found[1], f.name), getattr(found[0], f.name)) for f in fields(Best)))
+
+    def _best(self, budgets_s: Floats, cut: int) -> Best:
+        """`cut`: which of the law's prompts is the longest that goes in one step."""
+        split, work = self.split, self._work(self.law.prompts[cut])
         operation = self.operate(work)
         possible = (split.possible & (operation.shares <= 1))[:, 0, :, 0]
         latency, most = self.percentile_latency_s[:, 0, :, 0], self._most_units_per_s(work)[:, 0, :, 0]
+        full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
         units = np.zeros((len(Role), len(budgets_s), latency.shape[-1]))
         for number, budget in enumerate(budgets_s):
             load, asked = np.zeros(latency.shape), possible & (latency <= budget)
             # A first stage takes as long as a middle one, which may have room for more layers.
             asked[Role.FIRST] = False
             roles, counts = np.nonzero(asked)
-            load[asked] = self._load(roles, counts, float(budget))
+            load[asked] = self._load(roles, counts, float(budget), cut)
             load[Role.FIRST] = load[Role.MIDDLE]
-            full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
             units[:, number] = np.where(possible, np.minimum(load * full, most), 0.0)
         blocks = split.memory.kv_blocks(self.kv_free_bytes(work), BLOCK_TOKENS)[:, 0, :, 0]
-        found = np.broadcast_to(units > 0, units.shape)
-        prompts, chunk = (np.where(found, each.item(), 0.0) for each in (work.requests, work.prompt_tokens))
+        prompts, chunk = (np.where(units > 0, each.item(), 0.0) for each in (work.requests, work.prompt_tokens))
         return Best(units, prompts, chunk, np.broadcast_to(blocks[:, None], units.shape))
 
-    def _load(self, roles: Ints, counts: Ints, budget_s: float) -> Floats:
+    def _load(self, roles: Ints, counts: Ints, budget_s: float, cut: int) -> Floats:
         law, request = self.law, self.split.request
         busy, own = self.time.busy_s[roles, 0, counts], self.time.latency_s[roles, 0, counts]
-        follows = law.means(own) - law.means(busy)
+        steps = np.ceil(law.prompts[1:] / law.prompts[cut])
+        step_weights = law.weights * steps
+        through = law.means(own) / steps
         # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
         own = own + (request.percentile_prompt - law.prompts) * request.ttft_per_token / request.ttft_s * budget_s
-        busy = law.means(busy)
-        customers = Customers(law.weights, busy, own, np.maximum(follows, 0.0))
+        step_busy = np.minimum(law.means(busy) / steps, through)
+        customers = Customers(law.weights, own, step_weights / step_weights.sum(), step_busy, through)
         return greatest_load(customers, np.full(len(roles), budget_s), law.share)
 
     @property

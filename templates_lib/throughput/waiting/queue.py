@@ -22,12 +22,14 @@ class Customers:
 
     weights: Floats
     """(q,): shares of the kinds."""
-    busy_s: Floats
-    """(n, q): how long the server is kept from the next one."""
     own_s: Floats
     """(n, q + 1): from its start until it is done."""
-    follows_s: Floats
-    """(n, q): how much longer than `busy_s` those behind it are held up, who cannot overtake it further on."""
+    step_weights: Floats
+    """(q,): shares of the steps. One that takes several joins the queue again for each."""
+    busy_s: Floats
+    """(n, q): how long a step keeps the server from the next one."""
+    through_s: Floats
+    """(n, q): how long a step takes in all, further on included, where those behind it cannot overtake it."""
 
 
 def greatest_load(customers: Customers, budget_s: Floats, share: float) -> Floats:
@@ -41,15 +43,15 @@ def greatest_load(customers: Customers, budget_s: Floats, share: float) -> Float
     within (S + service - budget) / (1 - ρ), as far as it holds them up further on.
     """
     step = budget_s[:, None] / POINTS
-    mean_s = customers.busy_s @ customers.weights
+    mean_s = customers.busy_s @ customers.step_weights
     transform = np.fft.rfft(_residual(customers, mean_s, step) * _DAMPING, 2 * POINTS, axis=1)
     waits_s = np.arange(POINTS) * step
     in_time = _distribution(customers.own_s, customers.weights, budget_s[:, None] - waits_s)
-    own_s = (customers.own_s[:, 1:] + customers.own_s[:, :-1]) / 2 + (mean_s - budget_s)[:, None]
+    beyond_s, most_s = customers.through_s + (mean_s - budget_s)[:, None], customers.through_s - customers.busy_s
     followers_s = np.zeros_like(waits_s)
-    for kind, weight in enumerate(customers.weights):
-        followers_s += weight * np.clip(waits_s + own_s[:, kind, None], 0.0, customers.follows_s[:, kind, None])
-    longest_s = customers.follows_s @ customers.weights
+    for kind, weight in enumerate(customers.step_weights):
+        followers_s += weight * np.clip(waits_s + beyond_s[:, kind, None], 0.0, most_s[:, kind, None])
+    longest_s = most_s @ customers.step_weights
 
     def on_time(load: Floats) -> Floats:
         law = np.fft.irfft((1 - load)[:, None] / (1 - load[:, None] * transform), 2 * POINTS, axis=1)
@@ -69,7 +71,7 @@ def _residual(customers: Customers, mean_s: Floats, step: Floats) -> Floats:
     """(n, POINTS): how likely a service under way has so many steps to go."""
     ends = (np.arange(POINTS) + 0.5) * step
     within = np.zeros_like(ends)
-    for kind, weight in enumerate(customers.weights):
+    for kind, weight in enumerate(customers.step_weights):
         within += weight * np.minimum(customers.busy_s[:, kind, None], ends)
     return np.diff(within / mean_s[:, None], axis=1, prepend=0.0)
 
