@@ -93,7 +93,7 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
 def _waiting_curve(
     phase: WaitingPrefillWork, role: Role, layers: int, held: StageNodes, slo_s: float, stages: int
 ) -> _Curve:
-    """Within shares of the objective, an even one among them, in place of sizes of steps: prompts are not put together."""
+    """Within shares of the objective, an even one among them, in place of sizes of steps: those are of one prompt."""
     budgets_s = np.unique(np.append(np.geomspace(slo_s / _STEPS, slo_s, _STEPS), slo_s / stages))
     best = phase.best(budgets_s)
     blocks = best.kv_blocks[role, :, layers]

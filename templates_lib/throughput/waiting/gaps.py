@@ -51,11 +51,11 @@ def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float)
     network may be grows with the hand-off; the rate of a node with what its steps take beyond an empty one, which at
     twice the time of an empty one is twice as fast as they."""
     left = [_left_to_steps(model, shape, hand_off) for hand_off in (0.0, *HAND_OFFS)]
+    if not np.isfinite(left[0]).any():
+        return GapLaw(math.inf, _held(left[0], share))
     steps = [min(float(np.quantile(each, 1 - share)), 1.0) for each in left]
     worth = np.array(steps[1:]) ** 2 * HAND_OFFS
     at = int(worth.argmax())
-    if not np.isfinite(left[0]).any():
-        return GapLaw(math.inf, _held(left[0], share))
     return GapLaw(float(HAND_OFFS[at]) * tpot_s, _held(left[1 + at], share))
 
 
