@@ -27,7 +27,7 @@ class WaitingPrefillWork:
     one prompt (or a part of one of the longest), which takes what it takes alone: prompts are in time by the budget of
     the stage, waiting included. A prompt that is cut takes no less, as its parts follow each other.
 
-    That replicas are chosen by what they have to do, and instances in turns, makes their arrivals less random than that.
+    That replicas are chosen by what they have to do, and instances in turns, makes arrivals less random than that.
     """
 
     split: NodeSplit
