@@ -24,6 +24,8 @@ class WaitingLaw:
     """Of all requests, that the objective is to hold for."""
     prompts: Floats
     """(BELOW,): quantiles of prompt lengths."""
+    places: Floats
+    """(BELOW - 1,): where the mean of the prompts between two quantiles is, from 0 (the lower) to 1."""
     population: Population
     prompt_sizes: Sizes
     context_sizes: Sizes
@@ -40,9 +42,6 @@ class WaitingLaw:
     def means(self, of_prompts: Floats) -> Floats:
         """(..., BELOW - 1): of a value at `prompts` (..., BELOW), what it is in the mean of the prompts between two."""
         return np.asarray(of_prompts[..., :-1] + (of_prompts[..., 1:] - of_prompts[..., :-1]) * self.places)
-
-    places: Floats
-    """(BELOW - 1,): where the mean of the prompts between two quantiles is, from 0 (the lower) to 1."""
 
 
 def waiting_law(served: ServedModel) -> WaitingLaw:
