@@ -52,16 +52,19 @@ class SetUp:
 
 
 @contextmanager
-def world_session(example: str) -> Iterator[tuple[Session, Recording, Templates]]:
-    """A file of examples/ with its library, built when it is not there yet."""
+def world_session(example: str, *, queueing: bool = False) -> Iterator[tuple[Session, Recording, Templates]]:
+    """A file of examples/ with its library, built when it is not there yet; `queueing` as if its objectives said so."""
     world = read_world(EXAMPLES / example)
+    if queueing:
+        served = tuple(replace(s, slo=replace(s.slo, queueing=True)) for s in world.recipe.served)
+        world = replace(world, recipe=replace(world.recipe, served=served))
     with session(None) as opened:
         yield opened, *opened.record(world, NOW)
 
 
 @contextmanager
-def set_up(name: str) -> Iterator[SetUp]:
-    with world_session(f"coral-{name}.yaml") as (opened, recording, templates):
+def set_up(name: str, *, queueing: bool = False) -> Iterator[SetUp]:
+    with world_session(f"coral-{name}.yaml", queueing=queueing) as (opened, recording, templates):
         yield SetUp(name, opened, recording, templates)
 
 

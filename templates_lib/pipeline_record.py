@@ -27,6 +27,8 @@ class Certificate(msgspec.Struct, array_like=True, frozen=True):
     slo_ms: float
     percentile: float
     cost_model_fingerprint: str
+    queueing: bool = False
+    """With what requests wait for each other (`Slo.queueing`); records of before it existed are without."""
 
     def is_tighter_than(self, other: "Certificate") -> bool:
         """The same but for an objective that is no looser."""
@@ -91,5 +93,6 @@ def read_record(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, 
         certificate.slo_ms,
         certificate.percentile,
         certificate.cost_model_fingerprint,
+        certificate.queueing,
     )
     return template, capacity

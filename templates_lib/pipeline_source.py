@@ -28,6 +28,8 @@ from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.work import Phase, WorkClass
 
+WAITING = "2"
+"""Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
 TICKS = 60
 """Of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
 
@@ -95,7 +97,7 @@ class PipelineTemplateSource:
 
     @property
     def fingerprint(self) -> str:
-        content = {
+        content: dict[str, Any] = {
             "record": VERSION,
             "served": self._served,
             "configs": self._nodes,
@@ -108,6 +110,8 @@ class PipelineTemplateSource:
             "windows": "no room saved",
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
+        if any(served.slo.queueing for served in self._served):
+            content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
         return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
@@ -236,6 +240,7 @@ class PipelineTemplateSource:
             served.slo_ms(phase),
             served.slo.percentile,
             self._cost_models[served.engine].fingerprint,
+            served.slo.queueing,
         )
 
 

@@ -16,3 +16,6 @@ class Slo:
     ttft_ms_per_1k_prompt_tokens: float = 0.0
     percentile: float = 99.0
     max_prompt_tokens: int = 0
+    queueing: bool = False
+    """Templates are certified for what `percentile` of the requests meet when they come at random (Poisson), waiting
+    included; without, for a request of that percentile's length alone."""

@@ -59,6 +59,8 @@ class Capacity:
     slo_ms: float
     percentile: float
     cost_model_fingerprint: str
+    queueing: bool = False
+    """What requests wait for each other is in it (`Slo.queueing`)."""
 
 
 def template_id(

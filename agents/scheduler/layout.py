@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from policies.lanes import LANES_OF_PART
+from policies.lanes import lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,9 @@ class PipelineLayout:
     @property
     def lanes(self) -> int:
         """Groups for prefill legs, beside. A prompt has nobody to be in step with, and its client waits for its pass:
-        for each part one that it works on, and one that comes next."""
-        return LANES_OF_PART * sum(node.parts for stage in self.stages for node in stage)
+        for each part one that it works on, and one or more that come next (`policies.lanes`)."""
+        nodes = [node for stage in self.stages for node in stage]
+        return lanes(sum(node.parts for node in nodes), [node.batch_cap for node in nodes])
 
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_tokens)

@@ -33,11 +33,13 @@ def main() -> int:
     parser.add_argument("experiment", nargs="+", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--setup", choices=["core", "extended"], help="only this one (default: both)")
     parser.add_argument("--market", choices=KINDS, help="savings, attainment: only this one (default: all)")
+    parser.add_argument("--queueing", action="store_true", help="templates certified with waiting (slo.queueing)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
     setups = (chosen.setup,) if chosen.setup else ("core", "extended")
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
-    with Campaign(setups, (chosen.market,) if chosen.market else KINDS) as campaign:
+    kinds = (chosen.market,) if chosen.market else KINDS
+    with Campaign(setups, kinds, queueing=chosen.queueing) as campaign:
         missed = [name for name in names if not EXPERIMENTS[name](campaign, chosen.output)]
     if missed:
         print(f"missed: {', '.join(missed)}")

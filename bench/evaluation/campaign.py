@@ -10,10 +10,12 @@ from bench.scenarios import SetUp, set_up
 
 
 class Campaign(AbstractContextManager["Campaign"]):
-    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...]) -> None:
-        """Names of the set-ups to evaluate, and of `epochs.KINDS` for experiments that are about all of them."""
+    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...], *, queueing: bool = False) -> None:
+        """Names of the set-ups to evaluate, and of `epochs.KINDS` for experiments that are about all of them;
+        `queueing`: with templates that are certified with waiting (`Slo.queueing`)."""
         self.setups = setups
         self.kinds = kinds
+        self._queueing = queueing
         self._stack = ExitStack()
         self._open: dict[str, SetUp] = {}
         self._epochs: dict[tuple[str, str, str], tuple[Epoch, ...]] = {}
@@ -28,7 +30,7 @@ class Campaign(AbstractContextManager["Campaign"]):
 
     def set_up(self, name: str) -> SetUp:
         if name not in self._open:
-            self._open[name] = self._stack.enter_context(set_up(name))
+            self._open[name] = self._stack.enter_context(set_up(name, queueing=self._queueing))
         return self._open[name]
 
     def epochs(self, name: str, kind: str, method: str) -> tuple[Epoch, ...]:

@@ -36,13 +36,14 @@ def explain(
     with _source(plan, file, snapshot, templates, database_url) as (opened, kept):
         say(f"medley: planning variants of plan {kept.plan.id[:12]} to compare it with")
         explanation = opened.explain(kept.plan, kept.snapshot, kept.library)
+        certified = opened.certificates(kept.plan)
     if output is Output.TABLE:
         from control.cli.explanation_text import print_explanation
 
-        print_explanation(kept.name, kept.plan, explanation, console())
+        print_explanation(kept.name, kept.plan, explanation, certified, console())
         return
     head = {"kind": "medley/explanation", "name": kept.name, "plan": kept.plan.id, "duals": kept.plan.duals}
-    emit(head | msgspec.to_builtins(explanation), output)
+    emit(head | msgspec.to_builtins(explanation) | {"certificates": msgspec.to_builtins(certified)}, output)
 
 
 def _source(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from control.explain import Explanation
+from control.explain.certificate import Certificate
 from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
@@ -20,15 +21,19 @@ MOST_CHANGES = 4
 LIFTED = {"supply": "more nodes", "supply and policy": "more nodes and other policies"}
 
 
-def print_explanation(name: str, plan: Plan, explanation: Explanation, console: Console) -> None:
-    for heading, lines in _sections(name, plan, explanation):
+def print_explanation(
+    name: str, plan: Plan, explanation: Explanation, certified: tuple[Certificate, ...], console: Console
+) -> None:
+    for heading, lines in _sections(name, plan, explanation, certified):
         console.print(Text(heading, style="bold"))
         for line in lines:
             console.print(Text("- " + line), soft_wrap=True)
         console.print()
 
 
-def _sections(name: str, plan: Plan, explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
+def _sections(
+    name: str, plan: Plan, explanation: Explanation, certified: tuple[Certificate, ...]
+) -> Iterator[tuple[str, list[str]]]:
     title = f"Plan {plan.id[:12]}" + (f" for {name}" if name else "")
     yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {proof_text(plan.status, plan.gap)}", []
     if explanation.shortage is not None:
@@ -36,6 +41,8 @@ def _sections(name: str, plan: Plan, explanation: Explanation) -> Iterator[tuple
     yield "What binds", list(limit_texts(explanation.limits, plan))
     yield "What one more node would save", list(_nodes(explanation))
     yield "Why not the runner-up", [_runner_up(r, plan) for r in explanation.runners_up] or ["the plan rents nothing"]
+    if certified:
+        yield "What the templates are certified for", [each.text for each in certified]
     if explanation.demand_usd_per_hour:
         prices = explanation.demand_usd_per_hour.items()
         yield "What one more request/s would cost", [f"{key}: about {usd:,.2f} $/h" for key, usd in prices]

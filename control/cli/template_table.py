@@ -25,7 +25,9 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
         rates = (f"{units:,.4g} units/s of {name}" for name, units in point.units_per_s.items())
         console.print(f"sustains {' and '.join(rates)}")
     if capacity.slo_ms:
-        console.print(f"within {capacity.slo_ms:g} ms, percentile {capacity.percentile:g}, shape {capacity.shape_id}")
+        waiting = ", waiting included" if capacity.queueing else ""
+        promise = f"within {capacity.slo_ms:g} ms, percentile {capacity.percentile:g}{waiting}"
+        console.print(f"{promise}, shape {capacity.shape_id}")
 
 
 def _stages(placement: PipelinePlacement) -> Table:

@@ -6,12 +6,13 @@ from functools import partial
 
 from control.checker import check
 from control.explain import Explanation, explain, reasons
+from control.explain.certificate import Certificate, certificates
 from control.planner import solve
 from control.planning.cost_models import how_to_measure
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
-from control.planning.templates import Templates, obtain
+from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
 from policies.cauchy import plan_cauchy
 from policies.churn import Payback, guard
@@ -98,7 +99,9 @@ class Session:
         if payback is not None:
             plan = guard(snapshot, library, plan, timed, payback)
         plan = templates.placed(plan)
-        plan = replace(plan, reasons=reasons(plan, snapshot))
+        # Without waiting is the rule, and docs/plans.md says it.
+        waiting = tuple(each.reason for each in self.certificates(plan) if each.queueing)
+        plan = replace(plan, reasons=(*reasons(plan, snapshot), *waiting))
         self.plans.save(recording.name, plan, snapshot)
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
@@ -122,6 +125,11 @@ class Session:
         per_unit = {c.id: 1.0 for c in info.classes if c.unit is not Unit.INVOCATION}
         basis = _basis(plan, snapshot, f"cost model {info.cost_model_fingerprint[:12]}", ())
         return PlanReport(kept.name, snapshot, plan, {}, basis, {}, per_unit)
+
+    def certificates(self, plan: Plan) -> tuple[Certificate, ...]:
+        """What the templates of `plan` were certified for. Raises LookupError when its library is gone."""
+        names = sorted({instance.template_id for instance in plan.instances})
+        return certificates(stored_template(self.store, name, plan.library_version).capacity for name in names)
 
     def explain(self, plan: Plan, snapshot: Snapshot, library: Library) -> Explanation:
         """Why `plan`, made on `snapshot` with templates of `library`, is as it is."""

@@ -65,9 +65,9 @@ class StoredTemplate:
     capacity: Capacity
 
 
-def stored_template(store: LibraryStore, template_id: str) -> StoredTemplate:
-    """Raises LookupError for an id that is in no finished library."""
-    found = store.record("", template_id)
+def stored_template(store: LibraryStore, template_id: str, library_version: str = "") -> StoredTemplate:
+    """Raises LookupError for an id that is in no finished library. `library_version`: where to look for it first."""
+    found = store.record(library_version, template_id)
     template, capacity = READERS[found.kind](found.record, found.nodes)
     return StoredTemplate(found.library_version, template, capacity)
 
@@ -174,9 +174,12 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
             f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
-            "time rule them out; offer other nodes or relax its SLO"
+            f"time{' (slo.queueing: to short answers too)' if served.slo.queueing else ''} rule them out; offer other "
+            "nodes or relax its SLO"
         )
     advice = how_to_measure(recipe)
+    if served.slo.queueing:
+        advice = "; ".join(filter(None, ("slo.queueing has it leave time for waiting", advice)))
     return (
         f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
         f"relax its SLO or offer faster nodes{f'; {advice}' if advice else ''}"

@@ -16,6 +16,7 @@ class SloSection(Section):
     ttft_ms_per_1k_prompt_tokens: NonNegative = 0.0
     percentile: Annotated[Number, Field(gt=0, lt=100)] = 99.0
     max_prompt_tokens: NonNegativeCount = 0
+    queueing: bool = False
 
 
 class ModelSection(Section):

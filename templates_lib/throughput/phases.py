@@ -21,6 +21,10 @@ from templates_lib.throughput.prefill import prefill_work
 from templates_lib.throughput.request import Request, request_of
 from templates_lib.throughput.request_cache import RequestCache, request_cache
 from templates_lib.throughput.splits import splits
+from templates_lib.throughput.waiting.aggregated import ChunkQueues, WaitingAggregatedWork, chunk_queues
+from templates_lib.throughput.waiting.decode import WaitingDecodeWork
+from templates_lib.throughput.waiting.law import WaitingLaw, waiting_law
+from templates_lib.throughput.waiting.prefill import waiting_prefill_work
 from templates_lib.work import Phase
 
 
@@ -34,6 +38,10 @@ class NodePhases:
     cost_model: StageCostModel
     request: Request
     cache: RequestCache
+    law: WaitingLaw | None
+    """Where objectives are kept with waiting."""
+    queues: ChunkQueues | None
+    """The same, of the aggregated phase."""
 
     def works(self, node: NodeConfig) -> Iterator[PhaseWork]:
         """One a split, for all layer counts.
@@ -49,12 +57,16 @@ class NodePhases:
         layers = np.arange(1 if node.joins_others else model.layers, model.layers + 1)
         for parallel in splits(model, node.gpu_count):
             split = self._split(node, gpu, parallel, layers)
-            if self.phase is Phase.PREFILL:
-                yield prefill_work(split)
-            elif self.phase is Phase.DECODE:
-                yield DecodeWork(split)
-            else:
-                yield AggregatedWork(split)
+            yield self._work(split)
+
+    def _work(self, split: NodeSplit) -> PhaseWork:
+        if self.phase is Phase.PREFILL:
+            return prefill_work(split) if self.law is None else waiting_prefill_work(split, self.law)
+        if self.phase is Phase.DECODE:
+            return DecodeWork(split) if self.law is None else WaitingDecodeWork(split, self.law)
+        if self.law is None or self.queues is None:
+            return AggregatedWork(split)
+        return WaitingAggregatedWork(split, self.law, self.queues)
 
     def _split(self, node: NodeConfig, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeSplit:
         return NodeSplit(
@@ -77,4 +89,7 @@ class NodePhases:
 
 
 def node_phases(served: ServedModel, phase: Phase, gpus: Mapping[str, Gpu], cost_model: StageCostModel) -> NodePhases:
-    return NodePhases(served, phase, gpus, cost_model, request_of(served), request_cache(served))
+    law = waiting_law(served) if served.slo.queueing else None
+    request = request_of(served)
+    queues = chunk_queues(law, request) if law is not None and phase is Phase.AGGREGATED else None
+    return NodePhases(served, phase, gpus, cost_model, request, request_cache(served), law, queues)

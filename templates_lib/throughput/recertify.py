@@ -11,6 +11,7 @@ from templates_lib.placement import Stage, StageNodes
 from templates_lib.throughput.operation import PhaseWork, Work
 from templates_lib.throughput.phases import NodePhases
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
+from templates_lib.throughput.waiting.prefill import WaitingPrefillWork
 from templates_lib.throughput_table import Role
 from templates_lib.work import Phase
 
@@ -69,6 +70,10 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     if not len(at):
         return None
     role = _role(stage, stages)
+    if isinstance(phase, WaitingPrefillWork):
+        if held.batch_cap != held.dp:
+            return None  # It puts prompts together, which was not certified.
+        return _waiting_curve(phase, role, int(at[0]), held, phases.request.ttft_s, stages)
     work = _steps(phases.phase, phase, held)
     operation = phase.operate(work)
     possible = bool(phase.split.possible[role, 0, at[0], 0])
@@ -85,6 +90,17 @@ def _curve(phases: NodePhases, node: NodeConfig, stage: Stage, held: StageNodes,
     return _Curve(of_stage(operation.latency_s), units)
 
 
+def _waiting_curve(
+    phase: WaitingPrefillWork, role: Role, layers: int, held: StageNodes, slo_s: float, stages: int
+) -> _Curve:
+    """Within shares of the objective, an even one among them, in place of sizes of steps: those are of one prompt."""
+    budgets_s = np.unique(np.append(np.geomspace(slo_s / _STEPS, slo_s, _STEPS), slo_s / stages))
+    best = phase.best(budgets_s)
+    blocks = best.kv_blocks[role, :, layers]
+    room = np.minimum(1.0, held.kv_blocks / np.maximum(blocks, 1.0))
+    return _Curve(budgets_s, best.units_per_s[role, :, layers] * room / held.weight)
+
+
 def _role(stage: Stage, stages: int) -> Role:
     if stages == 1:
         return Role.ONLY
@@ -95,7 +111,8 @@ def _steps(phase: Phase, work: PhaseWork, held: StageNodes) -> Work:
     """(1, 1, 1, N): up to the caps that the node was made with; a chunk of an aggregated iteration is always whole."""
     dp, none = held.dp, np.zeros((1, 1, 1, 1))
     if phase is Phase.PREFILL:
-        return Work(none, _grid(min(dp * np.ceil(work.split.request.prompt), held.chunk_tokens), held.chunk_tokens, dp))
+        one = min(dp * np.ceil(work.split.request.prompt), held.chunk_tokens)
+        return Work(none, _grid(one, one if held.batch_cap else held.chunk_tokens, dp))
     requests = _grid(dp, held.batch_cap, dp)
     return Work(requests, none if phase is Phase.DECODE else np.full_like(none, held.chunk_tokens))
 

@@ -18,6 +18,8 @@ class Request:
     ttft_s: float
     """For the percentile prompt."""
     tpot_s: float
+    ttft_per_token: float
+    """Seconds more for each token of a prompt."""
 
 
 def request_of(served: ServedModel) -> Request:
@@ -30,4 +32,5 @@ def request_of(served: ServedModel) -> Request:
         percentile_prompt=shape.prompt_percentile(served.slo.percentile),
         ttft_s=served.slo_ms(Phase.PREFILL) / 1000,
         tpot_s=served.slo_ms(Phase.DECODE) / 1000,
+        ttft_per_token=served.slo.ttft_ms_per_1k_prompt_tokens / 1e6,
     )

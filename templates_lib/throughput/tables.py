@@ -12,6 +12,7 @@ from templates_lib.throughput.monotone import Cells, make_monotone
 from templates_lib.throughput.operation import PhaseWork
 from templates_lib.throughput.phases import node_phases
 from templates_lib.throughput.search import best_steps
+from templates_lib.throughput.waiting.prefill import WaitingPrefillWork
 from templates_lib.throughput_table import ThroughputTable
 from templates_lib.work import Phase
 
@@ -61,7 +62,7 @@ def throughput_table(
 
 
 def _keep_best(cells: Cells, config: int, work: PhaseWork, budgets_s: Floats) -> None:
-    best = best_steps(work, budgets_s)
+    best = work.best(budgets_s) if isinstance(work, WaitingPrefillWork) else best_steps(work, budgets_s)
     parallel = work.split.parallel
     better = best.units_per_s > cells["units_per_s"][:, :, config]
     found: dict[str, Floats | int] = {

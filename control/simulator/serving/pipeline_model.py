@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from control.simulator.serving.step_table import StepTable
-from policies.lanes import LANES_OF_PART
+from policies.lanes import lanes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,4 +73,5 @@ class PipelineModel:
     @property
     def lanes(self) -> int:
         """As `agents.scheduler.layout.PipelineLayout`: the groups of an instance that does prefill alone."""
-        return LANES_OF_PART * sum(node.step.parts for stage in self.stages for node in stage.nodes)
+        nodes = [node for stage in self.stages for node in stage.nodes]
+        return lanes(sum(node.step.parts for node in nodes), [node.batch_cap for node in nodes])

@@ -30,6 +30,7 @@ SLO = section(
         "Longer prompts are served apart, with instances of their own. Default: 0, none are.",
         NOT_NEGATIVE_COUNT,
     ),
+    flag("queueing", "Certify that share of all requests, waiting included, not that length alone. Default: `false`."),
     required=True,
 )
 FORECAST = section(

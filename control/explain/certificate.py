@@ -1,0 +1,39 @@
+"""What the capacities of a plan's templates were certified for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from templates_lib.plan import Reason
+from templates_lib.template import Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One promise, and the work classes that it is given for."""
+
+    queueing: bool
+    """What requests wait for each other is included."""
+    percentile: float
+    work_classes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        share = f"{self.percentile:g}"
+        promise = f"a request of percentile {share} keeps the objective alone; waiting for others is not included"
+        if self.queueing:
+            promise = f"{share} % of the requests keep the objective when they come at random, waiting included"
+        return f"{', '.join(self.work_classes)}: {promise}"
+
+    @property
+    def reason(self) -> Reason:
+        return Reason("certificate", self.text, ", ".join(self.work_classes))
+
+
+def certificates(capacities: Iterable[Capacity]) -> tuple[Certificate, ...]:
+    """Those with waiting first. None for templates without an objective, which somebody listed."""
+    found: dict[tuple[bool, float], set[str]] = {}
+    for capacity in capacities:
+        if capacity.slo_ms:
+            classes = found.setdefault((capacity.queueing, capacity.percentile), set())
+            classes.update(name for point in capacity.points for name in point.units_per_s)
+    return tuple(Certificate(*promise, tuple(sorted(found[promise]))) for promise in sorted(found, reverse=True))

@@ -1,0 +1,61 @@
+"""Decode alone, with as many requests as come at random. Unit: output tokens per second."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates_lib.cost_model import Floats, Step
+from templates_lib.throughput.decode import LEVELS, batches
+from templates_lib.throughput.node_split import NodeSplit
+from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.roles import IS_ALONE
+from templates_lib.throughput.waiting.law import WaitingLaw
+from templates_lib.throughput.waiting.population import ALIKE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingDecodeWork:
+    """Steps of a batch that is Poisson: one of `requests` at most, which a request that comes finds with the certified
+    percentile, itself included.
+
+    A request's own steps are as slow as the batch that it meets, for as long as it stays. What of the objective they
+    may take, and the hand-off the rest, is one allowance for all nodes (`GapLaw`), whichever it is handed over from.
+    """
+
+    split: NodeSplit
+    law: WaitingLaw
+
+    def levels(self) -> Work:
+        return Work(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
+
+    def operate(self, work: Work) -> Operation:
+        split, request, cache, dp = self.split, self.split.request, self.split.cache, self.split.parallel.dp
+        law, none = self.law, np.zeros((1, 1, 1, 1))
+        most = work.requests / dp
+        mean = law.population.mean_within(most, ALIKE)
+        met = np.minimum(mean + 1, most)
+        context = np.full_like(none, request.decode_context)
+        time = split.time(Step(split.layers, none, none, dp * met, context), dp * met)
+        fullest = split.time(Step(split.layers, none, none, dp * most, context), dp * most)
+        each = (fullest.latency_s - time.latency_s) / np.maximum(most - met, 1.0)
+        spread = each * np.sqrt(mean * law.context_sizes.square) / time.latency_s
+        latency = share(time.latency_s, law.apart.step_share(spread))
+        handing_s, allowed = split.of_layers(cache.handed) / split.network_bytes_per_s, law.apart.hand_off_s
+        free = self.kv_free_bytes(work)
+        room = np.maximum(free, 0.0) / split.memory.worst_part(cache.decoding)
+        there = dp * law.population.mean_within(room, law.context_sizes)
+        stay = stay_seconds(time.latency_s, request.tpot_s) + np.minimum(handing_s, allowed) / request.output
+        rate = np.minimum(dp * mean / time.busy_s, there / stay)
+        # A network that is busy for a share ρ of its time makes a hand-off 1 / (1 - ρ) as long.
+        of_links = request.output * np.maximum(1 - handing_s / allowed, 0.0) / handing_s
+        network = network_cap(split, 1.0, split.of_layers(cache.handed) / request.output)
+        return Operation(
+            latency,
+            np.maximum(share(split.memory.worst_part(cache.prompt_percentile), free), handing_s / allowed),
+            np.minimum(rate, np.minimum(of_links, network)),
+            np.where(IS_ALONE, np.inf, dp * mean),
+        )
+
+    def kv_free_bytes(self, work: Work) -> Floats:
+        per_replica = work.requests / self.split.parallel.dp
+        return self.split.memory.free_bytes(per_replica, per_replica)
