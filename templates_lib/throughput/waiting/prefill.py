@@ -71,7 +71,7 @@ class WaitingPrefillWork:
         split, work = self.split, self._work(self.law.prompts[cut])
         operation = self.operate(work)
         possible = (split.possible & (operation.shares <= 1))[:, 0, :, 0]
-        latency, most = self.percentile_latency_s[:, 0, :, 0], self._most_units_per_s(work)[:, 0, :, 0]
+        latency, most = (each[:, 0, :, 0] for each in (operation.latency_s, operation.units_per_s))
         full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
         units = np.zeros((len(Role), len(budgets_s), latency.shape[-1]))
         for number, budget in enumerate(budgets_s):
