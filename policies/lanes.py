@@ -1,4 +1,4 @@
-"""How many steps of prompts an instance has under way."""
+"""How many steps of prompts an instance has under way, and which prompts go in one step."""
 
 from collections.abc import Collection
 
@@ -9,6 +9,17 @@ short ones are not put together."""
 LANES_OF_PART_ALONE = 8
 """Where no step takes more than one prompt, none are put together: a long prompt then would leave the parts before it
 idle, with all lanes behind it. That many are as good as no limit within an objective."""
+
+
+def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
+    """Whether a prompt goes in one step with others, which have `before` tokens at the same node, and is not to be cut.
+
+    Prompts are whole, and a node takes the number of them that comes nearest to its chunk. So its steps have that many
+    tokens in the mean, which its throughput is certified with; to stay below it always, they would have half a prompt
+    less, and with chunks of a few prompts a pipeline then falls short by a tenth. Beside others a prompt that is longer
+    than the chunk is never taken, so a step has `FULLEST` times the chunk at most.
+    """
+    return tokens <= chunk_tokens and 2 * before + tokens <= 2 * chunk_tokens
 
 
 def lanes(parts: int, batch_caps: Collection[int]) -> int:

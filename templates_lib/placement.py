@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+FULLEST = 1.5
+"""Times its chunk, that a step of several prompts has at most: prompts are whole, and as many go in one step as come
+nearest to the chunk (`policies.lanes`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageNodes:

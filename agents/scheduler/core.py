@@ -333,7 +333,7 @@ class SchedulerCore:
                 count = min(count, *(chunk_left[stage][node] for stage, node in enumerate(held.nodes)))
             if not count or not self._grow(sequence, held, held.position + count):
                 continue
-            if not held.has_sampled:
+            if not held.has_sampled and group < self._layout.groups:  # prompts in a lane go together as they are
                 for stage, node in enumerate(held.nodes):
                     chunk_left[stage][node] -= count
             end = held.position + count

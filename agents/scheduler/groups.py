@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from agents.scheduler.layout import NodeLimits, PipelineLayout
+from policies.lanes import joins
 
 
 class Groups:
@@ -15,9 +16,9 @@ class Groups:
         self._free = [[node.kv_blocks for node in stage] for stage in layout.stages]
         self._pending = [[0] * len(stage) for stage in layout.stages]
         """Prompt tokens in lanes that a node is to compute."""
-        self._lane_tokens = [0] * layout.lanes
+        self._lane_tokens = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.lanes)]
         """The same by lane, and of how many prompts."""
-        self._lane_prompts = [0] * layout.lanes
+        self._lane_prompts = [[[0] * len(stage) for stage in layout.stages] for _ in range(layout.lanes)]
 
     def free(self, stage: int, node: int) -> int:
         return self._free[stage][node]
@@ -60,17 +61,18 @@ class Groups:
     def place_prompt(self, busy: Collection[int], blocks: int, tokens: int) -> tuple[int, tuple[int, ...]] | None:
         """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait.
 
-        Of the lanes that are not `busy` with a step the emptiest, which takes more than one prompt only as far as they
-        go in one step; in every stage the node that will have computed it first.
+        Of the lanes that are not `busy` with a step the emptiest, where a node takes more than one prompt only as far
+        as they go in one step; in every stage the node that will have computed it first.
         """
         idle = [lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy]
         if not idle:
             return None
-        lane = min(idle, key=lambda n: (self._lane_tokens[n], n))
+        lane = min(idle, key=lambda n: (sum(self._lane_tokens[n][0]), n))
         chosen = []
-        for nodes, free, pending in zip(self._layout.stages, self._free, self._pending, strict=True):
+        for stage, nodes in enumerate(self._layout.stages):
+            free, pending = self._free[stage], self._pending[stage]
             open_nodes = [
-                n for n, node in enumerate(nodes) if free[n] >= blocks and self._takes_prompt(lane, node, tokens)
+                n for n in range(len(nodes)) if free[n] >= blocks and self._takes_prompt(lane, stage, n, tokens)
             ]
             if not open_nodes:
                 return None
@@ -82,15 +84,16 @@ class Groups:
         lane = group - self._layout.groups
         if lane < 0:
             return
-        self._lane_tokens[lane] += tokens
-        self._lane_prompts[lane] += 1 if tokens > 0 else -1
         for stage, node in enumerate(nodes):
+            self._lane_tokens[lane][stage][node] += tokens
+            self._lane_prompts[lane][stage][node] += 1 if tokens > 0 else -1
             self._pending[stage][node] += tokens
 
-    def _takes_prompt(self, lane: int, node: NodeLimits, tokens: int) -> bool:
+    def _takes_prompt(self, lane: int, stage: int, node: int, tokens: int) -> bool:
         """One more in the same step; one alone may take several."""
-        prompts, before = self._lane_prompts[lane], self._lane_tokens[lane]
-        return not prompts or (prompts < node.batch_cap and before + tokens <= node.chunk_tokens)
+        limits, prompts = self._layout.stages[stage][node], self._lane_prompts[lane][stage][node]
+        before = self._lane_tokens[lane][stage][node]
+        return not prompts or (prompts < limits.batch_cap and joins(tokens, before, limits.chunk_tokens))
 
     def could_ever_fit(self, most_blocks: int) -> bool:
         return all(any(self._fits(node, most_blocks) for node in stage) for stage in self._layout.stages)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from policies.lanes import lanes
+from templates_lib.placement import FULLEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class NodeLimits:
     def __post_init__(self) -> None:
         if self.weight <= 0 or min(self.batch_cap, self.chunk_tokens, self.kv_blocks, self.parts) < 1:
             raise ValueError(f"weight, batch cap, chunk, KV blocks and parts of a node are positive: {self}")
+
+    @property
+    def most_rows(self) -> int:
+        """Of one step: of a group, or of a lane."""
+        return max(self.chunk_tokens + self.batch_cap, int(FULLEST * self.chunk_tokens))
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ class StageGang:
         if fault is not None:
             self._lose(fault)
             return
-        max_rows = max(node.chunk_tokens + node.batch_cap for stage in self._layout.stages for node in stage)
+        max_rows = max(node.most_rows for stage in self._layout.stages for node in stage)
         tries_nccl = sum(loaded.device == "cuda" for loaded in self._loaded.values()) > 1
         for worker in range(len(self._workers)):
             edges = self._workers.sources(worker), self._workers.targets(worker)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from templates_lib.cost_model import Floats, Step
+from templates_lib.placement import FULLEST
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
 
@@ -19,7 +20,8 @@ class PrefillWork:
     """Steps of whole prompts.
 
     The prompt of the certified percentile, alone on a replica, must meet the budget too, and fit the memory. A
-    prompt's cache stays for its pass through all stages and for its hand-off to decode.
+    prompt's cache stays for its pass through all stages and for its hand-off to decode. Rates and latencies are those of
+    steps as full as they are in the mean, memory is for the fullest.
     """
 
     split: NodeSplit
@@ -50,7 +52,7 @@ class PrefillWork:
 
     def kv_free_bytes(self, work: Work) -> Floats:
         request = self.split.request
-        per_replica = np.maximum(work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
+        per_replica = np.maximum(FULLEST * work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
         return self.split.memory.free_bytes(per_replica, np.ceil(per_replica / request.prompt))
 
 

@@ -7,7 +7,7 @@ from templates_lib.cost.row_padding import MOST_ROWS, padded, padded_rows
 
 def test_a_product_has_at_least_its_rows_and_never_more_for_fewer():
     rows = [padded(n) for n in range(MOST_ROWS + 1)]
-    assert all(n <= made < n + 64 for n, made in enumerate(rows))
+    assert all(n <= made < n + 32 for n, made in enumerate(rows))
     assert rows == sorted(rows)
     assert len(set(rows)) < 40  # of each the engine keeps a MiB
 

@@ -57,6 +57,8 @@ def world_of(requests: Requests, fleet: FleetTimeline, settings: ServingSettings
         instances=instances,
         groups=group_rows,
         members=np.zeros(members, np.int64),
+        lane_tokens=np.zeros(members, np.int64),
+        lane_prompts=np.zeros(members, np.int64),
         free_blocks=np.array(free_blocks, np.int64),
         pending=np.zeros(nodes, np.int64),
         nodes_f=np.zeros((nodes, c.NF_WIDTH)),

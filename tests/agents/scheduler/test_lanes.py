@@ -3,7 +3,7 @@
 from agents.messages.to_gateway import Failure
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.core import SchedulerCore
-from agents.scheduler.layout import PipelineLayout
+from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep
 from tests.agents.scheduler.fake_stages import FakeStages, asked, layout
 
@@ -43,6 +43,35 @@ def test_short_prompts_share_a_step_as_far_as_chunk_and_batch_cap_go() -> None:
     at.report(2)
     at.order()
     assert [len(entry.token_ids) for entry in at.flights[4][0].entries] == [4]
+
+
+def test_as_many_prompts_share_a_step_as_come_nearest_to_the_chunk() -> None:
+    at = stages(layout((1.0,), chunk=10, blocks=1000))
+    for attempt in range(20):
+        submit(at, attempt, 4)
+    at.run_dry()
+    counts = []
+    at.on_step = lambda step: counts.append(len(step.entries))
+    for attempt in range(20, 60):
+        submit(at, attempt, 6)
+    at.run_dry()
+    # 6 + 6 is nearer to 10 than 6 is; of 4 tokens there would be two.
+    assert counts == [2] * 20
+    assert sorted(at.tokens) == list(range(60)), "each had its token after the one step it went in"
+
+
+def test_peers_take_prompts_of_one_step_each_as_far_as_its_own_chunk_goes() -> None:
+    nodes = (NodeLimits("large", 0.6, 32, 20, 1000), NodeLimits("small", 0.4, 32, 10, 1000))
+    shape = PipelineLayout("m", (nodes, (NodeLimits("next", 1.0, 32, 100, 1000),)), 4, 200, 1000)
+    at = stages(shape)
+    steps = []
+    at.on_step = lambda step: steps.append(sorted(entry.nodes[0] for entry in step.entries))
+    for attempt in range(90):
+        submit(at, attempt, 10)
+    at.run_dry()
+    # Two fill the larger one and one the smaller, and all of them go on together.
+    assert steps[:30] == [[0, 0, 1]] * 30
+    assert sorted(at.tokens) == list(range(90))
 
 
 def test_a_long_prompt_is_neither_overtaken_nor_held_up_by_short_ones_that_keep_coming() -> None:

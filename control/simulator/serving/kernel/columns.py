@@ -74,8 +74,7 @@ G_HEAD = 2
 G_TAIL = 3
 G_FLIGHT = 4
 G_TOKENS = 5  # of prompts in it that are not computed yet
-G_PROMPTS = 6
-G_WIDTH = 7
+G_WIDTH = 6
 
 # Nodes of instances: free KV blocks beside, and when each is free again.
 NF_COMPUTE_S = 0  # its first part

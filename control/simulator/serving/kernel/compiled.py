@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.experimental import structref
 
-from policies import admission
+from policies import admission, lanes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 def _sources_digest() -> str:
     """Hash of every source file that is compiled together."""
     own = Path(__file__).parent
-    sources = [*sorted(own.glob("*.py")), own.parent / "step_table.py", Path(admission.__file__)]
+    sources = [*sorted(own.glob("*.py")), own.parent / "step_table.py", Path(admission.__file__), Path(lanes.__file__)]
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
 
 

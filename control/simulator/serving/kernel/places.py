@@ -2,7 +2,6 @@
 
 from control.simulator.serving.kernel.columns import (
     G_INSTANCE,
-    G_PROMPTS,
     G_SIZE,
     G_TOKENS,
     I_GROUP_AT,
@@ -31,10 +30,13 @@ from control.simulator.serving.kernel.columns import (
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.lists import leave_group
 from control.simulator.serving.kernel.world import World
+from policies import lanes
 
 CHUNKS = 0
 CHOSEN = 1
 ORDER_OF_GROUPS = 2
+
+_joins = compiled(lanes.joins)
 
 
 @compiled
@@ -95,7 +97,7 @@ def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
     """The same for a prompt of so many tokens: in each stage the node that will have computed it first."""
     instance = w.instances[w.groups[lane, G_INSTANCE]]
     pipeline = w.pipelines[instance[I_PIPELINE]]
-    prompts, before = w.groups[lane, G_PROMPTS], w.groups[lane, G_TOKENS]
+    members = members_at(w, lane)
     for stage in range(pipeline[P_DEPTH]):
         at = pipeline[P_STAGE_AT] + stage
         best, least = -1, 0.0
@@ -103,7 +105,11 @@ def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
             limit = pipeline[P_NODE_AT] + node
             if w.free_blocks[instance[I_NODE_AT] + node] < blocks:
                 continue
-            if prompts and (prompts >= w.limits[limit, L_CAP] or before + tokens > w.limits[limit, L_CHUNK]):
+            prompts = w.lane_prompts[members + node]
+            if prompts and (
+                prompts >= w.limits[limit, L_CAP]
+                or not _joins(tokens, w.lane_tokens[members + node], w.limits[limit, L_CHUNK])
+            ):
                 continue
             quotient = (w.pending[instance[I_NODE_AT] + node] + tokens) / w.limits_f[limit, LF_WEIGHT]
             if best < 0 or quotient < least:
@@ -124,9 +130,12 @@ def put_off(w: World, row: int, sign: int) -> None:
         return
     tokens = sign * sequence[S_TOKENS]
     w.groups[group, G_TOKENS] += tokens
-    w.groups[group, G_PROMPTS] += sign
+    members = members_at(w, group)
     for stage in range(w.pipelines[instance[I_PIPELINE], P_DEPTH]):
-        w.pending[instance[I_NODE_AT] + sequence[S_NODES + stage]] += tokens
+        node = sequence[S_NODES + stage]
+        w.lane_tokens[members + node] += tokens
+        w.lane_prompts[members + node] += sign
+        w.pending[instance[I_NODE_AT] + node] += tokens
 
 
 @compiled

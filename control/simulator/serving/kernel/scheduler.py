@@ -236,7 +236,7 @@ def _fill(w: World, instance: int, group: int) -> bool:
             sequence[S_COUNT] = tokens
             sequence[S_FLIGHT] = w.registers[R_STEPS] + 1
             _note(w, sequence, depth, tokens)
-            if not sequence[S_SAMPLED]:
+            if not sequence[S_SAMPLED] and not own[I_LANES]:
                 for stage in range(depth):
                     chunks[sequence[S_NODES + stage]] -= tokens
         row = sequence[S_NEXT]

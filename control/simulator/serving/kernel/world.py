@@ -28,6 +28,10 @@ class World(NamedTuple):
     groups: Ints
     members: Ints
     """Requests by instance, group and node."""
+    lane_tokens: Ints
+    """Of prompts in lanes that are not computed yet, as `members`."""
+    lane_prompts: Ints
+    """How many these are."""
     free_blocks: Ints
     """By node of an instance."""
     pending: Ints
