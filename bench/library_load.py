@@ -22,7 +22,6 @@ from control.db.database import Database, open_database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
 from templates_lib.source import Progress, TemplateBatch
-from templates_lib.template import Capacity, ServingTemplate
 from templates_lib.work import Unit, WorkClass
 
 UNITS = 12
@@ -69,9 +68,6 @@ class RandomTemplates:
             entry_units_per_s=rng.uniform(1, 1e5, size),
             records=tuple(filler[: 48 + i % 33] for i in range(size)),
         )
-
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
-        raise NotImplementedError("these templates are only stored and loaded")
 
 
 def seconds(action: Callable[[], object]) -> float:

@@ -54,6 +54,7 @@ from control.planning.world import local_machines, read_world
 from templates_lib.models import weights_places
 from templates_lib.node_profile import NodeProfile
 from templates_lib.offer import Market
+from templates_lib.pipeline_record import read_record
 from templates_lib.placement import PipelinePlacement
 from templates_lib.served_model import ServedModel
 from templates_lib.template import ServingTemplate
@@ -114,7 +115,7 @@ def promises(recipe: PipelineRecipe, machines: tuple[LocalMachine, ...]) -> Iter
         for nodes, record in zip(batch.nodes, batch.records, strict=True):
             held = {c: int(n) for c, n in zip(source.configs, nodes, strict=True) if n}
             if all(n <= stock[config] for config, n in held.items()):
-                template, capacity = source.materialise(record, held)
+                template, capacity = read_record(record, held)
                 placement = msgspec.convert(template.placement.payload, PipelinePlacement)
                 yield Promise(phase, template, placement, *capacity.points[0].units_per_s.values(), record)
 

@@ -88,7 +88,7 @@ def main() -> int:
     with set_up("extended") as made:
         plan = checked_plan("medley", made.snapshot, made.templates.library)
         recipe = pipeline_recipe(made)
-        fleet = timeline_of_plan(made.templates.placed(plan), recipe, LENGTH_S)
+        fleet = timeline_of_plan(made.templates.placed(plan)[0], recipe, LENGTH_S)
         long = replace(fleet, length_s=3 * LENGTH_S)
         many_requests = offered_load(plan, made.snapshot, recipe, 3 * LENGTH_S, SEED)
     requests = first(many_requests, LENGTH_S)

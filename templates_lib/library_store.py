@@ -60,7 +60,7 @@ class LibraryInfo:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRecord:
-    """A stored template, for `TemplateSource.materialise` of a source of this `kind`."""
+    """A stored template, for the reader of this `kind`."""
 
     kind: str
     library_version: str

@@ -85,9 +85,6 @@ class ListedSource:
         )
         progress(UNIT, 1, 1)
 
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
-        return read_listed(record, nodes)
-
     def _check(self) -> None:
         known = {c.id for c in self.classes}
         seen: set[str] = set()

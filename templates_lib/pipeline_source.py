@@ -18,11 +18,11 @@ from templates_lib.gpu import Gpu
 from templates_lib.hardware import node_config_from_id
 from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
-from templates_lib.pipeline_record import KIND, VERSION, Certificate, PipelineRecord, read_record
+from templates_lib.pipeline_record import KIND, VERSION, Certificate, PipelineRecord
 from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateBatch
-from templates_lib.template import Capacity, ServingTemplate, Software
+from templates_lib.template import Software
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
@@ -147,9 +147,6 @@ class PipelineTemplateSource:
             finally:
                 stopped.set()
                 pool.shutdown(cancel_futures=True)
-
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
-        return read_record(record, nodes)
 
     def work_class_of(self, record: bytes) -> str:
         """What a template of this kind was made for; empty: none of these classes, by the same software."""

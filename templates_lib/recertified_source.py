@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from templates_lib.library_store import TemplateRecord
-from templates_lib.pipeline_record import KIND, read_record
+from templates_lib.pipeline_record import KIND
 from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.source import Progress, TemplateBatch
-from templates_lib.template import Capacity, ServingTemplate
 
 
 class RecertifiedSource:
@@ -58,6 +57,3 @@ class RecertifiedSource:
                 records=tuple(record for record, _ in kept.values()),
             )
             progress(unit, len(own), len(own))
-
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
-        return read_record(record, nodes)

@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.template import Capacity, ServingTemplate
 from templates_lib.work import WorkClass
 
 Progress = Callable[[str, int, int], None]
@@ -18,8 +17,8 @@ Progress = Callable[[str, int, int], None]
 class TemplateBatch:
     """Finished templates of one unit of work (for the pipeline source: of one work class), as arrays.
 
-    `records` are opaque to everyone but the source that made them: `TemplateSource.materialise` turns one into a
-    template. Arrays as in `Library`, over the source's own `configs` and `classes`.
+    `records` are opaque to everyone but the reader of their source's kind, which turns one into a template. Arrays as
+    in `Library`, over the source's own `configs` and `classes`.
     """
 
     unit: str
@@ -63,5 +62,3 @@ class TemplateSource(Protocol):
     def build(self, units: tuple[str, ...], progress: Progress) -> Iterator[TemplateBatch]:
         """The batches of `units`, in any order, as they are finished."""
         ...
-
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]: ...

@@ -111,6 +111,7 @@ class SchedulerCore:
 
     def expire(self, now_s: float) -> tuple[Answer, ...]:
         """Fail what is past its deadline."""
+        self._hand_offs.forget_late(now_s)
         late = [s for s in self._all.values() if s.expires_s <= now_s]
         return self._fail(late, Failure.DEADLINE, "the request took longer than it may")
 
@@ -130,9 +131,11 @@ class SchedulerCore:
         """The decode leg's scheduler, known by its key, about one of our prefill legs."""
         sequence = self._hand_offs.find(key, message.hand_off, Leg.PREFILL)
         if sequence is None or sequence.phase is not Phase.HELD or sequence.admission is None:
+            self.tally.sent_kv_bytes += self._hand_offs.taken_after_all(key, message)
             return ()  # over, and said so
         peer, held = sequence.request.peer, sequence.admission
         if isinstance(message, Decline):
+            held.target_run = -1  # it goes nowhere: no word of it is to come
             return self._fail([sequence], Failure.HAND_OFF, f"the decode leg does not take it: {message.reason}")
         if isinstance(message, Accept) and peer is not None:
             if held.target_run != message.run:  # else it was said twice
@@ -382,8 +385,8 @@ class SchedulerCore:
         """`reason`: for the other leg, where there is one that waits."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._stop(sequence)
         self._hand_offs.end(sequence, reason)
+        self._stop(sequence)
         del self._all[sequence.key]
 
     def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[Answer, ...]:

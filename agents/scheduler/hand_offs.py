@@ -5,6 +5,10 @@ The decode leg has been `EXPECTED` until then, and holds nothing: so that KV blo
 two instances that wait for each other's blocks cannot be. `OFFERED`, it waits for its turn; once its blocks are
 reserved (`COMING`) it accepts, which is the prefill leg's credit to send. When all nodes have all of it, it takes part
 in steps (`COMPUTED`), and says `Taken`, upon which the prefill leg frees its own. Every message may come twice.
+
+A short output may be over before `Taken` gets through, and its gateway then cancels the prefill leg, which withdraws
+what has long gone. So what was withdrawn after its credit had come is known until the other leg says what became of it,
+for the count of bytes: or until its deadline, as that leg may not be there any more.
 """
 
 from dataclasses import dataclass
@@ -16,6 +20,8 @@ from agents.scheduler.sequence import Phase, Sequence
 
 _MAX_EARLY = 4096
 """Offers of requests that the gateway has not told us of yet."""
+_MAX_WITHDRAWN = 4096
+"""Requests of which the other leg has not said whether it took them; the oldest go uncounted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class HandOffs:
         self._by_name: dict[str, Sequence] = {}
         self._early: dict[str, tuple[str, Offer]] = {}
         """Who offers, by key, and what."""
+        self._withdrawn: dict[str, tuple[str, float]] = {}
+        """Who may have taken it, by key, and its deadline (s)."""
         self._words: list[Word] = []
 
     def take_words(self) -> tuple[Word, ...]:
@@ -49,12 +57,16 @@ class HandOffs:
         return offer if key == peer.public_key else None
 
     def end(self, sequence: Sequence, reason: str) -> None:
-        """It is over here, for the other leg too unless that knows it."""
+        """It is over here, for the other leg too unless that knows it. To be said while it still has what it holds."""
         peer = sequence.request.peer
         if peer is None or self._by_name.pop(peer.hand_off, None) is None:
             return
         if sequence.phase is Phase.HELD:
             self._say(peer, Withdraw(peer.hand_off))
+            if sequence.admission is not None and sequence.admission.target_run >= 0:
+                self._withdrawn[peer.hand_off] = (peer.public_key, sequence.expires_s)
+            if len(self._withdrawn) > _MAX_WITHDRAWN:
+                del self._withdrawn[next(iter(self._withdrawn))]
         elif sequence.phase in (Phase.OFFERED, Phase.COMING):
             self._say(peer, Decline(peer.hand_off, reason))
 
@@ -64,6 +76,18 @@ class HandOffs:
         if sequence is None or sequence.request.leg is not leg or _peer(sequence).public_key != key:
             return None
         return sequence
+
+    def taken_after_all(self, key: str, message: Accept | Taken | Decline) -> int:
+        """Bytes that went of a KV cache which is not ours any more, by word of whoever has `key`; counted once."""
+        if isinstance(message, Accept) or self._withdrawn.get(message.hand_off, ("", 0.0))[0] != key:
+            return 0
+        del self._withdrawn[message.hand_off]
+        return message.moved_bytes if isinstance(message, Taken) else 0
+
+    def forget_late(self, now_s: float) -> None:
+        """What the other leg should have spoken of by now."""
+        for name in [n for n, (_, expires_s) in self._withdrawn.items() if expires_s <= now_s]:
+            del self._withdrawn[name]
 
     def of(self, key: str) -> list[Sequence]:
         """All whose other leg is there."""

@@ -73,7 +73,7 @@ def serve(made: SetUp, plan: Plan, snapshot: Snapshot) -> dict[str, Kept]:
     """Work class → how it fares under the load that `plan` was made for."""
     recipe = pipeline_recipe(made)
     until_s = WARM_UP_S + COUNTED_S
-    fleet = timeline_of_plan(made.templates.placed(plan), recipe, until_s + AFTER_S)
+    fleet = timeline_of_plan(made.templates.placed(plan)[0], recipe, until_s + AFTER_S)
     requests = offered_load(plan, snapshot, recipe, until_s, SEED)
     return kept(requests, fleet, {s.name: s.slo for s in recipe.served}, WARM_UP_S, until_s)
 

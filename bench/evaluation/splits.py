@@ -14,7 +14,6 @@ from bench.evaluation.table import Table
 from control.planning.cost_models import cost_models_of, gpus_of
 from templates_lib.cost_model import Parallel
 from templates_lib.throughput.phases import node_phases
-from templates_lib.throughput.search import best_steps
 from templates_lib.work import Phase
 
 MODEL = "qwen3-235b-a22b"
@@ -36,7 +35,7 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
         for gpu in GPUS:
             node = next(n for n in recipe.nodes if (n.gpu, n.gpu_count) == (gpu, 8))
             for work in phases.works(node):
-                best = best_steps(work, np.array([served.slo_ms(phase) / 1000]))
+                best = work.best(np.array([served.slo_ms(phase) / 1000]))
                 of_split = rates.setdefault(work.split.parallel, {})
                 of_split[phase.value, gpu] = float(best.units_per_s[ONLY, 0, -1])
     for split, of_split in rates.items():

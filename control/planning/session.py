@@ -98,10 +98,10 @@ class Session:
         plan = self.method(snapshot, library, timed)
         if payback is not None:
             plan = guard(snapshot, library, plan, timed, payback)
-        plan = templates.placed(plan)
+        plan, certified = templates.placed(plan)
         # Without waiting is the rule, and docs/plans.md says it.
-        waiting = tuple(each.reason for each in self.certificates(plan) if each.queueing)
-        plan = replace(plan, reasons=(*reasons(plan, snapshot), *waiting))
+        waiting = certificates(capacity for capacity in certified if capacity.queueing)
+        plan = replace(plan, reasons=(*reasons(plan, snapshot), *(each.reason for each in waiting)))
         self.plans.save(recording.name, plan, snapshot)
         others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}

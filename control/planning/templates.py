@@ -39,20 +39,17 @@ class UnservableError(ValueError):
 class Templates:
     """A library with where it came from."""
 
-    source: TemplateSource
     cost_model: str
     """`measured`, `estimated`, which of both for what, or `given` where somebody wrote the templates."""
     library: Library
     store: LibraryStore
 
-    def placed(self, plan: Plan) -> Plan:
-        """`plan` with what each of its templates runs."""
-        instances = []
-        for instance in plan.instances:
-            found = self.store.record(self.library.version, instance.template_id)
-            template, _ = self.source.materialise(found.record, found.nodes)
-            instances.append(instance.with_template(template))
-        return replace(plan, instances=tuple(instances))
+    def placed(self, plan: Plan) -> tuple[Plan, tuple[Capacity, ...]]:
+        """`plan` with what each of its templates runs, and what those templates are certified for."""
+        names = sorted({instance.template_id for instance in plan.instances})
+        found = {name: stored_template(self.store, name, self.library.version) for name in names}
+        instances = tuple(each.with_template(found[each.template_id].template) for each in plan.instances)
+        return replace(plan, instances=instances), tuple(each.capacity for each in found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ def obtain(recipe: Recipe, store: LibraryStore, progress: Progress, protected: I
     library = _with_running(source, library, store, progress, protected)
     if recipe.pipeline is not None:
         _refuse_unservable(recipe.pipeline, library)
-    return Templates(source, cost_model, library, store)
+    return Templates(cost_model, library, store)
 
 
 def _with_running(

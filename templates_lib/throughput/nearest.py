@@ -10,7 +10,6 @@ from templates_lib.gpu import Gpu
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
 from templates_lib.throughput.phases import NodePhases, node_phases
-from templates_lib.throughput.search import least_latency_s
 from templates_lib.throughput_table import Role
 from templates_lib.work import Phase
 
@@ -67,7 +66,7 @@ def nearest_miss(
 
 
 def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[NearestMiss]:
-    latencies = [least_latency_s(work) for work in phases.works(node)]
+    latencies = [work.least_latency_s() for work in phases.works(node)]
     if not latencies:
         return []
     least_s: Floats = np.min(latencies, axis=0)
@@ -84,7 +83,7 @@ def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[Ne
 def _least_budget(least_s: Floats, stages: int, layers: int) -> tuple[Role, float]:
     """The least seconds within which each of `stages` equal stages can do its part, and the role that needs them.
 
-    `least_s` (4, L) as `least_latency_s` has it: for every layer count, or of a node that stays alone for all layers.
+    `least_s` (4, L) as `PhaseWork` has it: for every layer count, or of a node that stays alone for all layers.
     """
     if stages == 1:
         return Role.ONLY, float(least_s[Role.ONLY, -1])

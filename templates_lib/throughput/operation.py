@@ -35,8 +35,8 @@ class Operation:
     where steps of any size go together."""
 
 
-class PhaseWork(Protocol):
-    """One phase on one split of a node."""
+class StepWork(Protocol):
+    """One phase on one split of a node, in steps whose size is to be chosen."""
 
     @property
     def split(self) -> NodeSplit: ...

@@ -16,11 +16,13 @@ from templates_lib.throughput.decode import DecodeWork
 from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.memory import node_memory
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import PhaseWork
+from templates_lib.throughput.operation import StepWork
+from templates_lib.throughput.phase_work import PhaseWork
 from templates_lib.throughput.prefill import prefill_work
 from templates_lib.throughput.request import Request, request_of
 from templates_lib.throughput.request_cache import RequestCache, request_cache
 from templates_lib.throughput.splits import splits
+from templates_lib.throughput.stepped import SteppedWork
 from templates_lib.throughput.waiting.aggregated import ChunkQueues, WaitingAggregatedWork, chunk_queues
 from templates_lib.throughput.waiting.decode import WaitingDecodeWork
 from templates_lib.throughput.waiting.law import WaitingLaw, waiting_law
@@ -60,8 +62,13 @@ class NodePhases:
             yield self._work(split)
 
     def _work(self, split: NodeSplit) -> PhaseWork:
+        if self.phase is Phase.PREFILL and self.law is not None:
+            return waiting_prefill_work(split, self.law)
+        return SteppedWork(self.phase, self._steps(split))
+
+    def _steps(self, split: NodeSplit) -> StepWork:
         if self.phase is Phase.PREFILL:
-            return prefill_work(split) if self.law is None else waiting_prefill_work(split, self.law)
+            return prefill_work(split)
         if self.phase is Phase.DECODE:
             return DecodeWork(split) if self.law is None else WaitingDecodeWork(split, self.law)
         if self.law is None or self.queues is None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates_lib.cost_model import Floats
-from templates_lib.throughput.operation import PhaseWork, Work
+from templates_lib.throughput.operation import StepWork, Work
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 
 REFINEMENTS = 2
@@ -64,7 +64,7 @@ class _Point:
         return _Point(*(v.reshape(roles, -1, layers, 1) for v in taken))
 
 
-def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
+def best_steps(phase: StepWork, budgets_s: Floats) -> Best:
     """The step of most units/s within each of `budgets_s` (B,), among steps that no smaller level forbids."""
     grid = phase.levels()
     operation = phase.operate(grid)
@@ -102,7 +102,7 @@ def best_steps(phase: PhaseWork, budgets_s: Floats) -> Best:
     return Best(best.units_per_s[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
 
-def least_latency_s(phase: PhaseWork) -> Floats:
+def least_latency_s(phase: StepWork) -> Floats:
     """(4, L): the shortest latency at which a node can work at all; infinite where it cannot."""
     operation = phase.operate(phase.levels())
     works = phase.split.possible & (operation.shares <= 1) & (operation.units_per_s > 0)
@@ -124,7 +124,7 @@ def _of_level(values: NDArray[Number], level: NDArray[np.int64]) -> NDArray[Numb
     return np.take_along_axis(full, level[..., None], axis=-1)[..., 0]
 
 
-def _between(phase: PhaseWork, low: _Point, high: _Point, budgets_s: Floats) -> _Point:
+def _between(phase: StepWork, low: _Point, high: _Point, budgets_s: Floats) -> _Point:
     """The step between `low` (feasible) and `high` where a straight line meets the first limit, in whole units."""
     reach, quantum = _reach(low, high, budgets_s), phase.split.parallel.dp
 

@@ -9,10 +9,8 @@ from templates_lib.gpu import Gpu
 from templates_lib.node_config import NodeConfig
 from templates_lib.served_model import ServedModel
 from templates_lib.throughput.monotone import Cells, make_monotone
-from templates_lib.throughput.operation import PhaseWork
+from templates_lib.throughput.phase_work import PhaseWork
 from templates_lib.throughput.phases import node_phases
-from templates_lib.throughput.search import best_steps
-from templates_lib.throughput.waiting.prefill import WaitingPrefillWork
 from templates_lib.throughput_table import ThroughputTable
 from templates_lib.work import Phase
 
@@ -62,7 +60,7 @@ def throughput_table(
 
 
 def _keep_best(cells: Cells, config: int, work: PhaseWork, budgets_s: Floats) -> None:
-    best = work.best(budgets_s) if isinstance(work, WaitingPrefillWork) else best_steps(work, budgets_s)
+    best = work.best(budgets_s)
     parallel = work.split.parallel
     better = best.units_per_s > cells["units_per_s"][:, :, config]
     found: dict[str, Floats | int] = {

@@ -15,7 +15,7 @@ from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
 from control.planning.recording import decode
-from templates_lib.listed_source import ListedSource, ListedTemplate
+from templates_lib.listed_source import ListedSource, ListedTemplate, read_listed
 from tests.brute_force import best_plan
 
 FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"
@@ -123,6 +123,6 @@ def test_the_database_gives_back_what_was_listed(path: Path, home: Path) -> None
         assert library.entry_units_per_s.tolist() == batch.entry_units_per_s.tolist()
         for listed in recipe.listed.templates:
             found = store.record(version, listed.template().id)
-            template, capacity = source.materialise(found.record, found.nodes)
+            template, capacity = read_listed(found.record, found.nodes)
             assert template == listed.template()
             assert capacity.points == listed.points

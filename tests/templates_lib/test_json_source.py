@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from templates_lib.json_source import JsonSourceError, read_json_source
+from templates_lib.listed_source import read_listed
 from templates_lib.template import template_id
 
 
@@ -46,7 +47,7 @@ def test_any_placement_several_classes_and_points_become_arrays_and_come_back(tm
     assert batch.entry_point.tolist() == [0, 0, 1]
     assert batch.entry_class.tolist() == [0, 1, 1]
     assert batch.entry_units_per_s.tolist() == [9, 1, 7]
-    template, capacity = source.materialise(batch.records[0], {"A100:2/n100": 1, "L4:1/n25": 2})
+    template, capacity = read_listed(batch.records[0], {"A100:2/n100": 1, "L4:1/n25": 2})
     assert template.placement.payload == {"quota": {"chat": 0.5}}
     again = template_id("chat+code", "1", "bf16", "mux", "quota-v1", template.nodes, template.placement)
     assert template.id == again == np.bytes_(batch.ids[0]).decode()

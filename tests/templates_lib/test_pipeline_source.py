@@ -14,6 +14,7 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.hardware import load_gpus
 from templates_lib.models import load_models
 from templates_lib.node_config import NodeConfig, config_id
+from templates_lib.pipeline_record import read_record
 from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.placement import PipelinePlacement
 from templates_lib.served_model import ServedModel
@@ -82,7 +83,7 @@ def test_records_read_back_as_the_templates_that_the_arrays_describe(unit: str) 
     served = PHI if unit.startswith("phi") else QWEN
     for row, record in enumerate(batch.records):
         nodes = {SOURCE.configs[c]: n for c, n in enumerate(batch.nodes[row].tolist()) if n}
-        template, capacity = SOURCE.materialise(record, nodes)
+        template, capacity = read_record(record, nodes)
         t = template
         assert t.id == bytes(batch.ids[row]).decode() == capacity.template_id
         assert t.id == template_id(
@@ -106,7 +107,7 @@ def test_a_model_that_is_served_under_two_names_has_templates_of_each() -> None:
     source = _source(served=(one,))
     first = _batches(source)[one.class_id(Phase.DECODE)]
     nodes = {source.configs[c]: n for c, n in enumerate(first.nodes[0].tolist()) if n}
-    assert source.materialise(first.records[0], nodes)[0].served_as == ""
+    assert read_record(first.records[0], nodes)[0].served_as == ""
 
 
 def _check_placement(placement: PipelinePlacement, layers: int, nodes: dict[str, int]) -> None:
@@ -134,7 +135,7 @@ def test_capacity_is_that_of_the_slowest_stage() -> None:
         QWEN, Phase.DECODE, CONFIGS, GPUS, COSTS, even_budgets(QWEN.slo_ms(Phase.DECODE), 4)
     ).units_per_s
     for row, record in enumerate(batch.records):
-        template, _ = SOURCE.materialise(record, {})
+        template, _ = read_record(record, {})
         stages = msgspec.convert(template.placement.payload, PipelinePlacement).stages
         slowest = np.inf
         for stage in stages:

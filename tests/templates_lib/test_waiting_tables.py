@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from templates_lib.pipeline_record import read_record
 from templates_lib.served_model import ServedModel
 from templates_lib.slo import Slo
 from templates_lib.throughput.budgets import uneven_budgets
@@ -90,7 +91,7 @@ def test_a_library_with_waiting_is_another_one() -> None:
     assert plain.fingerprint != waiting.fingerprint
     for made, queueing in ((plain, False), (waiting, True)):
         for _, stored, _, _ in records(made)[::7]:
-            assert made.materialise(stored.record, stored.nodes)[1].queueing is queueing
+            assert read_record(stored.record, stored.nodes)[1].queueing is queueing
 
 
 def test_judged_by_its_placement_a_template_sustains_what_it_was_certified_for() -> None:

@@ -126,7 +126,7 @@ def broken_promises(
     cell: tuple[int, int, int, int],
 ) -> list[str]:
     """What cell (role, budget, config, layers - 1) promises and does not keep; written without the package's code."""
-    spec, lengths, card = sm.model, sm.shape, cost.gpus[config.gpu]
+    spec, lengths = sm.model, sm.shape
     role, j, rate = Role(cell[0]), cell[3] + 1, float(table.units_per_s[cell])
     tp, dp, pp, ep = (int(a[cell]) for a in (table.tp, table.dp, table.pp, table.ep))
     batch, chunk = float(table.batch_cap[cell]), float(table.chunk_tokens[cell])
@@ -185,6 +185,16 @@ def broken_promises(
         broken.append(f"rate {rate} over {most}")
     if sent and rate * sent > net * (1 + 1e-9):
         broken.append(f"sends {rate * sent} of {net}")
+    return broken + _broken_memory(spec, table, cell, cost.gpus[config.gpu], resident)
+
+
+def _broken_memory(
+    spec: ModelSpec, table: ThroughputTable, cell: tuple[int, int, int, int], card: Gpu, resident: float
+) -> list[str]:
+    """`resident`: bytes of KV cache that the promised rate keeps there, of the largest part and all replicas."""
+    role, j = Role(cell[0]), cell[3] + 1
+    tp, dp, pp, ep = (int(a[cell]) for a in (table.tp, table.dp, table.pp, table.ep))
+    broken = []
     shards = min(tp, spec.kv_heads)
     ends = spec.embedding_weight_bytes * (role in (Role.FIRST, Role.ONLY)) / tp
     head_bytes = spec.head_weight_bytes * (role in (Role.LAST, Role.ONLY)) / tp
@@ -195,7 +205,7 @@ def broken_promises(
     used = ends + weights + resident / dp / shards
     if used > 0.9 * card.memory_bytes:
         broken.append(f"holds {used} of {card.memory_bytes}")
-    blocks = table.kv_blocks[cell] / dp * 16 * kv * -(-j // pp) / shards
+    blocks = table.kv_blocks[cell] / dp * 16 * spec.kv_bytes_per_token_per_layer * -(-j // pp) / shards
     if blocks + ends + weights > 0.9 * card.memory_bytes:
         broken.append("KV blocks do not fit")
     return broken

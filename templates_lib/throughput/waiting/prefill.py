@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from templates_lib.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit, StageTime
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, unpaced
+from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
-from templates_lib.throughput.search import Best
+from templates_lib.throughput.search import Best, least_latency_s
 from templates_lib.throughput.waiting.law import BELOW, WaitingLaw
 from templates_lib.throughput.waiting.queue import Customers, greatest_load
 from templates_lib.throughput_table import Role
@@ -19,6 +20,10 @@ Ints = NDArray[np.int64]
 CUTS = (1.0, 0.995)
 """Of all prompts, how many go in one step: all, or but the longest. Cut in several steps, those let others in between,
 who would wait behind them at every part of a pipeline."""
+
+
+SHARES = 64
+"""Of the objective, at which is found what a node that runs can do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +70,21 @@ class WaitingPrefillWork:
         found = [self._best(budgets_s, int(np.searchsorted(BELOW, cut))) for cut in CUTS]
         better = found[1].units_per_s > found[0].units_per_s
         return Best(*(np.where(better, getattr(found[1], f.name), getattr(found[0], f.name)) for f in fields(Best)))
+
+    def least_latency_s(self) -> Floats:
+        """With nobody waiting."""
+        return least_latency_s(self)
+
+    def curve(self, node: RunningNode) -> Curve | None:
+        """At shares of the objective, an even one among them, in place of sizes of steps: those are of one prompt."""
+        made, slo_s = node.made, self.split.request.ttft_s
+        if made.batch_cap != made.dp:
+            return None  # It puts prompts together, which was not certified.
+        budgets_s = np.unique(np.append(np.geomspace(slo_s / SHARES, slo_s, SHARES), slo_s / node.stages))
+        best = self.best(budgets_s)
+        blocks = best.kv_blocks[node.role, :, node.count]
+        room = np.minimum(1.0, made.kv_blocks / np.maximum(blocks, 1.0))
+        return Curve(budgets_s, best.units_per_s[node.role, :, node.count] * room / made.weight)
 
     def _best(self, budgets_s: Floats, cut: int) -> Best:
         """`cut`: which of the law's prompts is the longest that goes in one step."""

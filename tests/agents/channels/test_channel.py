@@ -333,8 +333,13 @@ def test_an_address_that_cannot_be_dialled_is_refused(endpoint: str):
 def test_ipv6_is_spoken():
     async def scenario():
         async with Ends() as ends:
-            listener = ends.listen("tcp://[::1]:*")
-            dialer = ends.dial(listener.endpoint, Seen())
+            seen, listener = Seen(), ends.listen("tcp://[::1]:*")
+            ends.heard.on_message = lambda peer, _message: listener.send(peer, STATUS)
+            dialer = ends.dial(listener.endpoint, seen)
             await dialer.wait_up(PATIENCE_S)
+            dialer.send(AskStatus())
+            await seen.until(lambda: seen.messages)
+            assert listener.endpoint.startswith("tcp://[::1]:")
+            assert (ends.heard.messages, seen.messages) == ([AskStatus()], [STATUS])
 
     asyncio.run(scenario())

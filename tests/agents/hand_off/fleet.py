@@ -91,7 +91,7 @@ class Fleet(World):
         return self.tell(name, AskStats(), lambda answer: isinstance(answer, Stats))
 
     def stats_until(self, name: str, condition: Callable[[Stats], bool]) -> Stats:
-        """Workers say at each heartbeat what they have done."""
+        """Workers say at each heartbeat what they have done, and the other leg of a request when it has it."""
         deadline_s = time.monotonic() + 120
         while not condition(stats := self.stats(name)):
             assert time.monotonic() < deadline_s, stats

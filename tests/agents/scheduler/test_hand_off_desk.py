@@ -211,8 +211,15 @@ def test_those_with_nothing_to_hand_off_for_long_part_and_meet_again():
                 for side in (prefill, decode):
                     side.desk.part(lambda _key: False)
                 await asyncio.sleep(0)
-        decode.heard.clear()
+        for side in (prefill, decode):
+            assert {m.link for _, m in side.of(CloseKvLink)} == {m.link for _, m in side.of(OpenKvLink)}
+            side.heard.clear()
+            side.told.clear()
         await meet(prefill, decode)
+        await send(prefill, decode)
+        await decode.until(lambda: len(decode.of(OpenKvLink)) == 3)
+        assert [m.link for _, m in prefill.of(OpenKvLink)] == [m.link for _, m in decode.of(OpenKvLink)]
+        assert len(prefill.of(SendKv)) == 3
 
     play(scenario)
 

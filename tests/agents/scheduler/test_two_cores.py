@@ -56,6 +56,59 @@ def test_what_is_expected_holds_no_blocks_and_what_comes_holds_them_before_anyth
     assert not at.prefill.dispatches
 
 
+def decoded(at: TwoCores) -> TwoCores:
+    """The first request has ended at the decode side, whose words are not heard yet; its gateway cancelled the rest."""
+    held(at)
+    at.hear(is_decode=True)
+    at.order(is_decode=True)
+    at.hear(is_decode=False)
+    at.order(is_decode=False)
+    assert at.deliver(0)
+    while at.order(is_decode=True) or at.decode.flights:
+        at.report(True, 0)
+    assert 0 in at.decode.ended
+    return at
+
+
+def test_a_request_that_its_gateway_cancelled_before_the_word_came_counts_as_sent_once():
+    at = TwoCores(SHAPE, layout((1.0,)))
+    at.submit(7, 6, 0, decode_first=True)
+    decoded(at)
+    (word,) = at.to_prefill
+    assert 0 not in at.prefill.ended, "cancelled, not handed off"
+    for key, message in (("x" * 40, word.message), (DECODE, Accept("h0", 1, (0,)))):
+        assert at.prefill.core.hear_target(key, message) == ()
+    assert at.prefill.core.tally.sent_kv_bytes == 0
+    for _ in range(2):
+        assert at.prefill.core.hear_target(DECODE, word.message) == ()
+        assert at.prefill.core.tally.sent_kv_bytes == at.decode.core.tally.received_kv_bytes > 0
+    assert is_empty(at)
+
+
+def test_what_was_taken_of_a_cancelled_request_is_waited_for_until_its_deadline():
+    at = TwoCores(SHAPE, layout((1.0,)))
+    at.submit(7, 6, 0, decode_first=True)
+    decoded(at)
+    (word,) = at.to_prefill
+    assert at.prefill.core.expire(10.0) == ()
+    assert at.prefill.core.hear_target(DECODE, word.message) == ()
+    assert at.prefill.core.tally.sent_kv_bytes == 0
+
+
+def test_of_a_request_that_is_withdrawn_on_its_way_nothing_counts_as_sent():
+    at = TwoCores(SHAPE, layout((1.0,)))
+    at.submit(7, 6, 0, decode_first=True)
+    held(at)
+    at.hear(is_decode=True)
+    at.order(is_decode=True)
+    at.hear(is_decode=False)
+    at.cancel(0)
+    at.run_dry()
+    late = Taken("h0", 100)
+    assert at.prefill.core.hear_target(DECODE, late) == ()
+    assert at.prefill.core.tally.sent_kv_bytes == 0, "the other leg has said that it did not take it"
+
+
 def test_an_output_of_one_token_is_over_before_anything_is_handed_off():
     at = TwoCores(SHAPE, SHAPE)
     at.submit(7, 1, 0, decode_first=True)

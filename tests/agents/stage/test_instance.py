@@ -6,13 +6,13 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status
-from agents.messages.to_scheduler import Cancel
+from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Stats, Status
+from agents.messages.to_scheduler import AskStats, Cancel
 from agents.weights.source import record_checksums
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
@@ -98,13 +98,23 @@ def test_log_probabilities_come_with_the_tokens_that_asked_for_them(parallel: In
 
 
 def test_a_gateway_that_leaves_takes_its_requests_with_it(parallel: Instance) -> None:
+    async def finished(gateway: Gateway) -> Mapping[FinishReason, int]:
+        gateway.send(AskStats())
+        await gateway.until(lambda: gateway.of(Stats))
+        (stats,) = gateway.of(Stats)
+        return stats.finished
+
     async def leave(gateway: Gateway) -> None:
+        before.update(await finished(gateway))
         gateway.send(asked(1, prompt_of(9), 240))
         await gateway.until(lambda: gateway.tokens(1))
 
     async def look(gateway: Gateway) -> None:
         await gateway.until(lambda: gateway.of(Status) and gateway.status().running == 0)
+        assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
+        assert await finished(gateway) == before, "it was ended, not computed to its end"
 
+    before: dict[FinishReason, int] = {}
     play(parallel, leave)
     play(parallel, look)
 

@@ -86,7 +86,9 @@ def test_ec2_instances_of_the_owner_are_found_in_every_region_and_end(aws: None)
 
 
 def test_an_ec2_instance_that_never_was_is_ended_already(aws: None) -> None:
+    other = started("us-east-1", medley_owner="me", medley_node="medley-i1-0-0")
     aws_machines.end(Machine("n", "i-0123456789abcdef0", "us-east-1", "g6.xlarge", False, {}))
+    assert [m.provider_id for m in aws_machines.machines(Sweep("aws", "me", "00000000"))] == [other]
 
 
 def test_compute_engine_instances_of_the_owner_are_asked_for_by_label_and_end(vendor: Vendor) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from templates_lib.placement import Placement
 from templates_lib.source import Progress, TemplateBatch
-from templates_lib.template import Capacity, OperatingPoint, ServingTemplate
 from templates_lib.work import Unit, WorkClass
 
 
@@ -80,9 +78,3 @@ class RandomSource:
             entry_units_per_s=rng.uniform(0.1, 1e4, len(entry_point)),
             records=tuple(msgspec.json.encode([unit, i]) + bytes(i % 7) for i in range(size)),
         )
-
-    def materialise(self, record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, Capacity]:
-        identity = hashlib.blake2b(record, digest_size=16).hexdigest()
-        placement = Placement("random", 1, {"record": record.hex()})
-        template = ServingTemplate(identity, "a", "", "bf16", "random", "lockstep-v1", nodes, placement)
-        return template, Capacity(identity, (OperatingPoint({}),), "shape", 100.0, 99.0, self.cost_model_fingerprint)

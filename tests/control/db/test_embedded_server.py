@@ -135,8 +135,11 @@ def test_a_forked_child_does_not_keep_the_server(home: Path) -> None:
 def test_a_start_that_was_killed_half_way_is_made_good(home: Path) -> None:
     shutil.move(home / "cluster", home / "cluster.new")
     (home / "cluster.new" / "PG_VERSION").unlink()
-    with embedded_server(home) as server:
-        connect(server).close()
+    (home / "cluster.new" / "half-made").touch()
+    with embedded_server(home) as server, connect(server) as connection:
+        assert connection.execute("SHOW data_directory").fetchall() == [(str(home / "cluster"),)]
+    assert not (home / "cluster.new").exists()
+    assert not (home / "cluster" / "half-made").exists(), "it was made anew"
 
 
 def test_a_path_too_long_for_a_socket_works(home: Path) -> None:

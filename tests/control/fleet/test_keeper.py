@@ -278,3 +278,5 @@ def test_a_table_that_cannot_be_written_is_written_later(database: Database) -> 
     world = Full(database)
     world.keeper.keep(world.order())
     world.until(lambda: world.published)
+    assert not full, "each of the refusals was met"
+    assert world.published[-1] == []

@@ -125,6 +125,8 @@ async def _what_is_refused_is_offered_too_and_a_retry_of_it_is_not_more(tmp_path
                         max_tokens=8,
                         extra_headers={"x-stainless-retry-count": str(count)},
                     )
+            assert world.gateway is not None
+            await asyncio.to_thread(world.gateway.stop)  # it says its last before it ends
             await until(lambda: recorded(database) == (2, 8, 16))
     finally:
         world.stop()
@@ -154,6 +156,9 @@ async def _who_begins_to_wait_for_a_model_at_zero_wakes_the_control_plane(tmp_pa
                 for future in futures:
                     await asyncio.to_thread(future.result)
             await until(lambda: waiting() == {})
+            assert world.gateway is not None
+            await asyncio.to_thread(world.gateway.stop)
             await until(lambda: recorded(database) == (2, 8, 16))
+            assert len(woken) == 1, "the second that waits is no news"
     finally:
         world.stop()

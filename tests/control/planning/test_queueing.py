@@ -1,6 +1,7 @@
 """`slo.queueing` from the spec to the plan: a library of its own, dearer, and said."""
 
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from control.db.database import Database
@@ -8,6 +9,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.planning.session import Session
 from control.planning.templates import Templates
+from templates_lib.library_store import TemplateRecord
 from templates_lib.plan import Plan
 from tests.control.planning.worlds import NOON, world_of
 
@@ -26,12 +28,27 @@ solver: {{n_max: 2}}
 """
 
 
+@dataclass(frozen=True)
+class CountedLibraries(PostgresLibraries):
+    """Libraries that note which records are read."""
+
+    read: list[str] = field(default_factory=list)
+
+    def record(self, version: str, template_id: str) -> TemplateRecord:
+        self.read.append(template_id)
+        return super().record(version, template_id)
+
+
 def test_waiting_is_certified_where_the_spec_asks_for_it(database: Database, tmp_path: Path) -> None:
-    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
+    store = CountedLibraries(database)
+    session = Session(store, PostgresPlans(database), lambda *_: None, time.perf_counter)
 
     def planned(queueing: str) -> tuple[Plan, Templates]:
         recording, templates = session.record(world_of(tmp_path, SPEC.format(queueing=queueing)), NOON)
-        return session.plan(recording, templates, baselines=False).plan, templates
+        store.read.clear()
+        plan = session.plan(recording, templates, baselines=False).plan
+        assert sorted(store.read) == sorted({instance.template_id for instance in plan.instances}), "each once"
+        return plan, templates
 
     (plain, before), (waiting, after) = planned("false"), planned("true")
     assert before.library.version != after.library.version

@@ -4,10 +4,17 @@ from pathlib import Path
 
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
-from control.planning.recipe import Recipe
+from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.templates import Templates, obtain, stored_template
 from templates_lib.library import Library
+from templates_lib.listed_source import ListedTemplate
+from templates_lib.offer import Market
+from templates_lib.placement import Placement
+from templates_lib.plan import PlannedInstance
+from templates_lib.template import OperatingPoint, Software
 from tests.control.planning.worlds import world_of
+from tests.factories import plan as plan_of
+from tests.factories import work_class
 
 SPEC = """\
 apiVersion: medley/v1
@@ -27,6 +34,30 @@ solver: {{n_max: 2}}
 def capacities(library: Library) -> dict[str, float]:
     of_template = library.point_template[library.entry_point]
     return {library.template_id(int(t)): float(u) for t, u in zip(of_template, library.entry_units_per_s, strict=True)}
+
+
+def test_a_plan_says_what_runs_whatever_its_library_was_made_from(database: Database, tmp_path: Path) -> None:
+    """A fleet whose templates are listed by now still runs one that was enumerated."""
+    store = PostgresLibraries(database)
+    world = world_of(tmp_path, SPEC.format(ttft_ms=1500, tpot_ms=60))
+    enumerated = obtain(Recipe(pipeline=world.recipe), store, lambda *_: None).library
+    name = enumerated.template_id(0)
+    placement = Placement("boxes", 1, {})
+    of_mine = ListedTemplate(
+        Software("m", "1", "bf16", "e", "d"), {"L4:1/n10": 1}, placement, (OperatingPoint({"m/serve": 2.0}),)
+    )
+    recipe = Recipe(listed=ListedRecipe((*enumerated.classes, work_class("m/serve")), (of_mine,)))
+    templates = obtain(recipe, store, lambda *_: None, {name})
+    assert {name, of_mine.template().id} <= capacities(templates.library).keys()
+    wanted = [
+        PlannedInstance(each, "m", "serve", "aws/use2-az1", Market.ON_DEMAND, count, 0, {}, {}, 0.0)
+        for each, count in ((name, 1), (of_mine.template().id, 2), (name, 3))
+    ]
+    plan, certified = templates.placed(plan_of(wanted, [], []))
+    enumerated_placement = stored_template(store, name).template.placement
+    assert [each.placement for each in plan.instances] == [enumerated_placement, placement, enumerated_placement]
+    assert {each.template_id for each in certified} == {name, of_mine.template().id}
+    assert len(certified) == 2
 
 
 def test_a_tighter_objective_lowers_what_running_templates_count_for(database: Database, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.hardware import load_gpus
 from templates_lib.models import load_models
 from templates_lib.node_config import NodeConfig, config_id
+from templates_lib.pipeline_record import read_record
 from templates_lib.pipeline_source import PipelineTemplateSource
 from templates_lib.served_model import ServedModel
 from templates_lib.shapes import load_shape
@@ -45,7 +46,7 @@ def certified(config: NodeConfig, served: ServedModel = SERVED) -> dict[Phase, t
     found = {}
     for batch in source.build(source.units(), lambda *_: None):
         for record, units in zip(batch.records, batch.entry_units_per_s.tolist(), strict=True):
-            template = source.materialise(record, {config.id: 1})[0]
+            template = read_record(record, {config.id: 1})[0]
             found[Phase(batch.unit.partition("/")[2])] = template, units
     return found
 

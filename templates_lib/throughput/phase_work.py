@@ -1,0 +1,57 @@
+"""The port to a phase on one split of a node: what it can do at best, and what a node that runs does."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from templates_lib.cost_model import Floats
+from templates_lib.placement import StageNodes
+from templates_lib.throughput.node_split import NodeSplit
+from templates_lib.throughput.search import Best
+from templates_lib.throughput_table import Role
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """One node of a stage of a placement."""
+
+    made: StageNodes
+    role: Role
+    count: int
+    """Which of the layer counts of its split it holds."""
+    stages: int
+    """Of its pipeline."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """What one node of a stage can do: arrays (N,)."""
+
+    latency_s: Floats
+    units_per_s: Floats
+    """Of the whole pipeline, when this node takes its share of the stage. 0: not possible at that latency."""
+
+    def least_s(self, units_per_s: float) -> float:
+        """The shortest step at which the pipeline is given so much; infinite where there is none."""
+        return float(np.where(self.units_per_s >= units_per_s, self.latency_s, np.inf).min())
+
+
+class PhaseWork(Protocol):
+    """One phase on one split of a node."""
+
+    @property
+    def split(self) -> NodeSplit: ...
+
+    def best(self, budgets_s: Floats) -> Best:
+        """The most units/s within each of `budgets_s` (B,)."""
+        ...
+
+    def least_latency_s(self) -> Floats:
+        """(4, L): the shortest latency at which a node can work at all; infinite where it cannot."""
+        ...
+
+    def curve(self, node: RunningNode) -> Curve | None:
+        """What `node`, which is split like this, can do as it was made: its steps may be smaller, its KV blocks stay.
+        None where nothing is certified for how it runs."""
+        ...
