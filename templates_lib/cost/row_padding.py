@@ -1,8 +1,8 @@
 """How many rows a product on a processor really has: those added, so that few numbers of rows occur.
 
-oneDNN keeps code and buffers for every number of rows that it has met, a MiB each; of these there are few. The torch
-engine pads by this table, and the measured cost model charges by it. Wide products in
-steps of 64 were a tenth dearer than their rows; in steps of 32 they are a twentieth, for 30 MiB more at the most.
+oneDNN keeps code and buffers for every number of rows that it has met, a MiB or more each; of these there are few. The
+torch engine pads by this table, and the measured cost model charges by it. Wide products in steps of 64 rows were a
+tenth dearer than the rows themselves; in steps of 32 they are a twentieth, for 30 MiB more.
 """
 
 import numpy as np

@@ -20,8 +20,8 @@ class PrefillWork:
     """Steps of whole prompts.
 
     The prompt of the certified percentile, alone on a replica, must meet the budget too, and fit the memory. A
-    prompt's cache stays for its pass through all stages and for its hand-off to decode. Rates and latencies are those of
-    steps as full as they are in the mean, memory is for the fullest.
+    prompt's cache stays for its pass through all stages and for its hand-off to decode. Rates and latencies are
+    those of steps as full as they are in the mean, memory is for the fullest.
     """
 
     split: NodeSplit
