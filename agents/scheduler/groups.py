@@ -61,8 +61,9 @@ class Groups:
     def place_prompt(self, busy: Collection[int], blocks: int, tokens: int) -> tuple[int, tuple[int, ...]] | None:
         """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait.
 
-        Of the lanes that are not `busy` with a step the emptiest, where a node takes more than one prompt only as far
-        as they go in one step; in every stage the node that will have computed it first.
+        Of the lanes that are not `busy` with a step the emptiest; in every stage the node that will have computed it
+        first. Where that one has as many prompts of the lane as go in one step, it waits for the next lane: another
+        node is free because it is slow, and the step would take longer with it.
         """
         idle = [lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy]
         if not idle:
@@ -71,12 +72,13 @@ class Groups:
         chosen = []
         for stage, nodes in enumerate(self._layout.stages):
             free, pending = self._free[stage], self._pending[stage]
-            open_nodes = [
-                n for n in range(len(nodes)) if free[n] >= blocks and self._takes_prompt(lane, stage, n, tokens)
-            ]
-            if not open_nodes:
+            with_room = [n for n in range(len(nodes)) if free[n] >= blocks]
+            if not with_room:
                 return None
-            chosen.append(min(open_nodes, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n)))
+            first = min(with_room, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n))
+            if not self._takes_prompt(lane, stage, first, tokens):
+                return None
+            chosen.append(first)
         return self._layout.groups + lane, tuple(chosen)
 
     def put_off(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:

@@ -105,16 +105,16 @@ def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
             limit = pipeline[P_NODE_AT] + node
             if w.free_blocks[instance[I_NODE_AT] + node] < blocks:
                 continue
-            prompts = w.lane_prompts[members + node]
-            if prompts and (
-                prompts >= w.limits[limit, L_CAP]
-                or not _joins(tokens, w.lane_tokens[members + node], w.limits[limit, L_CHUNK])
-            ):
-                continue
             quotient = (w.pending[instance[I_NODE_AT] + node] + tokens) / w.limits_f[limit, LF_WEIGHT]
             if best < 0 or quotient < least:
                 best, least = node, quotient
         if best < 0:
+            return False
+        prompts, limit = w.lane_prompts[members + best], pipeline[P_NODE_AT] + best
+        if prompts and (
+            prompts >= w.limits[limit, L_CAP]
+            or not _joins(tokens, w.lane_tokens[members + best], w.limits[limit, L_CHUNK])
+        ):
             return False
         w.scratch[CHOSEN, stage] = best
     return True
