@@ -19,6 +19,7 @@ from templates_lib.hardware import node_config_from_id
 from templates_lib.nearest_name import nearest_name
 from templates_lib.node_config import NodeConfig
 from templates_lib.pipeline_record import KIND, VERSION, Certificate, PipelineRecord
+from templates_lib.placement import FULLEST
 from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.served_model import ServedModel
 from templates_lib.source import Progress, TemplateBatch
@@ -108,6 +109,7 @@ class PipelineTemplateSource:
             "decode_groups": "once a budget",
             "ids": "by the name served as",
             "windows": "no room saved",
+            "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
         if any(served.slo.queueing for served in self._served):
