@@ -23,6 +23,11 @@ class RunningNode:
     stages: int
     """Of its pipeline."""
 
+    def of_pipeline(self, units_per_s: Floats, kv_blocks: Floats) -> Floats:
+        """(N,) what the whole pipeline is given by a node that does `units_per_s` with `kv_blocks`: smaller steps leave
+        room for more of these, which the node that runs does not have."""
+        return units_per_s * np.minimum(1.0, self.made.kv_blocks / np.maximum(kv_blocks, 1.0)) / self.made.weight
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:

@@ -35,7 +35,7 @@ class SteppedWork:
         return least_latency_s(self.steps)
 
     def curve(self, node: RunningNode) -> Curve:
-        split, made, work = self.split, node.made, self._sizes(node.made)
+        split, work = self.split, self._sizes(node.made)
         operation = self.steps.operate(work)
         possible = bool(split.possible[node.role, 0, node.count, 0])
         blocks = split.memory.kv_blocks(self.steps.kv_free_bytes(work), BLOCK_TOKENS)
@@ -44,10 +44,8 @@ class SteppedWork:
         def of_node(values: Floats) -> Floats:
             return np.asarray(np.broadcast_to(values, shape)[node.role, 0, node.count])
 
-        # Smaller steps leave more room for KV cache, which the node that runs does not have.
-        room = np.minimum(1.0, made.kv_blocks / np.maximum(of_node(blocks), 1.0))
         works = possible & (of_node(operation.shares) <= 1)
-        units = np.where(works, of_node(operation.units_per_s) * room / made.weight, 0.0)
+        units = np.where(works, node.of_pipeline(of_node(operation.units_per_s), of_node(blocks)), 0.0)
         return Curve(of_node(operation.latency_s), units)
 
     def _sizes(self, made: StageNodes) -> Work:

@@ -20,8 +20,6 @@ Ints = NDArray[np.int64]
 CUTS = (1.0, 0.995)
 """Of all prompts, how many go in one step: all, or but the longest. Cut in several steps, those let others in between,
 who would wait behind them at every part of a pipeline."""
-
-
 SHARES = 64
 """Of the objective, at which is found what a node that runs can do."""
 
@@ -82,9 +80,8 @@ class WaitingPrefillWork:
             return None  # It puts prompts together, which was not certified.
         budgets_s = np.unique(np.append(np.geomspace(slo_s / SHARES, slo_s, SHARES), slo_s / node.stages))
         best = self.best(budgets_s)
-        blocks = best.kv_blocks[node.role, :, node.count]
-        room = np.minimum(1.0, made.kv_blocks / np.maximum(blocks, 1.0))
-        return Curve(budgets_s, best.units_per_s[node.role, :, node.count] * room / made.weight)
+        units, blocks = (each[node.role, :, node.count] for each in (best.units_per_s, best.kv_blocks))
+        return Curve(budgets_s, node.of_pipeline(units, blocks))
 
     def _best(self, budgets_s: Floats, cut: int) -> Best:
         """`cut`: which of the law's prompts is the longest that goes in one step."""
