@@ -1,6 +1,6 @@
 """Throughput that templates promise against what they reach: real pipelines on nodes of this machine, under quotas.
 
-    python -m bench.local_throughput [--rounds 3] [--only decode,stages]
+    python -m bench.local_throughput [--rounds 3] [--only decode,stages prefill,peers]
 
 Templates are those of `bench/local_stages.yaml` (a pipeline of single nodes) and `bench/local_peers.yaml`
 (data-parallel stages) for one shape of request, the best of each phase, on measured profiles. A pipeline of scheduler
@@ -65,9 +65,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PROMPT, OUTPUT = 112, 64
 """Mean context 144 tokens, as `bench.torch_engine` has it for the single process."""
 BAR, SINGLE_BAR = 0.9, 0.85
-PREFILL_ROUNDS = 4
-LAXER = (1.0, 1.25, 1.5, 2.0)
-"""Times the objectives of a spec, until a machine as slow as this one has a template for them."""
+PREFILL_ROUNDS = 20
+"""Of each lane, as prompts come out by whole steps: with 4 of them the same pipeline reaches 0.77 of T̂ in simulation,
+with 6 1.03, with 16 and more 0.94 to 0.99."""
+OBJECTIVES = (1.0, 1.25, 0.8, 1.5, 0.6, 2.0, 0.5)
+"""Times those of a spec, until this machine, as fast as it is now, has a template for them: where it is slow, laxer ones;
+where the best for every set of nodes is a pipeline of single ones, tighter ones, which leave time for fewer stages."""
 CASES = {
     "prefill,stages": (Phase.PREFILL, "stages"),
     "prefill,peers": (Phase.PREFILL, "peers"),
@@ -281,7 +284,7 @@ def best_promise(case: str, profiles: tuple[NodeProfile, ...]) -> tuple[Promise,
     shape = WorkloadShape("bench", np.array([PROMPT], np.int32), np.array([OUTPUT], np.int32))
     (given,) = (replace(one, shape=shape) for one in world.recipe.served)
     machines = local_machines(world.fleet)
-    for times in LAXER:
+    for times in OBJECTIVES:
         slo = replace(given.slo, ttft_ms=given.slo.ttft_ms * times, tpot_ms=given.slo.tpot_ms * times)
         served = replace(given, slo=slo)
         recipe = replace(world.recipe, served=(served,), unpruned=(served.name,), profiles=profiles)
@@ -289,7 +292,7 @@ def best_promise(case: str, profiles: tuple[NodeProfile, ...]) -> tuple[Promise,
         able = [p for p in able if 1 < len(p.placement.stages) <= MOST_STAGES]
         if able:
             return max(able, key=lambda p: p.tokens_per_s), Setting(recipe, machines)
-    raise RuntimeError(f"no template for {case} on {SPECS[spec]}, be the objectives {LAXER[-1]:g} times as lax")
+    raise RuntimeError(f"no template for {case} on {SPECS[spec]}, be the objectives half or twice as lax")
 
 
 @dataclass(frozen=True)
@@ -334,10 +337,10 @@ def judged(case: str, turns: list[Turn]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=CASES, help="one of the four")
+    parser.add_argument("--only", choices=CASES, nargs="+", default=list(CASES), help="some of the four")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nodes are given back
-    turns: dict[str, list[Turn]] = {case: [] for case in ((arguments.only,) if arguments.only else CASES)}
+    turns: dict[str, list[Turn]] = {case: [] for case in arguments.only}
     with tempfile.TemporaryDirectory() as folder:
         sweeps = Sweeps(Path(folder))
         sweeps.measure()
