@@ -6,7 +6,9 @@ pickle.
 """
 
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch.distributed import Store, Work  # type: ignore[attr-defined]
@@ -17,24 +19,32 @@ from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, first_line, 
 from agents.edges.settings import EdgeSettings
 
 
-def connect_sender(store: Store, name: str, settings: EdgeSettings) -> "Sender":
-    """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Sender(name, *_group(store, name, SENDER, settings), settings)
+Gloo = Callable[[], Any]
+"""Gives the `gloo_device` of an edge: its thread looks for work a hundred times a second, so edges may share one."""
 
 
-def connect_receiver(store: Store, name: str, settings: EdgeSettings) -> "Receiver":
-    """Waits for the other end. Raises EdgeLostError where it does not come."""
-    return Receiver(name, *_group(store, name, RECEIVER, settings), settings)
+def connect_sender(store: Store, name: str, settings: EdgeSettings, gloo: Gloo | None = None) -> "Sender":
+    """Waits for the other end. `gloo`: where it is not to have one of its own. Raises EdgeLostError where the other end
+    does not come."""
+    return Sender(name, *_group(store, name, SENDER, settings, gloo), settings)
 
 
-def _group(store: Store, name: str, rank: int, settings: EdgeSettings) -> tuple[Pair, torch.device]:
+def connect_receiver(store: Store, name: str, settings: EdgeSettings, gloo: Gloo | None = None) -> "Receiver":
+    """As `connect_sender`."""
+    return Receiver(name, *_group(store, name, RECEIVER, settings, gloo), settings)
+
+
+def _group(
+    store: Store, name: str, rank: int, settings: EdgeSettings, gloo: Gloo | None
+) -> tuple[Pair, torch.device]:
     """With where its rows have to lie."""
     interface, timeout_s = settings.interface, settings.peer_timeout_s
     if settings.tries_nccl:
         pair = connect_nccl_pair(store, name, rank, settings.device, interface, timeout_s)
         if pair is not None:
             return pair, settings.device
-    return connect_pair(store, name, rank, gloo_device(interface), timeout_s), torch.device("cpu")
+    device = gloo() if gloo else gloo_device(interface)
+    return connect_pair(store, name, rank, device, timeout_s), torch.device("cpu")
 
 
 class Sender:

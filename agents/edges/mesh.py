@@ -1,10 +1,12 @@
 """All edges of one worker: from every worker that sends it rows, to every worker that gets its own."""
 
 from dataclasses import dataclass
+from functools import cache, partial
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from agents.edges.edge import Receiver, Sender, connect_receiver, connect_sender
+from agents.edges.pair import gloo_device
 from agents.edges.settings import EdgeSettings
 
 
@@ -37,9 +39,9 @@ def connect_mesh(store: Store, place: Place, settings: EdgeSettings) -> Mesh:
     Every worker connects its edges in one order of all edges, by sender and receiver: so that no two wait for each
     other. Its sources have lower numbers than itself, so that what comes in is first.
     """
-    me = place.worker
-    incoming = {peer: connect_receiver(store, _name(peer, me), settings) for peer in sorted(place.sources)}
-    outgoing = {peer: connect_sender(store, _name(me, peer), settings) for peer in sorted(place.targets)}
+    me, gloo = place.worker, cache(partial(gloo_device, settings.interface))
+    incoming = {peer: connect_receiver(store, _name(peer, me), settings, gloo) for peer in sorted(place.sources)}
+    outgoing = {peer: connect_sender(store, _name(me, peer), settings, gloo) for peer in sorted(place.targets)}
     return Mesh(incoming, outgoing)
 
 

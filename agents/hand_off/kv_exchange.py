@@ -1,6 +1,7 @@
 """All KV cache that comes to, and goes from, one stage worker."""
 
 from collections.abc import Callable
+from functools import cache, partial
 
 import msgspec
 
@@ -26,7 +27,8 @@ class KvExchange:
         self._engine = engine
         self._settings = settings
         self._report = report
-        self._device = gloo_device(settings.interface)
+        self._device = cache(partial(gloo_device, settings.interface))
+        """Made with the first link: its thread is not idle while it waits."""
         self._links: dict[str, KvSender | KvReceiver] = {}
 
     def obey(self, order: OpenKvLink | CloseKvLink | SendKv) -> None:
@@ -47,5 +49,5 @@ class KvExchange:
 
     def _make(self, sends: bool) -> KvSender | KvReceiver:
         if sends:
-            return KvSender(self._engine, self._device, self._settings, self._report)
-        return KvReceiver(self._engine.facts, self.inbox, self._device, self._settings)
+            return KvSender(self._engine, self._device(), self._settings, self._report)
+        return KvReceiver(self._engine.facts, self.inbox, self._device(), self._settings)

@@ -15,6 +15,8 @@ _STAGES = 2
 _PER_GROUP = 16
 _ALONE_STEPS = 600
 _FULL_STEPS = 250
+_WAIT_S = 6.0
+"""Processor time of a process is counted in hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class _Run:
 
 def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) -> PipelineCost:
     with idle_pipeline(_STAGES, _PER_GROUP, hidden_size, dtype, folder) as pipeline:
-        alone, full = asyncio.run(_runs(pipeline))
+        alone, full, waiting = asyncio.run(_runs(pipeline))
     per_step = [(run.scheduler_cpu_s + run.workers_cpu_s / _STAGES) / run.steps for run in (alone, full)]
     request = max(0.0, (per_step[1] - per_step[0]) / (full.requests - alone.requests))
     wait = (alone.wall_s - alone.scheduler_cpu_s - alone.workers_cpu_s) / alone.steps / _STAGES
@@ -42,10 +44,12 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
         request_cpu_s=request,
         hop_wait_s=max(0.0, wait),
         transfer_cpu_s_per_byte=per_byte,
+        waiting_cores=waiting,
     )
 
 
-async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run]:
+async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run, float]:
+    """With one request, with as many as there is room for; and processors used with none, as of `PipelineCost`."""
     client = IdleClient(pipeline)
     await client.wait_up()
 
@@ -59,5 +63,9 @@ async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run]:
 
     await run(1, 50)  # warms up
     runs = await run(1, _ALONE_STEPS), await run(_STAGES * _PER_GROUP, _FULL_STEPS)
+    (scheduler, workers), start = pipeline.cpu_s, time.perf_counter()
+    await asyncio.sleep(_WAIT_S)
+    wall = time.perf_counter() - start
+    scheduler_end, workers_end = pipeline.cpu_s
     client.close()
-    return runs
+    return *runs, (scheduler_end - scheduler + (workers_end - workers) / _STAGES) / wall

@@ -14,7 +14,7 @@ from templates_lib.node_config import NodeConfig
 from templates_lib.node_profile import NodeProfile
 from templates_lib.profile_row import ProfileRow
 
-FORMAT = "medley/profile/v4"
+FORMAT = "medley/profile/v5"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,11 @@ class MeasuredCostModel:
     def stage_seconds(
         self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
     ) -> Floats:
-        """See `StageCostModel`. A profile is of a node with one device, which has no split."""
+        """See `StageCostModel`. A profile is of a node with one device, which has no split.
+
+        Steps were measured by an engine alone, which had all of the node; what is beside computing keeps no more than
+        one processor busy.
+        """
         profile = self.profile(model, node)
         if profile is None or node.gpu_count > 1:
             return self._otherwise.stage_seconds(model, node, parallel, step, head=head)
@@ -50,7 +54,8 @@ class MeasuredCostModel:
         engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
-        return np.asarray(engine + beside / _share(profile))
+        free = profile.cpu_cores - _waiting_cores(profile)
+        return np.asarray(engine * (profile.cpu_cores / free) + beside / min(1.0, free))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
         """Of a profiled node only the wait: what its processor does for a hop is part of the step."""
@@ -63,13 +68,14 @@ class MeasuredCostModel:
         profile = self.profile(model, node)
         if profile is None:
             return self._otherwise.transfer_bytes_per_s(model, node)
-        return _share(profile) / profile.pipeline.transfer_cpu_s_per_byte
+        free = profile.cpu_cores - _waiting_cores(profile)
+        return min(1.0, free) / profile.pipeline.transfer_cpu_s_per_byte
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
         profile = self.profile(model, node)
         return None if profile is None or node.gpu_count > 1 else profile.cpu_cores
 
 
-def _share(profile: NodeProfile) -> float:
-    """Of one processor: what a node does beside computing keeps no more than one busy."""
-    return min(1.0, profile.cpu_cores)
+def _waiting_cores(profile: NodeProfile) -> float:
+    """Half of a node at most: smaller ones are not told apart from a busy machine."""
+    return min(profile.pipeline.waiting_cores, profile.cpu_cores / 2)

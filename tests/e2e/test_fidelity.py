@@ -41,7 +41,7 @@ def profile(machine: LocalMachine) -> NodeProfile:
         cpu_cores=machine.cpu_cores,
         step_terms_s={name: seconds / machine.cpu_cores for name, seconds in CPU_S.items()},
         errors=ProfileErrors(0, 0.0, 0.0),
-        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 2e-9),
+        pipeline=PipelineCost(1.5e-3, 8e-6, 0.0, 1e-3, 2e-9, 0.01),
     )
 
 

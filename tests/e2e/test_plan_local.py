@@ -32,7 +32,7 @@ def stored(machine: LocalMachine) -> StoredProfile:
     profile = NodeProfile(
         subject.fingerprint, "2026-11-21", subject.machine, "torch", MODEL.id, MODEL.dtype, local_config(machine).id,
         machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
-        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 1e-9),
+        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 1e-9, 0.01),
     )  # fmt: skip
     return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
 

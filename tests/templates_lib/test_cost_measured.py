@@ -23,7 +23,7 @@ from templates_lib.profile_row import ProfileRow
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
 STEP = Step(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.02)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
     "layer_wide_row": 5e-5,
@@ -71,7 +71,7 @@ def test_a_profile_from_before_there_was_a_term_is_read_as_without_it() -> None:
         MeasuredCostModel("torch", [profile(s)], estimated_cost_model(load_gpus(), "torch")) for s in (older, TRUE_S)
     ]
     less, more = (float(model.stage_seconds(MODEL, NODE, Parallel(), wide, head=True)) for model in both)
-    assert more - less == pytest.approx(4 * 64 * 5e-5)
+    assert more - less == pytest.approx(4 * 64 * 5e-5 * 0.5 / 0.48)
 
 
 def test_noisy_times_give_an_honest_error_and_no_negative_term() -> None:
@@ -107,10 +107,11 @@ def test_a_profile_beats_the_estimate_and_nothing_else_changes() -> None:
     estimate = estimated_cost_model(load_gpus(), "torch")
     model = MeasuredCostModel("torch", [profile(TRUE_S), profile(TRUE_S, engine="vllm", config=OTHER.id)], estimate)
     measured = model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=True)
-    beside = (1e-3 + 1e-6 * 38 + 1e-5 * 8) / 0.5
-    assert measured == pytest.approx(sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()) + beside)
+    beside = (1e-3 + 1e-6 * 38 + 1e-5 * 8) / 0.48
+    engine = sum(TRUE_S[n] * v for n, v in step_terms(STEP, head=True).items()) * 0.5 / 0.48
+    assert measured == pytest.approx(engine + beside)
     assert model.hop_seconds(MODEL, NODE, np.ones(3)).tolist() == [1e-4] * 3
-    assert model.transfer_bytes_per_s(MODEL, NODE) == pytest.approx(0.5e9)
+    assert model.transfer_bytes_per_s(MODEL, NODE) == pytest.approx(0.48e9)
     assert model.transfer_bytes_per_s(MODEL, OTHER) == estimate.transfer_bytes_per_s(MODEL, OTHER)
     assert model.stage_seconds(MODEL, NODE, Parallel(), STEP, head=False) < measured
     for head in (False, True):

@@ -14,6 +14,7 @@ def test_a_pipeline_of_idle_engines_costs_something_and_leaves_nothing(tmp_path:
     assert 0 < cost.step_cpu_s < 1
     assert 0 < cost.transfer_cpu_s_per_byte < 1e-6
     assert cost.row_cpu_s > 0
+    assert 0 < cost.waiting_cores < 1
     assert min(cost.request_cpu_s, cost.hop_wait_s) >= 0
     left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
     assert [child for child in left if "resource_tracker" not in " ".join(child.cmdline())] == []

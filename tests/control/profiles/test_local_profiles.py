@@ -47,7 +47,7 @@ VLLM_SPEC = (
     SPEC.replace("    workload:", "    engine: vllm\n    workload:").replace("400", "2048").replace("450", "2048")
 )
 
-PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9)
+PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.01)
 
 
 def quiet(what: str, done: int, total: int) -> None:
