@@ -106,7 +106,7 @@ class Promise:
     def concurrency(self, tpot_ms: float) -> int:
         """Requests under way; as far as the groups have room."""
         caps = [sum(n.count * n.batch_cap for n in stage.nodes) for stage in self.placement.stages]
-        return min(len(self.placement.stages) * min(caps), int(BAR * self.tokens_per_s * tpot_ms / 1000))
+        return min(len(self.placement.stages) * min(caps), math.ceil(BAR * self.tokens_per_s * tpot_ms / 1000))
 
 
 def promises(recipe: PipelineRecipe, machines: tuple[LocalMachine, ...]) -> Iterator[Promise]:
