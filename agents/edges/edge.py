@@ -18,7 +18,6 @@ from agents.edges.nccl_pair import connect_nccl_pair
 from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, first_line, gloo_device
 from agents.edges.settings import EdgeSettings
 
-
 Gloo = Callable[[], Any]
 """Gives the `gloo_device` of an edge: its thread looks for work a hundred times a second, so edges may share one."""
 
@@ -34,9 +33,7 @@ def connect_receiver(store: Store, name: str, settings: EdgeSettings, gloo: Gloo
     return Receiver(name, *_group(store, name, RECEIVER, settings, gloo), settings)
 
 
-def _group(
-    store: Store, name: str, rank: int, settings: EdgeSettings, gloo: Gloo | None
-) -> tuple[Pair, torch.device]:
+def _group(store: Store, name: str, rank: int, settings: EdgeSettings, gloo: Gloo | None) -> tuple[Pair, torch.device]:
     """With where its rows have to lie."""
     interface, timeout_s = settings.interface, settings.peer_timeout_s
     if settings.tries_nccl:
