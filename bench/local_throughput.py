@@ -69,8 +69,9 @@ PREFILL_ROUNDS = 20
 """Of each lane, as prompts come out by whole steps: with 4 of them the same pipeline reaches 0.77 of T̂ in simulation,
 with 6 1.03, with 16 and more 0.94 to 0.99."""
 OBJECTIVES = (1.0, 1.25, 0.8, 1.5, 0.6, 2.0, 0.5)
-"""Times those of a spec, until this machine, as fast as it is now, has a template: where it is slow, for laxer ones; where
-the best for every set of nodes is a pipeline of single ones, for tighter ones, which leave time for fewer stages."""
+"""Times those of a spec, until this machine, as fast as it is now, has a template: where it is slow, for laxer ones;
+where the best for every set of nodes is a pipeline of single ones, for tighter ones, which leave time for fewer stages.
+"""
 CASES = {
     "prefill,stages": (Phase.PREFILL, "stages"),
     "prefill,peers": (Phase.PREFILL, "peers"),
