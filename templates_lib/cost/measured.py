@@ -77,5 +77,5 @@ class MeasuredCostModel:
 
 
 def _waiting_cores(profile: NodeProfile) -> float:
-    """Half of a node at most: smaller ones are not told apart from a busy machine."""
+    """At most half of the node: of whatever share, something is left to compute with."""
     return min(profile.pipeline.waiting_cores, profile.cpu_cores / 2)
