@@ -1,12 +1,15 @@
 """What must hold of any simulation: no token made from nothing or lost, nobody serves who is not there."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.simulate import simulate
 from tests.control.simulator.serving.random_worlds import random_world
+
+ROUNDING_S = 1e-9
+"""Times that are sums and differences here are not to the last bit those that the simulation went by."""
 
 
 @settings(max_examples=40, deadline=None)
@@ -25,6 +28,7 @@ def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**40))
+@example(2881)  # one begins when its instance is ready, less a rounding
 def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) -> None:
     requests, fleet, limits = random_world(seed)
     served = simulate(requests, fleet, limits)
@@ -34,16 +38,16 @@ def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) ->
     start_s = requests.arrival_s + served.queued_s
     stayed = np.isfinite(start_s) & (served.restarts == 0)
     begun = served.prefill_instance[stayed]
-    assert (start_s[stayed] >= ready_s[begun]).all()
-    assert (start_s[stayed] <= gone_s[begun]).all()
+    assert (start_s[stayed] >= ready_s[begun] - ROUNDING_S).all()
+    assert (start_s[stayed] <= gone_s[begun] + ROUNDING_S).all()
     came_s = (requests.arrival_s + limits.request_s)[stayed]
     assert (came_s <= np.minimum(drain_s, gone_s + limits.lost_after_s)[begun]).all()
     done = served.outcome == Outcome.SERVED
     end_s, last = served.finish_s[done] - limits.reply_s, served.decode_instance[done]
     alone = requests.output_tokens[done] == 1
     last = np.where(alone, served.prefill_instance[done], last)
-    assert (end_s <= gone_s[last]).all()
-    assert (end_s >= ready_s[last]).all()
+    assert (end_s <= gone_s[last] + ROUNDING_S).all()
+    assert (end_s >= ready_s[last] - ROUNDING_S).all()
     for life, busy_s in zip(fleet.instances, served.use.busy_s, strict=True):
         nodes = sum(len(stage.nodes) for stage in life.pipeline.stages)
         there_s = min(life.gone_s, fleet.length_s) - life.ready_s
