@@ -54,7 +54,7 @@ class MeasuredCostModel:
         engine = sum((profile.step_terms_s.get(name, 0.0) * terms[name] for name in terms), np.zeros(()))
         cost, rows = profile.pipeline, step.prompt_tokens + step.decode_requests
         beside = cost.step_cpu_s + cost.row_cpu_s * rows + cost.request_cpu_s * step.decode_requests
-        free = profile.cpu_cores - _waiting_cores(profile)
+        free = _free_cores(profile)
         return np.asarray(engine * (profile.cpu_cores / free) + beside / min(1.0, free))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
@@ -68,14 +68,13 @@ class MeasuredCostModel:
         profile = self.profile(model, node)
         if profile is None:
             return self._otherwise.transfer_bytes_per_s(model, node)
-        free = profile.cpu_cores - _waiting_cores(profile)
-        return min(1.0, free) / profile.pipeline.transfer_cpu_s_per_byte
+        return min(1.0, _free_cores(profile)) / profile.pipeline.transfer_cpu_s_per_byte
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
         profile = self.profile(model, node)
         return None if profile is None or node.gpu_count > 1 else profile.cpu_cores
 
 
-def _waiting_cores(profile: NodeProfile) -> float:
-    """At most half of the node: of whatever share, something is left to compute with."""
-    return min(profile.pipeline.waiting_cores, profile.cpu_cores / 2)
+def _free_cores(profile: NodeProfile) -> float:
+    """What waiting leaves of the node: half of it at least, so that any share has something to compute with."""
+    return max(profile.cpu_cores - profile.pipeline.waiting_cores, profile.cpu_cores / 2)
