@@ -82,6 +82,7 @@ class StageGang:
         self._arrivals = KvArrivals()
         self.is_ready = False
         self._is_over = False
+        self._farewell: Leave | None = None
         self._rendezvous = Rendezvous(interface)
         try:
             self._listener: Listener[ToStageScheduler] = Listener(bind, keys, workers, ToStageScheduler, self, settings)
@@ -136,18 +137,22 @@ class StageGang:
 
     def _tell(self, worker: int, message: msgspec.Struct) -> None:
         peer = self._there.get(worker)
-        if peer is None:
-            return  # gone, and said so
+        if peer is not None:  # else gone, and said so
+            self._send(peer, message)
+
+    def _send(self, peer: Peer, message: msgspec.Struct) -> None:
         try:
             self._listener.send(peer, message)
         except ChannelError as error:
             self._lose(f"{peer.name} cannot be reached: {error}")
 
     def end(self, reason: str) -> None:
-        """Send the workers home."""
+        """Send the workers home: those that still load too, or one of them would say first that its scheduler is lost,
+        and nothing of why."""
         self._is_over = True
-        for worker in list(self._there):
-            self._tell(worker, Leave(reason[:1000]))
+        self._farewell = Leave(reason[:1000])
+        for peer in self._listener.peers:
+            self._send(peer, self._farewell)
 
     def close(self) -> None:
         self._is_over = True
@@ -156,6 +161,8 @@ class StageGang:
 
     def joined(self, peer: Peer) -> None:
         """It says next which worker it is."""
+        if self._farewell is not None:
+            self._send(peer, self._farewell)
 
     def left(self, peer: Peer, reason: str) -> None:
         self._lose(f"{peer.name} is lost: {reason}")

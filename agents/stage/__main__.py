@@ -127,7 +127,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
     worker = StageWorker(engine, address, keys, settings)
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, worker.stop)
-    await worker.run()
+    if farewell := await worker.run():
+        print(f"stage: told to leave: {farewell}", file=sys.stderr)
 
 
 def _main() -> int:

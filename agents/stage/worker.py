@@ -70,27 +70,27 @@ class StageWorker:
         self._busy_s = 0.0
         self._beat: asyncio.TimerHandle | None = None
         self._orders: SimpleQueue[Connect | StageStep | FreeRuns | ReserveRun] = SimpleQueue()
-        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._end: asyncio.Future[str] = self._loop.create_future()
         self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
 
-    async def run(self) -> None:
-        """Serves until the scheduler says goodbye.
+    async def run(self) -> str:
+        """Serves until the scheduler says goodbye, and returns what it says; empty: stopped from here.
 
         Raises InstanceLostError, and PeerLostError or RefusedError where there is no scheduler. The engine's thread may
         then still be in a step or wait for a neighbour, which nothing can interrupt: the process should end."""
         try:
             await self._dialer.wait_up(self._settings.join_timeout_s)
             threading.Thread(target=self._compute, name="engine", daemon=True).start()
-            await self._end
+            return await self._end
         finally:
             if self._beat is not None:
                 self._beat.cancel()
             self._dialer.close()
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "") -> None:
         """Let `run` return."""
         if not self._end.done():
-            self._end.set_result(None)
+            self._end.set_result(reason)
 
     def up(self) -> None:
         facts = self._engine.facts
@@ -122,8 +122,7 @@ class StageWorker:
 
     def received(self, message: ToStage) -> None:
         if isinstance(message, Leave):
-            _log.info("told to leave: %s", message.reason)
-            self.stop()
+            self.stop(message.reason)
         elif isinstance(message, OpenKvLink | CloseKvLink | SendKv):
             self._kv.obey(message)
         else:

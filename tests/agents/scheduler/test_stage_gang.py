@@ -1,4 +1,4 @@
-"""What the scheduler tells stage workers once all of them have loaded."""
+"""What the scheduler tells stage workers once all of them have loaded, and at the end."""
 
 import asyncio
 from contextlib import ExitStack, closing
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
-from agents.messages.to_stage import Connect, ToStage
+from agents.messages.to_stage import Connect, Leave, ToStage
 from agents.scheduler.stage_gang import StageGang
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Seen
 from tests.agents.scheduler.test_stage_check import GOOD, LAYOUT, WORKERS
@@ -19,28 +19,60 @@ class Events:
         raise AssertionError(reason)
 
 
+class Made:
+    """A gang, and the keys of its workers."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
+        self._own = KeyPair.generate()
+        named = {KeyPair.generate(): name for name in WORKERS.nodes}
+        self.keys = tuple(named)
+        names = {pair.public: name for pair, name in named.items()}
+        self.gang = StageGang("tcp://127.0.0.1:0", "127.0.0.1", self._own, names, LAYOUT, Events(), FAST)  # type: ignore[arg-type]
+        opened.enter_context(closing(self.gang))
+
+    async def dial(self, keys: KeyPair) -> tuple[Dialer[ToStage], Seen]:
+        seen, address = Seen(), Address(self.gang.endpoint, self._own.public)
+        dialer: Dialer[ToStage] = Dialer(address, keys, "stage", ToStage, seen, FAST)  # type: ignore[arg-type]
+        self._opened.enter_context(closing(dialer))
+        await dialer.wait_up(PATIENCE_S)
+        return dialer, seen
+
+
 @pytest.mark.parametrize(
     ("devices", "expected"),
     [(("cpu", "cpu", "cpu"), False), (("cuda", "cpu", "cpu"), False), (("cuda", "cpu", "cuda"), True)],
 )
 def test_edges_try_nccl_where_two_nodes_are_on_gpus(devices: tuple[str, ...], expected: bool) -> None:
     async def scenario(opened: ExitStack) -> None:
-        own, keys = KeyPair.generate(), {name: KeyPair.generate() for name in WORKERS.nodes}
-        names = {pair.public: name for name, pair in keys.items()}
-        gang = StageGang("tcp://127.0.0.1:0", "127.0.0.1", own, names, LAYOUT, Events(), FAST)  # type: ignore[arg-type]
-        opened.enter_context(closing(gang))
-        heard = [Seen() for _ in keys]
-        for pair, seen, loaded, device in zip(keys.values(), heard, GOOD.values(), devices, strict=True):
-            address = Address(gang.endpoint, own.public)
-            dialer: Dialer[ToStage] = Dialer(address, pair, "stage", ToStage, seen, FAST)  # type: ignore[arg-type]
-            opened.enter_context(closing(dialer))
-            await dialer.wait_up(PATIENCE_S)
+        made = Made(opened)
+        heard = []
+        for pair, loaded, device in zip(made.keys, GOOD.values(), devices, strict=True):
+            dialer, seen = await made.dial(pair)
             dialer.send(replace(loaded, device=device))
+            heard.append(seen)
         for seen in heard:
             await seen.until(lambda seen=seen: seen.messages)
             (told,) = seen.messages
             assert isinstance(told, Connect)
             assert told.tries_nccl is expected
+
+    with ExitStack() as opened:
+        asyncio.run(scenario(opened))
+
+
+def test_whoever_is_there_hears_why_the_instance_ends_loaded_or_not_and_so_does_who_comes_later() -> None:
+    async def scenario(opened: ExitStack) -> None:
+        made = Made(opened)
+        one, another, last = made.keys
+        loaded, loaded_heard = await made.dial(one)
+        loaded.send(next(iter(GOOD.values())))
+        _, loading_heard = await made.dial(another)
+        made.gang.end("the third is out of memory")
+        _, late_heard = await made.dial(last)
+        for heard in (loaded_heard, loading_heard, late_heard):
+            await heard.until(lambda heard=heard: heard.messages)
+            assert heard.messages == [Leave("the third is out of memory")]
 
     with ExitStack() as opened:
         asyncio.run(scenario(opened))
