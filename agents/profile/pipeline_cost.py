@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,22 +21,34 @@ _WAIT_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    steps: int
-    requests: int
-    """Of each step."""
+class _Use:
+    """Of a span of time."""
+
     scheduler_cpu_s: float
     workers_cpu_s: float
     """Of all stages."""
     wall_s: float
 
+    @property
+    def node_cpu_s(self) -> float:
+        """Of a node that has a stage and the scheduler."""
+        return self.scheduler_cpu_s + self.workers_cpu_s / _STAGES
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    steps: int
+    requests: int
+    """Of each step."""
+    use: _Use
+
 
 def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) -> PipelineCost:
     with idle_pipeline(_STAGES, _PER_GROUP, hidden_size, dtype, folder) as pipeline:
         alone, full, waiting = asyncio.run(_runs(pipeline))
-    per_step = [(run.scheduler_cpu_s + run.workers_cpu_s / _STAGES) / run.steps for run in (alone, full)]
+    per_step = [run.use.node_cpu_s / run.steps for run in (alone, full)]
     request = max(0.0, (per_step[1] - per_step[0]) / (full.requests - alone.requests))
-    wait = (alone.wall_s - alone.scheduler_cpu_s - alone.workers_cpu_s) / alone.steps / _STAGES
+    wait = (alone.use.wall_s - alone.use.scheduler_cpu_s - alone.use.workers_cpu_s) / alone.steps / _STAGES
     per_byte = transfer_cpu_s_per_byte(hidden_size, dtype)
     return PipelineCost(
         step_cpu_s=max(0.0, per_step[0] - request * alone.requests),
@@ -44,28 +57,30 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
         request_cpu_s=request,
         hop_wait_s=max(0.0, wait),
         transfer_cpu_s_per_byte=per_byte,
-        waiting_cores=waiting,
+        waiting_cores=waiting.node_cpu_s / waiting.wall_s,
     )
 
 
-async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run, float]:
-    """With one request, with as many as there is room for; and processors used with none, as of `PipelineCost`."""
+async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run, _Use]:
+    """With one request, with as many as there is room for, and with none."""
     client = IdleClient(pipeline)
     await client.wait_up()
 
     async def run(requests: int, tokens: int) -> _Run:
-        (scheduler, workers), start = pipeline.cpu_s, time.perf_counter()
-        await client.run(requests, prompt_tokens=1, tokens=tokens)
-        wall = time.perf_counter() - start
-        scheduler_end, workers_end = pipeline.cpu_s
+        use = await _use(pipeline, client.run(requests, prompt_tokens=1, tokens=tokens))
         groups = min(requests, _STAGES)
-        return _Run(groups * tokens, requests // groups, scheduler_end - scheduler, workers_end - workers, wall)
+        return _Run(groups * tokens, requests // groups, use)
 
     await run(1, 50)  # warms up
     runs = await run(1, _ALONE_STEPS), await run(_STAGES * _PER_GROUP, _FULL_STEPS)
+    waiting = await _use(pipeline, asyncio.sleep(_WAIT_S))
+    client.close()
+    return *runs, waiting
+
+
+async def _use(pipeline: IdlePipeline, work: Awaitable[None]) -> _Use:
     (scheduler, workers), start = pipeline.cpu_s, time.perf_counter()
-    await asyncio.sleep(_WAIT_S)
+    await work
     wall = time.perf_counter() - start
     scheduler_end, workers_end = pipeline.cpu_s
-    client.close()
-    return *runs, (scheduler_end - scheduler + (workers_end - workers) / _STAGES) / wall
+    return _Use(scheduler_end - scheduler, workers_end - workers, wall)
