@@ -2,12 +2,13 @@
 
     python -m bench.fidelity [--kept FOLDER] [--only SHAPE] [--tasks N] [--plot FILE]
 
-Two sweeps measure profiles and two passes make the real runs, in turns: every shape on nodes of the local cloud under
-their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied lengths. The simulator gets the
-same requests and the profiles of the sweeps, nothing else. Printed for each run: |simulated - real| / real of every
-request's time to first token (prefill) and time per further token (decode), in the mean and at the 99th percentile;
-that of their distributions (`curve`); and, as the floor, how far the two real runs are from each other. The bar is the
-paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the floor, whichever is larger.
+Two passes make the real runs, and sweeps before and behind those of each shape measure profiles: every shape on nodes
+of the local cloud under their quotas, at 30, 60 and 90 % of its templates' throughput, Poisson arrivals, varied
+lengths. The simulator gets the same requests and the profiles of the sweeps beside them, nothing else. Printed for each
+run: |simulated - real| / real of every request's time to first token (prefill) and time per further token (decode), in
+the mean and at the 99th percentile; that of their distributions (`curve`); and, as the floor, how far the two real runs
+are from each other. The bar is the paper's own error (5.6 % prefill, 7.2 % decode) or 1.5 times the floor, whichever is
+larger.
 
 Runs are kept, and what is kept is not measured again. Exits 1 where a bar is missed, 2 where runs are missing.
 """
@@ -19,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.fidelity.campaign import LOADS, PASSES, run_path, sweep_home, tasks
+from bench.fidelity.campaign import LOADS, PASSES, run_path, sweeps_beside, tasks
 from bench.fidelity.comparison import Comparison, comparison
 from bench.fidelity.plot import draw
 from bench.fidelity.recording import read
@@ -33,10 +34,10 @@ BARS = {"prefill": 0.056, "decode": 0.072}
 
 
 def compared(folder: Path, shapes: tuple[str, ...], plot: Path | None) -> list[Comparison]:
-    recipe = recipe_with(pooled([sweep_home(folder, number) for number in PASSES]))
     curves: dict[tuple[str, float], list[Latencies]] = {}
     found = []
     for shape in shapes:
+        recipe = recipe_with(pooled(sweeps_beside(folder, shape)))
         for load in LOADS:
             runs = [read(run_path(folder, shape, load, number)) for number in PASSES]
             one, other = map(real, runs)
