@@ -180,7 +180,9 @@ def test_refusals_of_the_engine_and_a_full_queue_cost_nobody_else_anything() -> 
         await at.seen.until(at.ends)
         assert at.ends()[3].failure is Failure.OVERLOADED
         at.dialer.send(Cancel(2))
+        await at.seen.until(lambda: (status := at.status()) and status.waiting == 1)
         at.dialer.send(asked(4))
+        await at.seen.until(lambda: (status := at.status()) and status.waiting == 2)
         at.loading.set()
         await at.seen.until(lambda: len(at.ends()) == 3)
         assert at.ends()[1] == Failed(1, Failure.UNSUPPORTED, "99 is no token")
