@@ -2,12 +2,13 @@
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, Response, expect
 
 from tests.web.figures import Known, numbers_of, says
 
@@ -76,8 +77,9 @@ class Watched:
             asked = urlsplit(answer.url)
             query = [pair for pair in parse_qsl(asked.query) if pair[0] != "cursor"]
             pages = found.setdefault(f"{asked.path}?{query}", {})
-            pages[asked.query] = json.loads(answer.body())
-        documents = {asked: _together(list(pages.values())) for asked, pages in found.items()}
+            with suppress(Error):  # of a page that is gone
+                pages[asked.query] = json.loads(answer.body())
+        documents = {asked: _together(list(pages.values())) for asked, pages in found.items() if pages}
         # Documents of one kind, such as the plans that several fleets are held to, are added up as a list is.
         kinds: dict[str, list[Any]] = {}
         for asked, document in documents.items():
