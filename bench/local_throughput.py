@@ -213,10 +213,10 @@ class Sweeps:
         self._homes: list[Path] = []
 
     def measure(self) -> None:
-        """Processor time has nothing to do with memory: the kinds of one spec speak for those of the other."""
+        """Processor time has nothing to do with memory: the kinds of the peers speak for those of the stages."""
         self._homes.append(self._folder / str(len(self._homes)))
         at = now().isoformat(timespec="seconds")
-        ensure_profiles(read_world(SPECS["stages"]), self._homes[-1], lambda *_: None, at)
+        ensure_profiles(read_world(SPECS["peers"]), self._homes[-1], lambda *_: None, at)
 
     def last(self, number: int) -> tuple[NodeProfile, ...]:
         return pooled(self._homes[-number:])

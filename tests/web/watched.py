@@ -77,7 +77,7 @@ class Watched:
             asked = urlsplit(answer.url)
             query = [pair for pair in parse_qsl(asked.query) if pair[0] != "cursor"]
             pages = found.setdefault(f"{asked.path}?{query}", {})
-            with suppress(Error):  # of a page that is gone
+            with suppress(Error):  # of a page that is gone: what only that one knew counts as untrue
                 pages[asked.query] = json.loads(answer.body())
         documents = {asked: _together(list(pages.values())) for asked, pages in found.items() if pages}
         # Documents of one kind, such as the plans that several fleets are held to, are added up as a list is.
