@@ -1,10 +1,13 @@
 """What several experiments share is planned once: set-ups stay open, epochs are kept."""
 
+import sys
+import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Self
 
-from bench.evaluation.epochs import Epoch, run
+from bench.evaluation.epochs import EPOCHS, Epoch, run
 from bench.evaluation.methods import METHODS
 from bench.scenarios import SetUp, set_up
 
@@ -37,8 +40,17 @@ class Campaign(AbstractContextManager["Campaign"]):
         """Of set-up `name` under one of `epochs.KINDS`."""
         key = (name, kind, method)
         if key not in self._epochs:
-            self._epochs[key] = tuple(run(self.set_up(name), kind, method))
+            self._epochs[key] = tuple(_told(run(self.set_up(name), kind, method), " ".join(key)))
         return self._epochs[key]
 
     def all_methods(self, name: str, kind: str) -> dict[str, tuple[Epoch, ...]]:
         return {method: self.epochs(name, kind, method) for method in METHODS}
+
+
+def _told(epochs: Iterator[Epoch], of: str) -> Iterator[Epoch]:
+    """On standard error: where GPUs are scarce, an epoch is some tens of plans of minutes."""
+    began_s = time.monotonic()
+    for epoch in epochs:
+        took_s = time.monotonic() - began_s
+        print(f"planned {of}, epoch {epoch.number} of {EPOCHS}, after {took_s:.0f} s", file=sys.stderr, flush=True)
+        yield epoch

@@ -4,7 +4,6 @@ is a tenth faster in one hour than in the next, and at 90 % of what it can do a 
 take 9 % longer: so a shape is simulated with the sweeps next to its own runs."""
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,16 +75,14 @@ class Task:
         return poisson(made.served.shape, requests_per_s, SECONDS, seed=1 + _PLACES[self.shape])
 
 
-def tasks(folder: Path, shapes: tuple[str, ...]) -> Iterator[Task]:
+def tasks(folder: Path, shapes: tuple[str, ...]) -> tuple[Task, ...]:
+    """In order; the sweep behind one shape is that before the next."""
+    found = list[Task]()
     for number in PASSES:
-        swept = set[int]()
         for shape in shapes:
-            before = _PLACES[shape]
-            if before not in swept:
-                yield Task(folder, number, place=before)
-            yield Task(folder, number, shape)
-            yield Task(folder, number, place=before + 1)
-            swept.add(before + 1)
+            at = _PLACES[shape]
+            found += Task(folder, number, place=at), Task(folder, number, shape), Task(folder, number, place=at + 1)
+    return tuple(dict.fromkeys(found))
 
 
 def sweep_home(folder: Path, number: int, place: int) -> Path:
