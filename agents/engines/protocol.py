@@ -13,8 +13,8 @@ from agents.engines.step_output import StepOutput
 class StageEngine(Protocol):
     """Weights of a layer range and the KV cache of its requests.
 
-    One thread owns it: steps, reserves and frees. Others may copy KV cache out and in meanwhile, of requests that are
-    in no step and are not being freed; `GuardedEngine` sees to the latter.
+    One thread owns it: steps and frees. Others may reserve meanwhile, and copy KV cache out and in, of requests that
+    are in no step and are not being freed; `GuardedEngine` sees to the latter.
 
     A request exists from its first `step` (or `reserve`) to `free`. Steps are synchronous; they raise
     OutOfKvBlocksError or BadBatchError before anything is changed.

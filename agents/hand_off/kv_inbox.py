@@ -21,7 +21,7 @@ class _Coming:
 
 
 class KvInbox:
-    """Thread-safe: the engine's thread reserves and frees, the links' threads bring chunks."""
+    """Thread-safe: the worker's threads reserve and free, the links' threads bring chunks."""
 
     def __init__(self, engine: StageEngine, arrived: Callable[[int, int], None]) -> None:
         """`arrived`: called with a run and the bytes that came for it, once all of it is imported."""

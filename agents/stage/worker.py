@@ -4,7 +4,6 @@ import asyncio
 import logging
 import threading
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
 import msgspec
 
@@ -25,7 +24,6 @@ from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
-    FreeRuns,
     Leave,
     OpenKvLink,
     ReserveRun,
@@ -34,6 +32,7 @@ from agents.messages.to_stage import (
     ToStage,
 )
 from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageFailed, StageLoaded
+from agents.stage.orders import Order, Orders
 from agents.stage.runner import StageRunner
 from agents.tracing.trace_parent import trace_id
 
@@ -69,7 +68,7 @@ class StageWorker:
         self._kv = KvExchange(self._engine, HandOffSettings(settings.interface), self._report)
         self._busy_s = 0.0
         self._beat: asyncio.TimerHandle | None = None
-        self._orders: SimpleQueue[Connect | StageStep | FreeRuns | ReserveRun] = SimpleQueue()
+        self._orders = Orders(engine.facts.block_tokens)
         self._end: asyncio.Future[str] = self._loop.create_future()
         self._dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, self, settings.channel)
 
@@ -125,6 +124,8 @@ class StageWorker:
             self.stop(message.reason)
         elif isinstance(message, OpenKvLink | CloseKvLink | SendKv):
             self._kv.obey(message)
+        elif isinstance(message, ReserveRun) and self._orders.has_room(message, self._engine.free_kv_blocks):
+            self._reserve(message)
         else:
             self._orders.put(message)
 
@@ -138,35 +139,44 @@ class StageWorker:
             runner = self._connect()
             while True:
                 order = self._orders.get()
-                if isinstance(order, StageStep):
-                    for entry in order.entries:
-                        if entry.trace:
-                            _log.info("run %d begins", entry.run, extra={"trace": trace_id(entry.trace)})
-                    sampled = runner.step(order)
-                    self._busy_s = runner.busy_s
-                    if sampled is not None:
-                        self._report(sampled)
-                elif isinstance(order, ReserveRun):
-                    self._kv.inbox.reserve(order.run, order.tokens)
-                elif isinstance(order, FreeRuns):
-                    self._free(runner, order.runs)
-                else:
-                    raise EdgeError("told to connect twice")
+                self._do(order, runner)
+                self._orders.done(order)
         except (EdgeError, EngineError) as error:
             self._give_up(str(error))
         except Exception as error:
             _log.exception("the stage failed")
             self._give_up(f"{type(error).__name__}: {error}")
 
-    def _free(self, runner: StageRunner, runs: tuple[int, ...]) -> None:
-        for run in runs:
-            self._kv.inbox.forget(run)
-            runner.free(run)
+    def _do(self, order: Order, runner: StageRunner) -> None:
+        if isinstance(order, StageStep):
+            for entry in order.entries:
+                if entry.trace:
+                    _log.info("run %d begins", entry.run, extra={"trace": trace_id(entry.trace)})
+            sampled = runner.step(order)
+            self._busy_s = runner.busy_s
+            if sampled is not None:
+                self._report(sampled)
+        elif isinstance(order, ReserveRun):
+            self._kv.inbox.reserve(order.run, order.tokens)
+        elif isinstance(order, Connect):
+            raise EdgeError("told to connect twice")
+        else:
+            for run in order.runs:
+                self._kv.inbox.forget(run)
+                runner.free(run)
+
+    def _reserve(self, order: ReserveRun) -> None:
+        """Beside the engine's thread, which may be in a step."""
+        try:
+            self._kv.inbox.reserve(order.run, order.tokens)
+        except EngineError as error:
+            self._give_up(str(error))
 
     def _connect(self) -> StageRunner:
         told = self._orders.get()
         if not isinstance(told, Connect):
             raise EdgeError(f"told to {type(told).__name__} before the edges are connected")
+        self._orders.done(told)
         settings, facts = self._settings, self._engine.facts
         edges = EdgeSettings(
             facts.hidden_size,

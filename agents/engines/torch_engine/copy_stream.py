@@ -15,8 +15,8 @@ class CopyStream:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def wait_for_steps(self) -> None:
-        """Later copies begin behind the steps asked for so far. Called by the thread of the steps when blocks change
-        hands: such a step may still use them."""
+        """Later copies begin behind the steps asked for so far. Called when blocks change hands: such a step may still
+        use them. From any thread: all ask for steps of the device's own stream."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
 

@@ -1,5 +1,6 @@
 """The paged KV cache of one engine: memory, and which request holds what of it."""
 
+import threading
 from collections.abc import Iterable
 
 import torch
@@ -20,7 +21,9 @@ def window_groups(windows: Iterable[int]) -> tuple[WindowGroup, ...]:
 
 class KvCache:
     """Keys and values in units of BLOCK_TOKENS tokens of one layer, so that layers with a window, which keep less,
-    leave their room to the others."""
+    leave their room to the others.
+
+    Thread-safe: one thread may make room while another's step computes."""
 
     def __init__(
         self, groups: tuple[WindowGroup, ...], blocks: int, kv_heads: int, head_dim: int, like: torch.Tensor
@@ -30,6 +33,8 @@ class KvCache:
         self.layers = sum(len(group.layers) for group in groups)
         self.place_of = {layer: (g, i) for g, group in enumerate(groups) for i, layer in enumerate(group.layers)}
         """Held layer → its group, and its place in the group."""
+        self._changing = threading.Lock()
+        """Held for a moment, while units change hands."""
         self._pool = BlockPool(blocks * self.layers)
         self._tables: dict[str, BlockTable] = {}
         shape = (self._pool.units, BLOCK_TOKENS, kv_heads, head_dim)
@@ -52,41 +57,41 @@ class KvCache:
         return table.tokens if table else 0
 
     def units_short(self, batch: StepBatch) -> int:
-        empty = BlockTable(self.groups)
-        needed = sum(
-            self._tables.get(request.id, empty).units_to_reach(request.position + request.tokens)
-            for request in batch.requests
-        )
-        return max(0, needed - self._pool.free)
+        with self._changing:
+            return self._short(batch)
 
     def grow(self, batch: StepBatch) -> None:
         """Makes room for the tokens of the batch. Raises OutOfKvBlocksError before anything is taken."""
-        short = self.units_short(batch)
-        if short:
-            raise OutOfKvBlocksError(short + self._pool.free, self._pool.free)
-        for request in batch.requests:
-            table = self._tables.setdefault(request.id, BlockTable(self.groups))
-            table.grow(request.position + request.tokens, self._pool)
+        with self._changing:
+            short = self._short(batch)
+            if short:
+                raise OutOfKvBlocksError(short + self._pool.free, self._pool.free)
+            for request in batch.requests:
+                table = self._tables.setdefault(request.id, BlockTable(self.groups))
+                table.grow(request.position + request.tokens, self._pool)
 
     def advance(self, batch: StepBatch) -> None:
         """After the step: its tokens are in the cache."""
-        for request in batch.requests:
-            self._tables[request.id].advance(request.position + request.tokens, self._pool)
+        with self._changing:
+            for request in batch.requests:
+                self._tables[request.id].advance(request.position + request.tokens, self._pool)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         """Room for `tokens` tokens that will be imported. Raises OutOfKvBlocksError, taking nothing."""
         table = BlockTable(self.groups)
         table.tokens = tokens
         needed = table.units_to_reach(tokens)
-        if needed > self._pool.free:
-            raise OutOfKvBlocksError(needed, self._pool.free)
-        table.grow(tokens, self._pool)
-        self._tables[request_id] = table
+        with self._changing:
+            if needed > self._pool.free:
+                raise OutOfKvBlocksError(needed, self._pool.free)
+            table.grow(tokens, self._pool)
+            self._tables[request_id] = table
 
     def free(self, request_id: str) -> None:
-        table = self._tables.pop(request_id, None)
-        if table:
-            table.release(self._pool)
+        with self._changing:
+            table = self._tables.pop(request_id, None)
+            if table:
+                table.release(self._pool)
 
     def slots(self, request_id: str, layer: int, first_token: int, tokens: int) -> torch.Tensor:
         """(tokens,) places of consecutive tokens in one held layer, in `flat_keys` and `flat_values`."""
@@ -111,3 +116,11 @@ class KvCache:
     @property
     def flat_values(self) -> torch.Tensor:
         return self.values.flatten(0, 1)
+
+    def _short(self, batch: StepBatch) -> int:
+        empty = BlockTable(self.groups)
+        needed = sum(
+            self._tables.get(request.id, empty).units_to_reach(request.position + request.tokens)
+            for request in batch.requests
+        )
+        return max(0, needed - self._pool.free)

@@ -1,6 +1,7 @@
 """A stage on several devices of one node, behind the interface of one engine."""
 
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,8 +84,11 @@ class ShardedEngine:
         self.facts = facts
         self._local = local
         self._others = others
+        self._telling = threading.Lock()
+        """Held for a moment: all ranks are told in the same order."""
+        self._told_commands = 0
         self._obeyed = 0
-        """Commands that this rank is done with."""
+        """The latest command that this rank is done with."""
 
     @property
     def free_kv_blocks(self) -> int:
@@ -146,12 +150,16 @@ class ShardedEngine:
     def _told(self, command: Command) -> Iterator[None]:
         """The other ranks are; inside, this one does the same. What it refuses, they do."""
         message = encode(command)
-        for rank in self._others:
-            rank.tell(message)
+        with self._telling:
+            self._told_commands += 1
+            number = self._told_commands
+            for rank in self._others:
+                rank.tell(message)
         try:
             yield
         finally:
-            self._obeyed += 1
+            with self._telling:
+                self._obeyed = max(self._obeyed, number)
 
     def _check(self, request_id: str, part: KvPart) -> None:
         """All ranks keep the same tokens, so that what this one refuses none would answer."""

@@ -136,6 +136,22 @@ def test_copies_do_not_wait_for_a_step(any_engine: TorchEngine | ShardedEngine) 
     assert running.tokens == alone.tokens, "the step that was stopped computed what it should"
 
 
+def test_room_is_made_during_a_step(any_engine: TorchEngine | ShardedEngine) -> None:
+    guarded = GuardedEngine(any_engine)
+    prefill(guarded, "done", TOKENS)
+    with stopped_step(any_engine):
+        before = guarded.free_kv_blocks
+        guarded.reserve("coming", TOKENS)
+        assert guarded.free_kv_blocks < before
+    for part in parts(any_engine, TOKENS):
+        guarded.import_kv("coming", part, exported(guarded, "done", part))
+    for part in parts(any_engine, TOKENS):
+        assert torch.equal(exported(guarded, "coming", part), exported(guarded, "done", part))
+    for name in ("done", "coming", "long"):
+        guarded.free(name)
+    assert guarded.free_kv_blocks == BLOCKS
+
+
 def test_a_free_waits_for_the_copy_under_way_and_lets_no_other_begin(engine: TorchEngine) -> None:
     prefill(engine, "x", TOKENS)
     part = parts(engine, TOKENS)[0]
@@ -193,7 +209,10 @@ def test_what_is_copied_amid_steps_frees_and_cancels_is_exact(tiny_model: Made, 
             while waiting and len(copies) < 6:
                 name = waiting.pop()
                 (held[name],) = Pipeline([source]).step([Running(name, tuple(prompts[name]))], 1024)
-                target.reserve(name, len(prompts[name]))
+                reserved = threads.submit(target.reserve, name, len(prompts[name]))
+                _ = prefill(target, f"beside the room of {name}", 64)
+                target.free(f"beside the room of {name}")
+                reserved.result(PATIENCE_S)
                 copies[name] = threads.submit(hand_over, source, target, name, len(prompts[name]))
                 if random.random() < 0.3:
                     cancelled.add(name)
