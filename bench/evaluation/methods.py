@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from control.checker import check
@@ -17,6 +17,7 @@ TIMED = partial(solve, clock=time.perf_counter)
 METHODS: dict[str, Callable[..., Plan]] = {"medley": lambda s, library, by: by(s, library), **BASELINES}
 NAMES = {"medley": "Medley", "homo": "Homo", "homo_joint": "Homo-joint", "cauchy": "Cauchy"}
 """As people know them."""
+_ANY_GAP = 0.1
 
 
 class WrongPlanError(RuntimeError):
@@ -51,7 +52,14 @@ def planned(method: str, snapshot: Snapshot, library: Library) -> Offered:
     whole = checked_plan(method, snapshot, library)
     if not whole.unmet:
         return Offered(1.0, snapshot, whole, whole)
-    found = scale_to_feasible(lambda view: checked_plan(method, view, library), snapshot)
+    found = scale_to_feasible(lambda view: checked_plan(method, _hasty(view), library), snapshot)
     if found.plan is None:
         return Offered(0.0, snapshot, whole, whole)
-    return Offered(found.share, scale_demand(snapshot, found.share), found.plan, whole)
+    there = scale_demand(snapshot, found.share)
+    return Offered(found.share, there, checked_plan(method, there, library), whole)
+
+
+def _hasty(snapshot: Snapshot) -> Snapshot:
+    """Whether demand can be served is known long before the least cost of it is."""
+    settings = snapshot.settings
+    return replace(snapshot, settings=replace(settings, limits=replace(settings.limits, gap=_ANY_GAP)))
