@@ -1,0 +1,221 @@
+"""The torch engine on a GPU: steps of one stage against the card's roofline, and rows between two stages.
+
+    python -m bench.gpu_stages --gpu H100 [--layers 32] [--device cuda]
+
+A Llama of 8 billion parameters (its published shape, bf16, random weights made on the device). A decode step reads all
+weights and the KV cache of its requests once: printed is the share of the card's memory rate at which it does. A step
+of prompts multiplies every weight with every token, and each token with the half of the prompt before it in the mean:
+printed is the share of the card's bf16 rate. Both rates are those of `templates_lib/data/hardware/gpus.csv`.
+
+Rows of a step then go from one process to another, as between two stages: over NCCL where it connects them, on two
+cards where there are two, else over gloo. `--device cpu --layers 1` tries all of it without a GPU.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import torch
+
+from agents.edges.edge import connect_receiver, connect_sender
+from agents.edges.rendezvous import Rendezvous, join
+from agents.edges.settings import EdgeSettings
+from agents.engines.batch import StepBatch, StepRequest
+from agents.engines.layer_range import LayerRange
+from agents.engines.sampling import GREEDY
+from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
+from templates_lib.gpu import Gpu
+from templates_lib.hardware import gpu
+
+HIDDEN, HEADS, KV_HEADS, HEAD_DIM, WIDTH, VOCABULARY = 4096, 32, 8, 128, 14336, 128256
+"""Llama 3 8B's config.json."""
+DTYPE = torch.bfloat16
+BATCHES = (1, 16, 64)
+CONTEXT = 1024
+PROMPTS = (512, 2048)
+STEPS = 8
+BLOCK_TOKENS = 16
+ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RandomCheckpoint:
+    """An `agents.weights.Checkpoint` that no file has."""
+
+    layers: int
+    device: torch.device
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_size": HIDDEN,
+            "intermediate_size": WIDTH,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": KV_HEADS,
+            "head_dim": HEAD_DIM,
+            "vocab_size": VOCABULARY,
+            "max_position_embeddings": 8192,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 500_000.0,
+            "hidden_act": "silu",
+            "tie_word_embeddings": False,
+            "eos_token_id": 128001,
+        }
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._shapes().keys()
+
+    def stored_bytes(self, name: str) -> int:
+        return torch.Size(self.shape(name)).numel() * DTYPE.itemsize
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._shapes()[name]
+
+    def read(self, name: str) -> torch.Tensor:
+        return torch.empty(self.shape(name), dtype=DTYPE, device=self.device).normal_(0, 0.02)
+
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        ends = {"embed_tokens": (VOCABULARY, HIDDEN), "norm": (HIDDEN,)}
+        layer = {
+            "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
+            "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+            "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+            "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
+            "mlp.gate_proj": (WIDTH, HIDDEN),
+            "mlp.up_proj": (WIDTH, HIDDEN),
+            "mlp.down_proj": (HIDDEN, WIDTH),
+            "input_layernorm": (HIDDEN,),
+            "post_attention_layernorm": (HIDDEN,),
+        }
+        found = {f"model.{name}.weight": shape for name, shape in ends.items()}
+        for number in range(self.layers):
+            found |= {f"model.layers.{number}.{name}.weight": shape for name, shape in layer.items()}
+        return found | {"lm_head.weight": (VOCABULARY, HIDDEN)}
+
+    def multiplied(self) -> int:
+        """Weights that every token meets: all but the embedding."""
+        matrices = (torch.Size(s).numel() for name, s in self._shapes().items() if "embed" not in name)
+        return sum(matrices)
+
+
+def seconds_of(work: Callable[[], object], device: torch.device) -> float:
+    """Median of STEPS, after one that warms up."""
+    found = []
+    for _ in range(STEPS + 1):
+        start = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        found.append(time.perf_counter() - start)
+    return statistics.median(found[1:])
+
+
+def decode(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, batch: int) -> None:
+    ids = [f"r{i}" for i in range(batch)]
+    for name in ids:
+        engine.reserve(name, CONTEXT)
+    position = CONTEXT
+
+    def step() -> None:
+        nonlocal position
+        requests = tuple(StepRequest(name, position, 1, GREEDY) for name in ids)
+        engine.step(StepBatch(requests), torch.full((batch,), 7))
+        position += 1
+
+    took_s = seconds_of(step, weights.device)
+    kv_bytes = 2 * batch * CONTEXT * weights.layers * KV_HEADS * HEAD_DIM * DTYPE.itemsize
+    bytes_per_s = (weights.multiplied() * DTYPE.itemsize + kv_bytes) / took_s
+    print(
+        f"decode of {batch} behind {CONTEXT} tokens: {1000 * took_s:.2f} ms, {batch / took_s:,.0f} tokens/s, "
+        f"{bytes_per_s / 1e9:,.0f} GB/s: {bytes_per_s / card.hbm_bytes_per_s:.0%} of the card's memory rate",
+        flush=True,
+    )
+    for name in ids:
+        engine.free(name)
+
+
+def prefill(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, tokens: int) -> None:
+    def step() -> None:
+        engine.step(StepBatch((StepRequest("p", 0, tokens, GREEDY),)), torch.full((tokens,), 7))
+        engine.free("p")
+
+    took_s = seconds_of(step, weights.device)
+    # The head is computed for the last token alone.
+    products = 2 * ((weights.multiplied() - VOCABULARY * HIDDEN) * tokens + VOCABULARY * HIDDEN)
+    attention = 4 * weights.layers * HEADS * HEAD_DIM * tokens * tokens / 2
+    per_s = (products + attention) / took_s
+    print(
+        f"prompt of {tokens}: {1000 * took_s:.1f} ms, {tokens / took_s:,.0f} tokens/s, {per_s / 1e12:.1f} TFLOP/s: "
+        f"{per_s / (card.peak_bf16_tflops * 1e12):.0%} of the card's bf16 rate",
+        flush=True,
+    )
+
+
+def end_of_edge(port: int, sends: bool, rows: int, device: str) -> tuple[float, str]:
+    """Seconds for a step's rows, and by way of what."""
+    number = f":{int(sends) % torch.cuda.device_count()}" if device == "cuda" else ""
+    at = torch.device(device + number)
+    tries = device == "cuda"
+    settings = EdgeSettings(HIDDEN, DTYPE, rows, 60.0, device=at, tries_nccl=tries)
+    store = join("127.0.0.1", port, 60.0)
+    if sends:
+        sender, sent = connect_sender(store, "edge", settings), torch.zeros(rows, HIDDEN, dtype=DTYPE, device=at)
+        for _ in range(ROUNDS):
+            sender.send(sent)
+        sender.flush()
+        return 0.0, ""
+    receiver = connect_receiver(store, "edge", settings)
+    got = receiver.receive(rows)
+    start = time.perf_counter()
+    for _ in range(ROUNDS - 1):
+        got = receiver.receive(rows)
+    if tries:
+        torch.cuda.synchronize(at)
+    return (time.perf_counter() - start) / (ROUNDS - 1), "NCCL" if got.device.type == "cuda" else "gloo"
+
+
+def edge(rows: int, device: str) -> None:
+    processes = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    with closing(Rendezvous("127.0.0.1")) as meeting, processes:
+        ends = [processes.submit(end_of_edge, meeting.port, sends, rows, device) for sends in (True, False)]
+        took_s, way = ends[1].result()
+        ends[0].result()
+    rate = rows * HIDDEN * DTYPE.itemsize / took_s / 1e9
+    print(f"{rows} rows from one stage to the next: {1000 * took_s:.2f} ms over {way}, {rate:.2f} GB/s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", required=True, help="the card's name in gpus.csv")
+    parser.add_argument("--layers", type=int, default=32)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    arguments = parser.parse_args()
+    card, device = gpu(arguments.gpu), torch.device(arguments.device)
+    weights = RandomCheckpoint(arguments.layers, device)
+    blocks = max(BATCHES) * (CONTEXT // BLOCK_TOKENS + 1)
+    start = time.perf_counter()
+    engine = load_torch_engine(weights, LayerRange.whole(arguments.layers), blocks, DTYPE, device)
+    print(
+        f"{arguments.layers} layers on {device} in {time.perf_counter() - start:.1f} s, against {card.name}", flush=True
+    )
+    for batch in BATCHES:
+        decode(engine, weights, card, batch)
+    for tokens in PROMPTS:
+        prefill(engine, weights, card, tokens)
+    engine.close()
+    for rows in (1, 64, max(PROMPTS)):
+        edge(rows, arguments.device)
+
+
+if __name__ == "__main__":
+    main()
