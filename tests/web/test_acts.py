@@ -86,6 +86,7 @@ def test_a_quarantined_price_is_vouched_for(look: Look, console: Console) -> Non
     assert offer in doubted()
     row.get_by_role("button", name="Accept").click()
     watched.page.get_by_role("dialog").get_by_role("button", name="Accept the price").click()
+    watched.page.get_by_role("dialog").wait_for(state="detached")  # what is behind it has no role until then
     watched.page.get_by_role("region", name="Quarantined prices").get_by_text(offer).wait_for(state="detached")
     assert offer not in doubted()
 
