@@ -7,6 +7,7 @@ Every experiment prints our figures with the paper's beside them; docs/results.m
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--queueing", action="store_true", help="templates certified with waiting (slo.queueing)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that databases are stopped
     setups = (chosen.setup,) if chosen.setup else ("core", "extended")
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
     kinds = (chosen.market,) if chosen.market else KINDS
