@@ -12,16 +12,17 @@ cards where there are two, else over gloo. `--device cpu --layers 1` tries all o
 """
 
 import argparse
+import math
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from agents.edges.edge import connect_receiver, connect_sender
 from agents.edges.rendezvous import Rendezvous, join
@@ -29,83 +30,60 @@ from agents.edges.settings import EdgeSettings
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.layer_range import LayerRange
 from agents.engines.sampling import GREEDY
+from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from templates_lib.gpu import Gpu
 from templates_lib.hardware import gpu
 
-HIDDEN, HEADS, KV_HEADS, HEAD_DIM, WIDTH, VOCABULARY = 4096, 32, 8, 128, 14336, 128256
+HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY = 4096, 32, 8, 128, 128256
+SHAPE: dict[str, Any] = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": 14336,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "head_dim": HEAD_DIM,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
+}
 """Llama 3 8B's config.json."""
 DTYPE = torch.bfloat16
 BATCHES = (1, 16, 64)
 CONTEXT = 1024
 PROMPTS = (512, 2048)
 STEPS = 8
-BLOCK_TOKENS = 16
 ROUNDS = 50
 
 
-@dataclass(frozen=True, slots=True)
 class RandomCheckpoint:
     """An `agents.weights.Checkpoint` that no file has."""
 
-    layers: int
-    device: torch.device
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_size": HIDDEN,
-            "intermediate_size": WIDTH,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": HEADS,
-            "num_key_value_heads": KV_HEADS,
-            "head_dim": HEAD_DIM,
-            "vocab_size": VOCABULARY,
-            "max_position_embeddings": 8192,
-            "rms_norm_eps": 1e-5,
-            "rope_theta": 500_000.0,
-            "hidden_act": "silu",
-            "tie_word_embeddings": False,
-            "eos_token_id": 128001,
-        }
+    def __init__(self, layers: int, device: torch.device) -> None:
+        config = LlamaConfig(num_hidden_layers=layers, **SHAPE)
+        with torch.device("meta"):
+            model = LlamaForCausalLM(config)
+        self.layers = layers
+        self.device = device
+        self.config: dict[str, Any] = config.to_dict()
+        self._shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
     @property
     def names(self) -> Collection[str]:
-        return self._shapes().keys()
+        return self._shapes.keys()
 
     def stored_bytes(self, name: str) -> int:
-        return torch.Size(self.shape(name)).numel() * DTYPE.itemsize
+        return math.prod(self.shape(name)) * DTYPE.itemsize
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self._shapes()[name]
+        return self._shapes[name]
 
     def read(self, name: str) -> torch.Tensor:
         return torch.empty(self.shape(name), dtype=DTYPE, device=self.device).normal_(0, 0.02)
 
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        ends = {"embed_tokens": (VOCABULARY, HIDDEN), "norm": (HIDDEN,)}
-        layer = {
-            "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
-            "mlp.gate_proj": (WIDTH, HIDDEN),
-            "mlp.up_proj": (WIDTH, HIDDEN),
-            "mlp.down_proj": (HIDDEN, WIDTH),
-            "input_layernorm": (HIDDEN,),
-            "post_attention_layernorm": (HIDDEN,),
-        }
-        found = {f"model.{name}.weight": shape for name, shape in ends.items()}
-        for number in range(self.layers):
-            found |= {f"model.layers.{number}.{name}.weight": shape for name, shape in layer.items()}
-        return found | {"lm_head.weight": (VOCABULARY, HIDDEN)}
-
     def multiplied(self) -> int:
         """Weights that every token meets: all but the embedding."""
-        matrices = (torch.Size(s).numel() for name, s in self._shapes().items() if "embed" not in name)
-        return sum(matrices)
+        return sum(math.prod(shape) for name, shape in self._shapes.items() if "embed" not in name)
 
 
 def seconds_of(work: Callable[[], object], device: torch.device) -> float:
@@ -163,10 +141,9 @@ def prefill(engine: TorchEngine, weights: RandomCheckpoint, card: Gpu, tokens: i
 
 def end_of_edge(port: int, sends: bool, rows: int, device: str) -> tuple[float, str]:
     """Seconds for a step's rows, and by way of what."""
-    number = f":{int(sends) % torch.cuda.device_count()}" if device == "cuda" else ""
-    at = torch.device(device + number)
-    tries = device == "cuda"
-    settings = EdgeSettings(HIDDEN, DTYPE, rows, 60.0, device=at, tries_nccl=tries)
+    is_gpu = device == "cuda"
+    at = torch.device(device, int(sends) % torch.cuda.device_count() if is_gpu else 0)
+    settings = EdgeSettings(HIDDEN, DTYPE, rows, 60.0, device=at, tries_nccl=is_gpu)
     store = join("127.0.0.1", port, 60.0)
     if sends:
         sender, sent = connect_sender(store, "edge", settings), torch.zeros(rows, HIDDEN, dtype=DTYPE, device=at)
@@ -179,7 +156,7 @@ def end_of_edge(port: int, sends: bool, rows: int, device: str) -> tuple[float, 
     start = time.perf_counter()
     for _ in range(ROUNDS - 1):
         got = receiver.receive(rows)
-    if tries:
+    if is_gpu:
         torch.cuda.synchronize(at)
     return (time.perf_counter() - start) / (ROUNDS - 1), "NCCL" if got.device.type == "cuda" else "gloo"
 

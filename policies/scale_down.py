@@ -26,8 +26,11 @@ def scale_demand(snapshot: Snapshot, share: float) -> Snapshot:
 def scale_to_feasible(plan: Callable[[Snapshot], Plan], snapshot: Snapshot) -> Feasible:
     """Halve the interval of shares until it is 0.01 wide; 1 when the whole demand is served."""
     whole = plan(snapshot)
-    if not whole.unmet:
-        return Feasible(1.0, whole)
+    return scale_below_whole(plan, snapshot) if whole.unmet else Feasible(1.0, whole)
+
+
+def scale_below_whole(plan: Callable[[Snapshot], Plan], snapshot: Snapshot) -> Feasible:
+    """The same of a demand that is known not to be served whole."""
     served, unserved, best = 0.0, 1.0, None
     while unserved - served > _TOLERANCE:
         share = (served + unserved) / 2

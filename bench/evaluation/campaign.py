@@ -48,7 +48,7 @@ class Campaign(AbstractContextManager["Campaign"]):
 
 
 def _told(epochs: Iterator[Epoch], of: str) -> Iterator[Epoch]:
-    """On standard error: where GPUs are scarce, an epoch is some tens of plans of minutes."""
+    """On standard error: where GPUs are scarce, one takes minutes."""
     began_s = time.monotonic()
     for epoch in epochs:
         took_s = time.monotonic() - began_s

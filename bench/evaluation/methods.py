@@ -8,7 +8,7 @@ from functools import partial
 from control.checker import check
 from control.planner import solve
 from control.planning.session import BASELINES
-from policies.scale_down import scale_demand, scale_to_feasible
+from policies.scale_down import scale_below_whole, scale_demand
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
@@ -52,7 +52,7 @@ def planned(method: str, snapshot: Snapshot, library: Library) -> Offered:
     whole = checked_plan(method, snapshot, library)
     if not whole.unmet:
         return Offered(1.0, snapshot, whole, whole)
-    found = scale_to_feasible(lambda view: checked_plan(method, _hasty(view), library), snapshot)
+    found = scale_below_whole(lambda view: checked_plan(method, _hasty(view), library), snapshot)
     if found.plan is None:
         return Offered(0.0, snapshot, whole, whole)
     there = scale_demand(snapshot, found.share)
