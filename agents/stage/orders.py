@@ -1,6 +1,8 @@
 """What a stage worker was told and has not done yet."""
 
 import threading
+from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 
 from agents.messages.to_stage import Connect, FreeRuns, ReserveRun, StageStep
@@ -20,31 +22,29 @@ class Orders:
         self._block_tokens = block_tokens
         self._orders: SimpleQueue[Order] = SimpleQueue()
         self._changing = threading.Lock()
-        self._owed_blocks = 0
-        """That orders may take which are not done yet."""
-        self._reserves = 0
-        """Of them; runs are reserved in rising order."""
+        self._undone: deque[Order] = deque()
 
     def put(self, order: Order) -> None:
-        self._count(order, 1)
+        with self._changing:
+            self._undone.append(order)
         self._orders.put(order)
 
     def get(self) -> Order:
-        """Waits for the next one; say when it is `done`."""
+        """Waits for the next one; say when it is `done`, before the one after it."""
         return self._orders.get()
 
-    def done(self, order: Order) -> None:
-        self._count(order, -1)
-
-    def has_room(self, order: ReserveRun, free_blocks: int) -> bool:
-        """Whether it may be done at once."""
+    def done(self) -> None:
         with self._changing:
-            return not self._reserves and self._blocks(order) <= free_blocks - self._owed_blocks
+            self._undone.popleft()
 
-    def _count(self, order: Order, sign: int) -> None:
+    def has_room(self, order: ReserveRun, free_blocks: Callable[[], int]) -> bool:
+        """Whether it may be done at once. Runs are reserved in rising order."""
         with self._changing:
-            self._owed_blocks += sign * self._blocks(order)
-            self._reserves += sign * isinstance(order, ReserveRun)
+            before = tuple(self._undone)
+        if any(isinstance(other, ReserveRun) for other in before):
+            return False
+        needed = self._blocks(order) + sum(map(self._blocks, before))
+        return needed <= free_blocks()  # last: an order that is done since then has taken its blocks
 
     def _blocks(self, order: Order) -> int:
         """At most: layers with a window take fewer."""

@@ -124,10 +124,13 @@ class StageWorker:
             self.stop(message.reason)
         elif isinstance(message, OpenKvLink | CloseKvLink | SendKv):
             self._kv.obey(message)
-        elif isinstance(message, ReserveRun) and self._orders.has_room(message, self._engine.free_kv_blocks):
+        elif isinstance(message, ReserveRun) and self._orders.has_room(message, self._free_blocks):
             self._reserve(message)
         else:
             self._orders.put(message)
+
+    def _free_blocks(self) -> int:
+        return self._engine.free_kv_blocks
 
     def down(self, reason: str) -> None:
         """Orders may be lost, and with them the requests here: the instance is over."""
@@ -140,7 +143,7 @@ class StageWorker:
             while True:
                 order = self._orders.get()
                 self._do(order, runner)
-                self._orders.done(order)
+                self._orders.done()
         except (EdgeError, EngineError) as error:
             self._give_up(str(error))
         except Exception as error:
@@ -176,7 +179,7 @@ class StageWorker:
         told = self._orders.get()
         if not isinstance(told, Connect):
             raise EdgeError(f"told to {type(told).__name__} before the edges are connected")
-        self._orders.done(told)
+        self._orders.done()
         settings, facts = self._settings, self._engine.facts
         edges = EdgeSettings(
             facts.hidden_size,

@@ -46,13 +46,28 @@ def test_only_beside_what_was_told_before(told: tuple[Order, ...], free_blocks: 
     orders = Orders(BLOCK_TOKENS)
     for order in told:
         orders.put(order)
-    assert orders.has_room(ReserveRun(9, 33), free_blocks) is expected
+    assert orders.has_room(ReserveRun(9, 33), lambda: free_blocks) is expected
     assert [orders.get() for _ in told] == list(told)
-    assert orders.has_room(ReserveRun(9, 33), free_blocks) is expected, "they are under way"
-    for order in told:
-        orders.done(order)
-    assert orders.has_room(ReserveRun(9, 33), 3)
-    assert not orders.has_room(ReserveRun(9, 33), 2)
+    assert orders.has_room(ReserveRun(9, 33), lambda: free_blocks) is expected, "they are under way"
+    for _ in told:
+        orders.done()
+    assert orders.has_room(ReserveRun(9, 33), lambda: 3)
+    assert not orders.has_room(ReserveRun(9, 33), lambda: 2)
+
+
+def test_a_step_that_takes_its_blocks_while_room_is_asked_for_counts() -> None:
+    orders = Orders(BLOCK_TOKENS)
+    orders.put(step((0, 8 * BLOCK_TOKENS)))
+    free_blocks = 10
+
+    def takes_its_blocks() -> int:
+        nonlocal free_blocks
+        if free_blocks == 10:
+            free_blocks -= 8
+            orders.done()
+        return free_blocks
+
+    assert not orders.has_room(ReserveRun(9, 3 * BLOCK_TOKENS), takes_its_blocks)
 
 
 def test_a_worker_makes_room_before_a_step_that_was_told_before(checkpoint: Path) -> None:
