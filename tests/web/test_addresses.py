@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -23,6 +24,15 @@ def chosen(page: Page, label: str) -> str:
             f"[aria-label='{label}'] [data-state=on], select[aria-label='{label}'] option:checked"
         ).inner_text()
     )
+
+
+def said(url: str) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(url).query)
+
+
+def slowly(page: Page) -> None:
+    """From here on as on a machine that takes ten times as long to draw."""
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 10})
 
 
 @pytest.fixture
@@ -55,6 +65,7 @@ def test_what_is_chosen_on_a_page_is_in_its_address(
     page.locator(f"a[href*='{instance['id']}']").click()
     page.get_by_role("tab", name="History").click()
     page.get_by_role("dialog").locator(".steps li").first.wait_for()
+    assert said(page.url) == {"model": [instance["model"]], "q": [instance["id"]], "tab": ["history"]}
     found = stranger(page.url.removeprefix(console.url)).page
     found.get_by_role("dialog").locator(".steps li").first.wait_for()
     assert found.url == page.url
@@ -62,6 +73,32 @@ def test_what_is_chosen_on_a_page_is_in_its_address(
     found.get_by_role("dialog").wait_for(state="detached")
     assert found.get_by_label("model", exact=True).input_value() == instance["model"]
     assert found.locator(".instance").count() == 1
+
+
+def test_nothing_is_lost_of_what_is_typed_fast(look: Look, console: Console) -> None:
+    instance = console.api("/instances?limit=200")["items"][0]
+    page = look("/fleet", Role.OPERATOR).page
+    slowly(page)
+    page.get_by_label("model", exact=True).select_option(instance["model"])
+    find = page.get_by_label("Find an instance")
+    find.press_sequentially("L40Snode")
+    find.press("Home")
+    find.press_sequentially("two ")
+    assert find.input_value() == "two L40Snode"
+    page.wait_for_url(lambda url: said(url) == {"model": [instance["model"]], "q": ["two L40Snode"]})
+
+
+def test_nothing_is_lost_of_a_change_that_is_typed_fast(look: Look) -> None:
+    page = look("/what-if?change=price;1", Role.OPERATOR).page
+    slowly(page)
+    times = page.get_by_label("Price: times what it is")
+    times.press("End")
+    times.press_sequentially(".25")
+    page.get_by_role("button", name="+ Price").click()
+    assert times.first.input_value() == "1.25"
+    page.wait_for_url(
+        lambda url: [change.split(";")[:2] for change in said(url)["change"]] == [["price", "1.25"], ["price", "1.2"]]
+    )
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ export default function Fleet() {
   return (
     <Page title="Fleet">
       <Loaded query={query} height={500}>
-        {({ items, isWhole }) => <Listed all={items} isWhole={isWhole} search={search} />}
+        {({ items, isWhole }) => <Listed all={items} isWhole={isWhole} />}
       </Loaded>
       {opened && <InstanceDrawer id={opened} onClose={() => go(`/fleet${withoutTab(search)}`)} />}
     </Page>
@@ -40,8 +40,8 @@ function withoutTab(search: string): string {
   return params.size ? `?${params}` : "";
 }
 
-function Listed({ all, isWhole, search }: { all: Instance[]; isWhole: boolean; search: string }) {
-  const { shown, options, choose, clear, chosen, isAny } = useFilters(all.length ? all : NONE);
+function Listed({ all, isWhole }: { all: Instance[]; isWhole: boolean }) {
+  const { said, shown, options, choose, clear, chosen, isAny } = useFilters(all.length ? all : NONE);
   const gpus = useMemo(() => [...new Set(shown.flatMap((one) => one.nodes.map((node) => gpuOf(node.config))))].sort(), [shown]);
   const cost = useMemo(() => shown.reduce((sum, one) => sum + one.usd_per_hour, 0), [shown]);
   if (!all.length) {
@@ -75,7 +75,7 @@ function Listed({ all, isWhole, search }: { all: Instance[]; isWhole: boolean; s
         <GpuLegend gpus={gpus} />
       </div>
       {shown.length ? (
-        <Rows shown={shown} search={search} />
+        <Rows shown={shown} search={`?${said}`} />
       ) : (
         <Card>
           <Empty title="No instance is like that">

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
+import { useParameters } from "@/address";
 import { api, got, type Schemas } from "@/api/client";
 import { useOperation } from "@/api/operation";
 import { fleets, plan as planOf, plans } from "@/api/queries";
@@ -48,9 +49,9 @@ function OfFleet({ fleet, all, id }: { fleet: Fleet; all: Fleet[]; id: string | 
   const go = useNavigate();
   const made = useQuery(plans(fleet.name));
   const base = fleet.plan.accepted || made.data?.items[0]?.id || "";
-  const [params, setParams] = useSearchParams();
+  const [params, put] = useParameters();
   const changes = changesOf(params);
-  const setChanges = (next: Change[]) => setParams((before) => withChanges(before, next), { replace: true });
+  const setChanges = (next: Change[]) => put(withChanges(params, next));
   const wrong = changes.map((change) => wrongOf(change));
   const work = useOperation(() => got(api.POST("/api/v1/plans", { body: { fleet: fleet.name, baselines: false, over_budget: true, ...bodyOf(changes, fleet.spec) } })), []);
   const solved = work.operation?.state === "succeeded" ? String(work.operation.result?.plan_id ?? "") : "";
