@@ -2,11 +2,10 @@
 
     python -m bench.kv_hand_off [--tokens 2048] [--runs 15]
 
-The cache has the shape of an 8B model's in bf16 (32 layers, 8 KV heads of 128): 128 KiB a token. The hand-off copies it
-out of the paged cache of one engine, sends it in acknowledged chunks and copies it into that of another. The plain send
-knows none of that: a tensor that is there goes into a tensor that is there, in one piece or in pieces of a chunk,
-whichever is faster. Rounds of the three alternate. The copies cost processor time beside the sending, and two
-processors are just enough for both: measure on a quiet machine.
+The cache has the shape of an 8B model's in bf16 (32 layers, 8 KV heads of 128): 128 KiB a token. The hand-off sends it
+out of the blocks of one engine into those of another, in chunks that are acknowledged. The plain send knows none of
+that: a tensor that is there goes into one that is there, in one piece or in pieces of a chunk, whichever is faster.
+Rounds of the three alternate. Either takes both of two processors: measure on a quiet machine.
 """
 
 import argparse
@@ -16,6 +15,7 @@ import statistics
 import sys
 import time
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 import torch
 
@@ -35,6 +35,7 @@ LAYERS, KV_HEADS, HEAD_DIM, DTYPE = 32, 8, 128, torch.bfloat16
 BAR = 0.6
 """Of the plain send's rate (issue: at least 60 %)."""
 SETTINGS = HandOffSettings()
+PATIENCE_S = 60
 KINDS = ("hand-off", "in one piece", "in pieces")
 
 
@@ -105,7 +106,7 @@ def main() -> int:
     other = context.Process(target=send, args=(rendezvous.host, rendezvous.port, tokens, told), daemon=True)
     other.start()
     target = engine(tokens, 0)
-    arrived = multiprocessing.SimpleQueue()
+    arrived: SimpleQueue[object] = SimpleQueue()
     exchange = KvExchange(GuardedEngine(target), SETTINGS, arrived.put)
     exchange.obey(OpenKvLink("link", 1, False, rendezvous.host, rendezvous.port, str(DTYPE)))
     pair = connect_pair(join(rendezvous.host, rendezvous.port, 30), "plain", RECEIVER, gloo_device("127.0.0.1"), 30)
@@ -114,7 +115,7 @@ def main() -> int:
     def hand_off(run: int) -> None:
         exchange.inbox.reserve(run, tokens)
         tell.send(("hand-off", run))
-        message = arrived.get()
+        message = arrived.get(timeout=PATIENCE_S)
         assert message == KvArrived(run, size(tokens)), f"not the cache once: {message}"
 
     def plain(kind: str) -> None:

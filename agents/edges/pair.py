@@ -27,11 +27,10 @@ def gloo_device(interface: str) -> Any:
     return ProcessGroupGloo.create_device(hostname=interface)
 
 
-def connect_pair(store: Store, name: str, rank: int, device: Any, timeout_s: float, connections: int = 1) -> Pair:
-    """Waits for the other end, which wants as many connections: a tag goes over connection tag % `connections`. Raises
-    EdgeLostError where it does not come."""
+def connect_pair(store: Store, name: str, rank: int, device: Any, timeout_s: float) -> Pair:
+    """Waits for the other end. Raises EdgeLostError where it does not come."""
     options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
-    options._devices = [device] * connections
+    options._devices = [device]
     options._timeout = timedelta(seconds=timeout_s)
     try:
         pair: Pair = ProcessGroupGloo(PrefixStore(name, store), rank, 2, options)  # type: ignore[assignment]

@@ -2,21 +2,22 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
 from agents.engines.batch import StepBatch
 from agents.engines.errors import UnknownRequestError
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import Lend, Memory, StageEngine
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 
 
 class GuardedEngine:
-    """A StageEngine of which no request is freed while KV cache of it is copied.
+    """A StageEngine of which no request is freed while KV cache of it is copied or lent.
 
     Nothing else needs to wait. A step writes blocks of its own requests; what is copied belongs to others: prompts that
     are computed, or room that is reserved. A free waits for one copy of each link at most, since none begins after it.
@@ -30,6 +31,7 @@ class GuardedEngine:
         """Under way, by request."""
         self._leaving: set[str] = set()
         """Requests that are being freed."""
+        self._frees = 0
         self._is_closing = False
 
     @property
@@ -48,6 +50,7 @@ class GuardedEngine:
             try:
                 self._changed.wait_for(lambda: not self._copies[request_id])
                 self._engine.free(request_id)
+                self._frees += 1
             finally:
                 self._leaving.remove(request_id)
 
@@ -62,6 +65,11 @@ class GuardedEngine:
         with self._copying(request_id):
             self._engine.import_kv(request_id, part, tensor)
 
+    @property
+    def lent_kv(self) -> Lend | None:
+        lend = self._engine.lent_kv
+        return None if lend is None else partial(self._lent, lend)
+
     def first_kept_token(self, layer: int, tokens: int) -> int:
         """Follows from the model alone."""
         return self._engine.first_kept_token(layer, tokens)
@@ -71,6 +79,20 @@ class GuardedEngine:
             self._is_closing = True
             self._changed.wait_for(lambda: not self._copies.total())
             self._engine.close()
+
+    def _lent(self, lend: Lend, request_id: str, part: KvPart) -> Memory:
+        memory, frees = None, -1
+
+        @contextmanager
+        def inside() -> Iterator[Sequence[memoryview]]:
+            nonlocal memory, frees
+            with self._copying(request_id):
+                if memory is None or frees != self._frees:
+                    memory, frees = lend(request_id, part), self._frees
+                with memory() as pieces:
+                    yield pieces
+
+        return inside
 
     @contextmanager
     def _copying(self, request_id: str) -> Iterator[None]:

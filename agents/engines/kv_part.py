@@ -30,6 +30,9 @@ class KvPart:
         ):
             raise ValueError(f"a part of a KV cache has positive sizes and begins at 0 or later: {self}")
 
+    def kv_bytes(self, head_dim: int, dtype: torch.dtype) -> int:
+        return 2 * self.layers * self.tokens * self.heads * head_dim * dtype.itemsize
+
 
 def empty_part(part: KvPart, facts: StageFacts) -> torch.Tensor:
     """(2, layers, tokens, heads, head_dim) on the CPU, for what an engine with these facts exports of the part."""

@@ -1,5 +1,7 @@
 """The one interface to an engine that holds consecutive layers of a model."""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import torch
@@ -8,6 +10,10 @@ from agents.engines.batch import StepBatch
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+
+Memory = Callable[[], AbstractContextManager[Sequence[memoryview]]]
+"""Inside, pieces that may be read or written. Raises UnknownRequestError once they belong to another request."""
+Lend = Callable[[str, KvPart], Memory]
 
 
 class StageEngine(Protocol):
@@ -49,6 +55,11 @@ class StageEngine(Protocol):
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor) -> None:
         """Writes what another engine exported into a reserved request; parts may come in any order."""
+
+    @property
+    def lent_kv(self) -> Lend | None:
+        """`lent_kv(request_id, part)`: the memory where the part lies, of all KV heads that are held, in the order in
+        which it is exported. None where KV cache has to be copied."""
 
     def first_kept_token(self, layer: int, tokens: int) -> int:
         """The first position whose KV is kept in `layer` of a request with `tokens` in its cache: 0 unless the layer

@@ -1,5 +1,6 @@
 """How a request's KV cache is cut for its way, and how a chunk is announced."""
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,18 +27,18 @@ class ChunkHeader:
     """An acknowledgement of this chunk and all before it."""
     part: KvPart
 
-    FIELDS: ClassVar[int] = 9
-    """Of int64, that a header is."""
+    _PACKED: ClassVar = struct.Struct("<9q")
+    BYTES: ClassVar[int] = _PACKED.size
 
-    def fields(self) -> tuple[int, ...]:
+    def packed(self) -> bytes:
         part = self.part
         extents = (part.first_layer, part.layers, part.first_head, part.heads, part.first_token, part.tokens)
-        return (self.run, self.index, int(self.wants_answer), *extents)
+        return self._PACKED.pack(self.run, self.index, self.wants_answer, *extents)
 
     @classmethod
-    def of(cls, fields: list[int]) -> "ChunkHeader":
+    def of(cls, packed: bytes) -> "ChunkHeader":
         """Raises BadChunkError for what is no part of a KV cache."""
-        run, index, wants_answer, *extents = fields
+        run, index, wants_answer, *extents = cls._PACKED.unpack(packed)
         try:
             return cls(run, index, bool(wants_answer), KvPart(*extents))
         except ValueError as error:

@@ -1,11 +1,9 @@
 """All KV cache that comes to, and goes from, one stage worker."""
 
 from collections.abc import Callable
-from functools import cache, partial
 
 import msgspec
 
-from agents.edges.pair import gloo_device
 from agents.engines.protocol import StageEngine
 from agents.hand_off.kv_inbox import KvInbox
 from agents.hand_off.kv_receiver import KvReceiver
@@ -27,8 +25,6 @@ class KvExchange:
         self._engine = engine
         self._settings = settings
         self._report = report
-        self._device = cache(partial(gloo_device, settings.interface))
-        """Made with the first link: its thread is not idle while it waits."""
         self._links: dict[str, KvSender | KvReceiver] = {}
 
     def obey(self, order: OpenKvLink | CloseKvLink | SendKv) -> None:
@@ -49,5 +45,5 @@ class KvExchange:
 
     def _make(self, sends: bool) -> KvSender | KvReceiver:
         if sends:
-            return KvSender(self._engine, self._device(), self._settings, self._report)
-        return KvReceiver(self._engine.facts, self.inbox, self._device(), self._settings)
+            return KvSender(self._engine, self._settings, self._report)
+        return KvReceiver(self._engine, self.inbox, self._settings)

@@ -4,9 +4,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch
-
-from agents.engines.errors import UnknownRequestError
 from agents.engines.protocol import StageEngine
 from agents.hand_off.chunk import BadChunkError, ChunkHeader
 
@@ -49,23 +46,27 @@ class KvInbox:
         with self._changed:
             self._coming.pop(run, None)
 
-    def take(self, link: str, header: ChunkHeader, tensor: torch.Tensor, timeout_s: float) -> bool:
-        """Import a chunk; False when the run wants no more. Waits for a run that is still to be reserved.
+    def take(
+        self, link: str, header: ChunkHeader, chunk_bytes: int, bring: Callable[[str | None], bool], timeout_s: float
+    ) -> bool:
+        """Have a chunk brought; False when the run wants no more. Waits for a run that is still to be reserved.
 
-        A chunk that came before, over a link that broke, is passed over. Raises BadChunkError and EngineError."""
+        `bring`: reads it off the link, into the KV cache of a request or, where there is none, nowhere; False where it
+        is not in that request now. A chunk that came before, over a link that broke, is passed over. Raises
+        BadChunkError, and what `bring` raises."""
         coming = self._find(header.run, timeout_s)
         if coming is None:
+            bring(None)
             return False
-        coming.moved_bytes += tensor.nbytes
+        coming.moved_bytes += chunk_bytes
         expected = coming.next_index.get(link, 0)
         if header.index < expected:
+            bring(None)
             return True
         if header.index > expected:
             raise BadChunkError(f"{link} brought chunk {header.index} of run {header.run}, expected {expected}")
-        try:
-            self._engine.import_kv(str(header.run), header.part, tensor)
-        except UnknownRequestError:
-            return False  # freed a moment ago
+        if not bring(str(header.run)):
+            return False
         with self._changed:
             coming.next_index[link] = expected + 1
             coming.missing -= header.part.layers * header.part.tokens

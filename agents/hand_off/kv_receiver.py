@@ -2,20 +2,17 @@
 
 import logging
 import threading
-from collections import deque
-from typing import Any
+from contextlib import nullcontext
+from functools import partial
 
 import torch
-from torch.distributed import Work
 
-from agents.edges.pair import RECEIVER
-from agents.engines.errors import EngineError
-from agents.engines.kv_part import KvPart
-from agents.engines.stage_facts import StageFacts
+from agents.engines.errors import EngineError, UnknownRequestError
+from agents.engines.protocol import StageEngine
 from agents.hand_off.chunk import BadChunkError, ChunkHeader
 from agents.hand_off.frame import Frame
 from agents.hand_off.kv_inbox import KvInbox
-from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError
+from agents.hand_off.link_end import LinkEnd, LinkLostError, accept
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink
 
@@ -27,10 +24,10 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16, torch.
 class KvReceiver:
     """Where the link breaks the thread ends; the sending end asks for another one."""
 
-    def __init__(self, facts: StageFacts, inbox: KvInbox, device: Any, settings: HandOffSettings) -> None:
-        self._facts = facts
+    def __init__(self, engine: StageEngine, inbox: KvInbox, settings: HandOffSettings) -> None:
+        """`engine`: its calls may come from any thread."""
+        self._engine = engine
         self._inbox = inbox
-        self._device = device
         self._settings = settings
         self._taking = threading.Lock()
         """Held while a chunk is taken: one of a former epoch must not come between."""
@@ -50,32 +47,23 @@ class KvReceiver:
         with self._changing:
             before, self._epoch, self._end = self._end, epoch, end
         if before is not None:
-            before.close()
+            before.hang_up()
 
     def _run(self, order: OpenKvLink) -> None:
         at = (order.rendezvous_host, order.rendezvous_port)
         end: LinkEnd | None = None
         try:
             dtype = _DTYPES[order.sender_dtype]
-            end = LinkEnd(f"{order.link} {order.epoch}", RECEIVER, at, self._device, self._settings)
+            end = accept(f"{order.link} {order.epoch}", at, self._settings)
             with self._changing:
                 if self._epoch == order.epoch:
                     self._end = end
-            frames = [Frame(self._settings.chunk_bytes) for _ in range(self._settings.lanes)]
-            asked = deque((end.ask_chunk(frame.whole), frame) for frame in frames)
-            answers: deque[tuple[Work, torch.Tensor]] = deque()
+            frame = Frame(self._settings.chunk_bytes)
             while self._epoch == order.epoch:
-                work, frame = asked.popleft()
-                end.finish(work, is_due=False)
-                header = frame.header()
-                is_wanted = self._take(order, header, self._kv(frame, header.part, dtype))
-                asked.append((end.ask_chunk(frame.whole), frame))
-                if not header.wants_answer:
-                    continue
-                answer = torch.tensor((header.run, header.index, int(is_wanted)))
-                answers.append((end.send_answer(answer), answer))
-                if len(answers) > UNHEARD_ANSWERS:
-                    end.finish(answers.popleft()[0])
+                header = end.next_chunk()
+                is_wanted = self._take(order, header, end, frame, dtype)
+                if header.wants_answer:
+                    end.send_answer(header.run, header.index, is_wanted)
         except (LinkLostError, BadChunkError, EngineError, KeyError) as error:
             if self._epoch == order.epoch:
                 _log.warning("link %s broke: %s", order.link, error)
@@ -83,14 +71,34 @@ class KvReceiver:
             if end is not None:
                 end.close()
 
-    def _take(self, order: OpenKvLink, header: ChunkHeader, kv: torch.Tensor) -> bool:
+    def _take(self, order: OpenKvLink, header: ChunkHeader, end: LinkEnd, frame: Frame, dtype: torch.dtype) -> bool:
         """Whether more of the run is wanted."""
+        part, facts = header.part, self._engine.facts
+        size = part.kv_bytes(facts.head_dim, dtype)
+        if part.heads != facts.kv_heads:
+            raise BadChunkError(f"a chunk of {part.heads} KV heads, of {facts.kv_heads}")
+        if size > self._settings.chunk_bytes:
+            raise BadChunkError(f"{part} takes {size} bytes, a chunk has {self._settings.chunk_bytes} at most")
         with self._taking:
             if self._epoch != order.epoch:
                 raise LinkLostError("connected anew meanwhile")
-            return self._inbox.take(order.link, header, kv, self._settings.stall_s)
+            bring = partial(self._bring, end, header, size, frame, dtype)
+            return self._inbox.take(order.link, header, size, bring, self._settings.stall_s)
 
-    def _kv(self, frame: Frame, part: KvPart, dtype: torch.dtype) -> torch.Tensor:
-        if part.heads != self._facts.kv_heads:
-            raise BadChunkError(f"a chunk of {part.heads} KV heads, of {self._facts.kv_heads}")
-        return frame.kv(part, self._facts, dtype)
+    def _bring(
+        self, end: LinkEnd, header: ChunkHeader, size: int, frame: Frame, dtype: torch.dtype, request_id: str | None
+    ) -> bool:
+        """See `KvInbox.take`."""
+        lend = self._engine.lent_kv
+        if request_id is None:
+            return end.receive_chunk(size, None)
+        if lend is not None and dtype == self._engine.facts.dtype:
+            return end.receive_chunk(size, lend(request_id, header.part))
+        kv, memory = frame.kv(header.part, self._engine.facts, dtype)
+        if not end.receive_chunk(size, lambda: nullcontext((memory,))):
+            return False
+        try:
+            self._engine.import_kv(request_id, header.part, kv)
+        except UnknownRequestError:
+            return False  # freed a moment ago
+        return True

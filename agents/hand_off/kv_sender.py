@@ -1,23 +1,19 @@
-"""The sending end of a link: a thread that copies chunks out of the engine and sends them, as the other end asks for
-them. When the link breaks it waits until it is opened anew, and goes on at the first chunk not acknowledged."""
+"""The sending end of a link: a thread that sends chunks as fast as the other end takes them. When the link breaks it
+waits until it is opened anew, and goes on at the first chunk not acknowledged."""
 
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-from torch.distributed import Work
-
-from agents.edges.pair import SENDER
 from agents.engines.errors import EngineError, UnknownRequestError
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import Memory, StageEngine
 from agents.hand_off.chunk import ChunkHeader, cut
 from agents.hand_off.frame import Frame
-from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError
+from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError, connect
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
@@ -34,33 +30,19 @@ class _Transfer:
     acknowledged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An acknowledgement that is to come. The tensor must live until then."""
-
-    transfer: _Transfer
-    index: int
-    answer: torch.Tensor
-    """(run, index, whether more is wanted)."""
-    work: Work
-
-
 class KvSender:
-    def __init__(
-        self, engine: StageEngine, device: Any, settings: HandOffSettings, broken: Callable[[KvLinkBroken], None]
-    ) -> None:
+    def __init__(self, engine: StageEngine, settings: HandOffSettings, broken: Callable[[KvLinkBroken], None]) -> None:
         """`engine`: its calls may come from any thread. `broken` is called on the link's thread."""
         self._engine = engine
-        self._device = device
         self._settings = settings
         self._broken = broken
         self._changed = threading.Condition()
         self._order: OpenKvLink | None = None
         """To connect, as soon as the thread comes to it."""
         self._transfers: deque[_Transfer] = deque()
-        self._leaving: deque[tuple[Work, Frame]] = deque()
-        """Frames that are sent, or were; they are used again in turn."""
-        self._asked: deque[_Asked] = deque()
+        self._asked: deque[tuple[_Transfer, int]] = deque()
+        """Chunks whose acknowledgement is to come, in this order."""
+        self._frame = Frame(settings.chunk_bytes)
         self._end: LinkEnd | None = None
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -86,7 +68,7 @@ class KvSender:
             self._is_closed = True
             self._changed.notify()
         if self._end is not None:
-            self._end.close()
+            self._end.hang_up()
 
     def _run(self) -> None:
         order: OpenKvLink | None = None
@@ -123,13 +105,12 @@ class KvSender:
     def _connect(self, order: OpenKvLink) -> None:
         self._hang_up()
         at = (order.rendezvous_host, order.rendezvous_port)
-        self._end = LinkEnd(f"{order.link} {order.epoch}", SENDER, at, self._device, self._settings)
+        self._end = connect(f"{order.link} {order.epoch}", at, self._settings)
 
     def _hang_up(self) -> None:
         end, self._end = self._end, None
         if end is not None:
             end.close()
-        self._leaving.clear()
         self._asked.clear()
         with self._changed:
             for transfer in self._transfers:
@@ -146,41 +127,40 @@ class KvSender:
         return self._hear(end)
 
     def _send_next(self, end: LinkEnd, transfer: _Transfer) -> None:
-        index = transfer.sent
+        index, facts = transfer.sent, self._engine.facts
         part = transfer.parts[index]
-        frame = self._frame(end)
-        kv = frame.kv(part, self._engine.facts, self._engine.facts.dtype)
+        wants_answer = index + 1 == len(transfer.parts) or (index + 1) % self._settings.answered_chunks == 0
+        header = ChunkHeader(transfer.target_run, index, wants_answer, part)
         try:
-            self._engine.export_kv(str(transfer.run), part, kv)
+            memory = self._memory(str(transfer.run), part)
+            is_whole = end.send_chunk(header, part.kv_bytes(facts.head_dim, facts.dtype), memory)
         except UnknownRequestError:
             self._drop(transfer)  # freed: nobody wants it any more
             return
-        wants_answer = index + 1 == len(transfer.parts) or (index + 1) % self._settings.answered_chunks == 0
-        header = ChunkHeader(transfer.target_run, index, wants_answer, part)
         if wants_answer:
-            answer = torch.empty(3, dtype=torch.int64)
-            self._asked.append(_Asked(transfer, index, answer, end.ask_answer(answer)))
-        self._leaving.append((end.send_chunk(frame.filled(header, kv)), frame))
-        transfer.sent += 1
+            self._asked.append((transfer, index))
+        if is_whole:
+            transfer.sent += 1
+        else:
+            self._drop(transfer)
 
-    def _frame(self, end: LinkEnd) -> Frame:
-        """One that nothing is to be sent of."""
-        if len(self._leaving) < self._settings.unsent_chunks:
-            return Frame(self._settings.chunk_bytes)
-        work, frame = self._leaving.popleft()
-        end.finish(work)
-        return frame
+    def _memory(self, run: str, part: KvPart) -> Memory:
+        lend = self._engine.lent_kv
+        if lend is not None:
+            return lend(run, part)
+        kv, memory = self._frame.kv(part, self._engine.facts, self._engine.facts.dtype)
+        self._engine.export_kv(run, part, kv)
+        return lambda: nullcontext((memory,))
 
     def _hear(self, end: LinkEnd) -> bool:
         """Acknowledgements come in the order in which they were asked for."""
         if not self._asked:
             return False
-        asked = self._asked[0]
-        end.finish(asked.work)
+        transfer, expected = self._asked[0]
+        run, index, is_wanted = end.next_answer()
         self._asked.popleft()
-        transfer, (run, index, is_wanted) = asked.transfer, asked.answer.tolist()
-        if (run, index) != (transfer.target_run, asked.index):
-            raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {asked.index}")
+        if (run, index) != (transfer.target_run, expected):
+            raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {expected} of {transfer.target_run}")
         transfer.acknowledged = index + 1
         if not is_wanted or transfer.acknowledged == len(transfer.parts):
             self._drop(transfer)

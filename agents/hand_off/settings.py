@@ -8,12 +8,8 @@ class HandOffSettings:
     interface: str = "127.0.0.1"
     """This node's address on the private network; nothing is bound elsewhere."""
     chunk_bytes: int = 2 << 20
-    """What is copied out of the engine and sent at once: steps of other requests wait no longer than for one such copy,
-    and it is still in the processor's cache when it is sent. Both ends have the same."""
-    lanes: int = 3
-    """Credit: chunks that the receiving end has room for, each on a connection of its own. Both ends have the same."""
-    unsent_chunks: int = 4
-    """That the sending end has copied out of the engine."""
+    """At most so much is sent behind a header; what is copied on its way is copied in memory of this size. Both ends
+    have the same."""
     answered_chunks: int = 16
     """An acknowledgement is wanted for one chunk of as many, and for the last of a request: what is sent again when a
     link breaks is little more."""

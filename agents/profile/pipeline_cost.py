@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from agents.profile.idle_pipeline import IdleClient, IdlePipeline, idle_pipeline
-from agents.profile.transfer import transfer_cpu_s_per_byte
+from agents.profile.transfer import edge_cpu_s_per_byte, hand_off_cpu_s_per_byte
 from templates_lib.pipeline_cost import PipelineCost
 
 _STAGES = 2
@@ -49,14 +49,13 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
     per_step = [run.use.node_cpu_s / run.steps for run in (alone, full)]
     request = max(0.0, (per_step[1] - per_step[0]) / (full.requests - alone.requests))
     wait = (alone.use.wall_s - alone.use.scheduler_cpu_s - alone.use.workers_cpu_s) / alone.steps / _STAGES
-    per_byte = transfer_cpu_s_per_byte(hidden_size, dtype)
     return PipelineCost(
         step_cpu_s=max(0.0, per_step[0] - request * alone.requests),
         # A stage in the middle takes and sends each row.
-        row_cpu_s=2 * per_byte * hidden_size * dtype.itemsize,
+        row_cpu_s=2 * edge_cpu_s_per_byte(hidden_size, dtype) * hidden_size * dtype.itemsize,
         request_cpu_s=request,
         hop_wait_s=max(0.0, wait),
-        transfer_cpu_s_per_byte=per_byte,
+        transfer_cpu_s_per_byte=hand_off_cpu_s_per_byte(),
         waiting_cores=waiting.node_cpu_s / waiting.wall_s,
     )
 

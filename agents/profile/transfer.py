@@ -1,7 +1,9 @@
-"""Measures what it costs a node to send or take bytes between processes, over the edges that activations take."""
+"""Measures what it costs a node to send or take bytes between processes: rows of activations, and KV cache."""
 
 import multiprocessing
 import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
 
 import torch
@@ -9,40 +11,103 @@ import torch
 from agents.edges.edge import connect_receiver, connect_sender
 from agents.edges.rendezvous import Rendezvous, join
 from agents.edges.settings import EdgeSettings
+from agents.engines.kv_part import KvPart
+from agents.hand_off.chunk import ChunkHeader
+from agents.hand_off.link_end import accept, connect
+from agents.hand_off.settings import HandOffSettings
 
 _BYTES = 96 << 20
 _SEND_BYTES = 1 << 20
+_BLOCK_BYTES = 16 << 10
+"""Of one layer's keys: KV cache lies in blocks."""
 _INTERFACE = "127.0.0.1"
 _TIMEOUT_S = 60.0
+_LINKS = HandOffSettings(_INTERFACE, stall_s=_TIMEOUT_S)
 
 
-def transfer_cpu_s_per_byte(hidden_size: int, dtype: torch.dtype) -> float:
-    """Processor time of the end that needs more of it."""
-    rows = max(1, _SEND_BYTES // (hidden_size * dtype.itemsize))
-    settings = EdgeSettings(hidden_size, dtype, rows, _TIMEOUT_S, _INTERFACE)
-    sends = _BYTES // (rows * hidden_size * dtype.itemsize)
+def edge_cpu_s_per_byte(hidden_size: int, dtype: torch.dtype) -> float:
+    """Processor time of the end that needs more of it, for activations between stages."""
+    return _cpu_s(_send_rows, _receive_rows, hidden_size, dtype) / _BYTES
+
+
+def hand_off_cpu_s_per_byte() -> float:
+    """The same for KV cache."""
+    return _cpu_s(_send_chunks, _receive_chunks) / _BYTES
+
+
+def _cpu_s(send: Callable[..., float], receive: Callable[..., float], *arguments: object) -> float:
+    """Of `_BYTES`, by the end that needs more: processor time that either says of itself, the receiver's in a process
+    of its own."""
     rendezvous = Rendezvous(_INTERFACE)
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)
-    receiver = spawn.Process(target=_receive, args=(rendezvous.port, settings, sends, theirs), daemon=True)
+    receiver = spawn.Process(target=_alone, args=(theirs, receive, rendezvous.port, *arguments), daemon=True)
     receiver.start()
-    sender = connect_sender(join(_INTERFACE, rendezvous.port, _TIMEOUT_S), "transfer", settings)
-    held = torch.zeros(rows, hidden_size, dtype=dtype)
+    sending = send(rendezvous.port, *arguments)
+    receiving = float(ours.recv())
+    receiver.join()
+    rendezvous.close()
+    return max(sending, receiving)
+
+
+def _alone(out: "Connection[float, float]", receive: Callable[..., float], *arguments: object) -> None:
+    torch.set_num_threads(1)
+    out.send(receive(*arguments))
+
+
+def _edge(hidden_size: int, dtype: torch.dtype) -> tuple[EdgeSettings, int]:
+    """And how often its rows are sent."""
+    rows = max(1, _SEND_BYTES // (hidden_size * dtype.itemsize))
+    sends = _BYTES // (rows * hidden_size * dtype.itemsize)
+    return EdgeSettings(hidden_size, dtype, rows, _TIMEOUT_S, _INTERFACE), sends
+
+
+def _send_rows(port: int, hidden_size: int, dtype: torch.dtype) -> float:
+    settings, sends = _edge(hidden_size, dtype)
+    sender = connect_sender(join(_INTERFACE, port, _TIMEOUT_S), "transfer", settings)
+    held = torch.zeros(settings.max_rows, hidden_size, dtype=dtype)
     start = time.process_time()
     for _ in range(sends):
         sender.send(held)
     sender.flush()
-    sending = time.process_time() - start
-    receiving = float(ours.recv())
-    receiver.join()
-    rendezvous.close()
-    return max(sending, receiving) / (sends * held.nbytes)
+    return time.process_time() - start
 
 
-def _receive(port: int, settings: EdgeSettings, sends: int, out: "Connection[float, float]") -> None:
-    torch.set_num_threads(1)
+def _receive_rows(port: int, hidden_size: int, dtype: torch.dtype) -> float:
+    settings, sends = _edge(hidden_size, dtype)
     receiver = connect_receiver(join(_INTERFACE, port, _TIMEOUT_S), "transfer", settings)
     start = time.process_time()
     for _ in range(sends):
         receiver.receive(settings.max_rows)
-    out.send(time.process_time() - start)
+    return time.process_time() - start
+
+
+def _cache() -> Sequence[Sequence[memoryview]]:
+    """Chunks, each in blocks."""
+    whole, chunk = torch.zeros(_BYTES, dtype=torch.uint8).numpy().data, _LINKS.chunk_bytes
+    starts = range(0, _BYTES, chunk)
+    return [[whole[a : a + _BLOCK_BYTES] for a in range(start, start + chunk, _BLOCK_BYTES)] for start in starts]
+
+
+def _send_chunks(port: int) -> float:
+    cache, end = _cache(), connect("transfer", (_INTERFACE, port), _LINKS)
+    start = time.process_time()
+    for number, blocks in enumerate(cache):
+        header = ChunkHeader(0, number, False, KvPart(0, 1, 0, 1, 0, 1))
+        end.send_chunk(header, _LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
+    took_s = time.process_time() - start
+    end.next_answer()
+    end.close()
+    return took_s
+
+
+def _receive_chunks(port: int) -> float:
+    cache, end = _cache(), accept("transfer", (_INTERFACE, port), _LINKS)
+    start = time.process_time()
+    for blocks in cache:
+        end.next_chunk()
+        end.receive_chunk(_LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
+    took_s = time.process_time() - start
+    end.send_answer(0, 0, True)
+    end.close()
+    return took_s

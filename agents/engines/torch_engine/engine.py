@@ -1,6 +1,7 @@
 """The torch engine."""
 
 import time
+from contextlib import nullcontext
 
 import torch
 
@@ -9,6 +10,7 @@ from agents.engines.checks import check_batch, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
+from agents.engines.protocol import Lend, Memory
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.copy_stream import CopyStream
@@ -16,7 +18,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
 from agents.engines.torch_engine.kv_cache import KvCache, window_groups
-from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part
+from agents.engines.torch_engine.kv_transfer import check_part, export_part, import_part, lent_part
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
@@ -126,9 +128,17 @@ class TorchEngine:
         with self._copies.copying():
             import_part(self._cache, self.facts, request_id, part, tensor)
 
+    @property
+    def lent_kv(self) -> Lend | None:
+        return self._lent if self._cache.keys.is_cpu else None
+
     def first_kept_token(self, layer: int, tokens: int) -> int:
         group, _ = self._cache.place_of[layer - self.facts.held.first_layer]
         return self._cache.groups[group].first_kept_token(tokens)
+
+    def _lent(self, request_id: str, part: KvPart) -> Memory:
+        pieces = lent_part(self._cache, self.facts, request_id, part)
+        return lambda: nullcontext(pieces)
 
     def close(self) -> None:
         self._stage = None

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from functools import cached_property
 
 import torch
 
@@ -41,6 +42,12 @@ class KvCache:
         # Written to, not `torch.zeros`: a CPU's memory is there from now on, and not found missing under load.
         self.keys = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
         self.values = torch.empty(shape, dtype=like.dtype, device=like.device).zero_()
+
+    @cached_property
+    def memory(self) -> tuple[memoryview, memoryview]:
+        """The bytes of keys and of values; on a CPU."""
+        keys, values = (side.view(torch.uint8).flatten().numpy().data for side in (self.keys, self.values))
+        return keys, values
 
     @property
     def free_units(self) -> int:

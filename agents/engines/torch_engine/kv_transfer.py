@@ -1,4 +1,5 @@
-"""Copies parts of a request's KV cache out of an engine and into it: whole blocks at once, wherever a part has them."""
+"""Copies parts of a request's KV cache out of an engine and into it: whole blocks at once, wherever a part has them.
+Or says where they lie."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -6,6 +7,7 @@ from itertools import pairwise
 import torch
 
 from agents.engines import checks
+from agents.engines.errors import BadBatchError
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
@@ -31,6 +33,36 @@ def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
     tensor = tensor.to(device=cache.keys.device, dtype=cache.keys.dtype)
     for memory, places, rows in _pieces(cache, facts, request_id, part, tensor):
         _put(memory, places, rows)
+
+
+def lent_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> list[memoryview]:
+    """Where it lies, in the order of `export_part`. Raises BadBatchError for what is not held or kept, and for some
+    heads of those that are held."""
+    check_part(cache, facts, request_id, part)
+    if part.heads != facts.kv_heads:
+        raise BadBatchError(f"heads of a token lie side by side: {part} has {part.heads} of {facts.kv_heads}")
+    spans = _byte_spans(cache, facts, request_id, part)
+    return [side[start:end] for side in cache.memory for start, end in spans]
+
+
+def _byte_spans(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> list[tuple[int, int]]:
+    """(start, end) in the memory of keys, and of values, layer by layer; neighbours are one."""
+    token_bytes = part.heads * cache.keys.shape[-1] * cache.keys.itemsize
+    block_bytes = BLOCK_TOKENS * token_bytes
+    end_token = part.first_token + part.tokens
+    first_block, end_block = part.first_token // BLOCK_TOKENS, -(-end_token // BLOCK_TOKENS)
+    starts: list[int] = []
+    ends: list[int] = []
+    for i in range(part.layers):
+        layer = part.first_layer - facts.held.first_layer + i
+        units = cache.units(request_id, layer, first_block, end_block - first_block).tolist()
+        of_layer = [unit * block_bytes for unit in units]
+        ends += [start + block_bytes for start in of_layer]
+        ends[-1] -= (end_block * BLOCK_TOKENS - end_token) * token_bytes
+        of_layer[0] += (part.first_token - first_block * BLOCK_TOKENS) * token_bytes
+        starts += of_layer
+    firsts = [0, *(n for n in range(1, len(starts)) if starts[n] != ends[n - 1])]
+    return [(starts[first], ends[end - 1]) for first, end in pairwise((*firsts, len(starts)))]
 
 
 def _pieces(

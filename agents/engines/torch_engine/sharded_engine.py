@@ -138,6 +138,8 @@ class ShardedEngine:
             else:
                 rank.import_kv(request_id, piece, heads, behind)
 
+    lent_kv = None
+
     def first_kept_token(self, layer: int, tokens: int) -> int:
         return self._local.first_kept_token(layer, tokens)
 

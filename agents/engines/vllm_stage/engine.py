@@ -105,6 +105,8 @@ class VllmStageEngine:
         for i, layer in enumerate(range(part.first_layer, _end(part))):
             self._attention.write(layer, blocks, part, tensor[:, i].to(self.facts.dtype))
 
+    lent_kv = None
+
     def first_kept_token(self, layer: int, tokens: int) -> int:
         return WindowGroup(self._windows[layer - self.facts.held.first_layer], ()).first_kept_token(tokens)
 

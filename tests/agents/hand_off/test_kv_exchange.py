@@ -1,17 +1,16 @@
 """KV cache goes over links once, to where its layers are held, through breaks and stalls; then it decodes as before."""
 
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 
-from agents.edges.pair import SENDER, gloo_device
 from agents.engines.kv_part import KvPart
 from agents.engines.sampling import GREEDY, Sampling
 from agents.hand_off.chunk import ChunkHeader
-from agents.hand_off.frame import Frame
-from agents.hand_off.link_end import LinkEnd, LinkLostError
+from agents.hand_off.link_end import LinkLostError, connect
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import CloseKvLink, OpenKvLink
 from agents.weights.source import open_checkpoint
@@ -128,6 +127,16 @@ def test_requests_that_end_on_either_side_do_not_hold_up_others_on_the_link(chec
         assert not at.broken
 
 
+class Lie(ChunkHeader):
+    """What is no header."""
+
+    def __init__(self) -> None:
+        pass
+
+    def packed(self) -> bytes:
+        return b"\xff" * self.BYTES
+
+
 @pytest.mark.parametrize(
     ("index", "part"),
     [
@@ -148,17 +157,13 @@ def test_a_sender_that_lies_is_hung_up_on_and_writes_nothing(
         cache = at.target.stages[0]._cache
         receiver, rendezvous = at.receivers[0], at._rendezvous
         receiver.obey(OpenKvLink("L", 1, False, rendezvous.host, rendezvous.port, str(at.dtype)))
-        liar = LinkEnd("L 1", SENDER, (rendezvous.host, rendezvous.port), gloo_device("127.0.0.1"), SMALL)
-        frame = Frame(SMALL.chunk_bytes)
-        frame.whole.fill_(0xFF)
-        if part is not None:
-            frame.filled(ChunkHeader(2, index, True, part), frame.whole)
-        answer = liar.ask_answer(torch.empty(3, dtype=torch.int64))
-        sending = liar.send_chunk(frame.whole)
-        with pytest.raises(LinkLostError):
-            liar.finish(answer)
+        liar = connect("L 1", (rendezvous.host, rendezvous.port), SMALL)
+        lie = ChunkHeader(2, index, True, part) if part else Lie()
+        memory = memoryview(b"\xff" * SMALL.chunk_bytes)
+        liar.send_chunk(lie, SMALL.chunk_bytes, lambda: nullcontext((memory,)))
+        with pytest.raises(LinkLostError, match=r"closed|reset"):
+            liar.next_answer()
         assert not cache.keys.any()
         assert not at.arrived
-        del sending
         liar.close()
         receiver.obey(CloseKvLink("L"))
