@@ -67,8 +67,9 @@ class KvSender:
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        if self._end is not None:
-            self._end.hang_up()
+        end = self._end
+        if end is not None:
+            end.hang_up()
 
     def _run(self) -> None:
         order: OpenKvLink | None = None
