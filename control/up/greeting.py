@@ -10,6 +10,8 @@ from control.access.secret import Secret
 from control.up.steps import Steps
 
 _POLL_S = 0.1
+_LONGEST = 64
+"""Tokens of the first answer: small models tell on and on, and small nodes take half a second for each."""
 _TIMEOUT_S = 5.0
 
 
@@ -42,7 +44,8 @@ class Greeting:
         while not await asyncio.to_thread(self._is_served):
             await asyncio.sleep(_POLL_S)
         url, key, model = self._url, self._key.reveal(), min(self._models)
-        body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+        question = '"messages": [{"role": "user", "content": "What is the capital of France?"}]'
+        body = f'{{"model": "{model}", {question}, "max_tokens": {_LONGEST}}}'
         say = self._steps.say
         say(f"\nready after {self._steps.elapsed_s:.0f} s: {url}/v1 (OpenAI-compatible), key {key}\n")
         say(f"curl {url}/v1/chat/completions \\\n  -H 'Authorization: Bearer {key}' \\")
