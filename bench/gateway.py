@@ -4,10 +4,11 @@
 
 Real processes on loopback: gateway, echo scheduler (over CURVE), proxy, bare HTTP upstream; load from wrk and hey. The
 gateway tokenises 2 KB prompts with SmolLM2's tokenizer, routes, admits and counts; the proxy hands on bytes. Rounds
-alternate between the two, medians are compared. Exits with 1 when a bar is missed:
+alternate between the two, medians are compared. Exits with 1 where requests/s, closed loop, are less than 2 × the
+proxy's. What a machine of two cores should reach beside that is printed as an aim:
 
-- requests/s, closed loop: at least 2 × the proxy's (aim: 1000 on 2 cores);
-- p99 at half of 1000 requests/s: at most 5 ms above the bare upstream's at the same rate;
+- 1000 requests/s;
+- p99 at half of them: at most 5 ms above the bare upstream's at the same rate;
 - 64 streams of an engine that makes 200 tokens/s for each: at least 10,000 tokens/s arrive.
 """
 
@@ -35,8 +36,8 @@ from policies.routing_table import WHOLE, RoutedInstance, RoutedModel
 
 BAR_RATIO = 2.0
 AIM_REQUESTS_PER_S = 1000.0
-BAR_ADDED_P99_MS = 5.0
-BAR_TOKENS_PER_S = 10_000.0
+AIM_ADDED_P99_MS = 5.0
+AIM_TOKENS_PER_S = 10_000.0
 CONNECTIONS = 32
 STREAMS = 64
 STREAM_TOKENS = 400
@@ -113,14 +114,13 @@ def requests(ours: Load, plain: Load, seconds: float, rounds: int) -> bool:
     mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
     spread = ", ".join(f"{a:.0f} / {b:.0f}" for a, b in pairs)
     print(f"closed loop, {CONNECTIONS} clients    gateway {mine:.0f} requests/s, proxy {theirs:.0f} ({spread})")
-    print(
-        f"  ratio {mine / theirs:.2f} (bar {BAR_RATIO}), aim {AIM_REQUESTS_PER_S:.0f}/s "
-        + _word(mine >= AIM_REQUESTS_PER_S)
-    )
-    return mine / theirs >= BAR_RATIO
+    is_met = mine / theirs >= BAR_RATIO
+    aim = f"aim {AIM_REQUESTS_PER_S:.0f}/s {_word(mine >= AIM_REQUESTS_PER_S)}"
+    print(f"  ratio {mine / theirs:.2f}, bar {BAR_RATIO} {_word(is_met)}; {aim}")
+    return is_met
 
 
-def latency(ours: Load, plain: Load, bare: Load, seconds: float, rounds: int) -> bool:
+def latency(ours: Load, plain: Load, bare: Load, seconds: float, rounds: int) -> None:
     rate, added = AIM_REQUESTS_PER_S / 2, []
     for _ in range(rounds):
         base = fixed_rate(bare, rate, seconds)
@@ -133,11 +133,10 @@ def latency(ours: Load, plain: Load, bare: Load, seconds: float, rounds: int) ->
         )
         print(f"at {rate:.0f} requests/s            {text}")
     median = statistics.median(added)
-    print(f"  p99 added by the gateway {median:.1f} ms (bar {BAR_ADDED_P99_MS} ms)")
-    return median <= BAR_ADDED_P99_MS
+    print(f"  p99 added by the gateway {median:.1f} ms, aim {AIM_ADDED_P99_MS} ms {_word(median <= AIM_ADDED_P99_MS)}")
 
 
-def streaming(ours: Load, url: str, seconds: float) -> bool:
+def streaming(ours: Load, url: str, seconds: float) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     before, start = _tokens_out(url), time.perf_counter()
@@ -146,10 +145,9 @@ def streaming(ours: Load, url: str, seconds: float) -> bool:
         closed_loop(ours, STREAMS, seconds)
         rate = (_tokens_out(url) - before) / (time.perf_counter() - start)
     print(
-        f"{STREAMS} streams                  gateway {rate:.0f} tokens/s (bar {BAR_TOKENS_PER_S:.0f}); "
-        f"{sample.result():.2f} events per token in a sample"
+        f"{STREAMS} streams                  gateway {rate:.0f} tokens/s, aim {AIM_TOKENS_PER_S:.0f} "
+        f"{_word(rate >= AIM_TOKENS_PER_S)}; {sample.result():.2f} events per token in a sample"
     )
-    return rate >= BAR_TOKENS_PER_S
 
 
 def _word(is_met: bool) -> str:
@@ -174,13 +172,12 @@ def main() -> int:
         plain = stack.enter_context(process("bench.gateway_baseline", "proxy", "--upstream", bare))["url"]
         url = stack.enter_context(gateway(folder, "--tokens-per-step", "16"))
         loads = Load(url + path, body, KEY), Load(plain + path, body), Load(bare + path, body)
-        met = [requests(loads[0], loads[1], given.seconds, given.rounds)]
-        met.append(latency(*loads, given.seconds, given.rounds))
+        is_met = requests(loads[0], loads[1], given.seconds, given.rounds)
+        latency(*loads, given.seconds, given.rounds)
     with tempfile.TemporaryDirectory(prefix="medley-bench-") as name, gateway(Path(name), "--step-s", "0.005") as url:
         stream = {**body, "max_tokens": STREAM_TOKENS, "stream": True, "ignore_eos": True}
-        met.append(streaming(Load(url + path, stream, KEY), url, max(given.seconds, 8.0)))
-    print(f"bars: {_word(all(met))}")
-    return 0 if all(met) else 1
+        streaming(Load(url + path, stream, KEY), url, max(given.seconds, 8.0))
+    return int(not is_met)
 
 
 if __name__ == "__main__":
