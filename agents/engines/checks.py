@@ -54,6 +54,6 @@ def check_part(
 
 def check_part_shape(part: KvPart, tensor: torch.Tensor, head_dim: int) -> None:
     """Raises BadBatchError where `tensor` is not what an export of the part is."""
-    expected = (2, part.layers, part.tokens, part.heads, head_dim)
+    expected = part.shape(head_dim)
     if tuple(tensor.shape) != expected:
         raise BadBatchError(f"a KV part {part} has shape {expected}, got {tuple(tensor.shape)}")

@@ -1,5 +1,6 @@
 """A rectangle of one request's KV cache: what engines hand to each other whose cuts differ."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -30,10 +31,14 @@ class KvPart:
         ):
             raise ValueError(f"a part of a KV cache has positive sizes and begins at 0 or later: {self}")
 
+    def shape(self, head_dim: int) -> tuple[int, ...]:
+        """Of its tensor."""
+        return 2, self.layers, self.tokens, self.heads, head_dim
+
     def kv_bytes(self, head_dim: int, dtype: torch.dtype) -> int:
-        return 2 * self.layers * self.tokens * self.heads * head_dim * dtype.itemsize
+        return math.prod(self.shape(head_dim)) * dtype.itemsize
 
 
 def empty_part(part: KvPart, facts: StageFacts) -> torch.Tensor:
     """(2, layers, tokens, heads, head_dim) on the CPU, for what an engine with these facts exports of the part."""
-    return torch.empty(2, part.layers, part.tokens, part.heads, facts.head_dim, dtype=facts.dtype)
+    return torch.empty(part.shape(facts.head_dim), dtype=facts.dtype)

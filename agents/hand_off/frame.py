@@ -13,6 +13,5 @@ class Frame:
 
     def kv(self, part: KvPart, facts: StageFacts, dtype: torch.dtype) -> tuple[torch.Tensor, memoryview]:
         """(2, layers, tokens, heads, head_dim), and its bytes."""
-        shape = (2, part.layers, part.tokens, part.heads, facts.head_dim)
         size = part.kv_bytes(facts.head_dim, dtype)
-        return self._memory[:size].view(dtype).view(shape), self._bytes[:size]
+        return self._memory[:size].view(dtype).view(part.shape(facts.head_dim)), self._bytes[:size]

@@ -100,9 +100,7 @@ class LinkEnd:
 
     def send_answer(self, run: int, index: int, is_wanted: bool) -> None:
         """Of all chunks of `run` up to `index`. Raises LinkLostError."""
-        answer, sent = memoryview(_ANSWER.pack(run, index, is_wanted)), 0
-        while (sent := sent + self._send((answer,), sent)) < len(answer):
-            self._wait(select.POLLOUT, self._stall_s)
+        self._send_all(memoryview(_ANSWER.pack(run, index, is_wanted)))
 
     def next_answer(self) -> tuple[int, int, bool]:
         """(run, index, whether more of the run is wanted). Raises LinkLostError."""
@@ -130,9 +128,14 @@ class LinkEnd:
 
     def _send_nothing(self, size: int) -> None:
         """Zeros, the last of them `_VOID`."""
-        while size:
-            size -= self._send((_NOTHING[:size],), 0)
+        for done in range(0, size, len(_NOTHING)):
+            self._send_all(_NOTHING[: size - done])
+
+    def _send_all(self, whole: memoryview) -> None:
+        sent = 0
+        while sent < len(whole):
             self._wait(select.POLLOUT, self._stall_s)
+            sent += self._send((whole,), sent)
 
     def _receive(self, size: int) -> bytes:
         found, got = memoryview(bytearray(size)), 0
@@ -193,7 +196,11 @@ def connect(name: str, at: tuple[str, int], settings: HandOffSettings) -> LinkEn
         host, port, token = store.get(_key(name)).decode("ascii").split(" ")
         store.delete_key(_key(name))
         connection = socket.create_connection((host, int(port)), settings.stall_s)
-        connection.sendall(bytes.fromhex(token))
+        try:
+            connection.sendall(bytes.fromhex(token))
+        except OSError:
+            connection.close()
+            raise
     except (EdgeLostError, OSError, RuntimeError, ValueError) as error:
         raise LinkLostError(first_line(error)) from error
     return LinkEnd(connection, settings.stall_s)

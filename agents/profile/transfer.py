@@ -27,7 +27,9 @@ _LINKS = HandOffSettings(_INTERFACE, stall_s=_TIMEOUT_S)
 
 def edge_cpu_s_per_byte(hidden_size: int, dtype: torch.dtype) -> float:
     """Processor time of the end that needs more of it, for activations between stages."""
-    return _cpu_s(_send_rows, _receive_rows, hidden_size, dtype) / _BYTES
+    settings, sends = _edge(hidden_size, dtype)
+    sent_bytes = sends * settings.max_rows * hidden_size * dtype.itemsize
+    return _cpu_s(_send_rows, _receive_rows, hidden_size, dtype) / sent_bytes
 
 
 def hand_off_cpu_s_per_byte() -> float:
@@ -36,8 +38,7 @@ def hand_off_cpu_s_per_byte() -> float:
 
 
 def _cpu_s(send: Callable[..., float], receive: Callable[..., float], *arguments: object) -> float:
-    """Of `_BYTES`, by the end that needs more: processor time that either says of itself, the receiver's in a process
-    of its own."""
+    """Processor time of the end that needs more, as either says of itself; the receiver in a process of its own."""
     rendezvous = Rendezvous(_INTERFACE)
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)

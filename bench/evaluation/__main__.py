@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.evaluation import attainment, cost, figures, helix, interval, savings, scarcity, sensitivity, skew, splits
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.epochs import KINDS
+from bench.evaluation.methods import METHODS
 
 EXPERIMENTS = {
     "cost": cost.run,
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("experiment", nargs="+", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--setup", choices=["core", "extended"], help="only this one (default: both)")
     parser.add_argument("--market", choices=KINDS, help="savings, attainment: only this one (default: all)")
+    parser.add_argument("--method", choices=METHODS, help="attainment: only this one (default: all)")
     parser.add_argument("--queueing", action="store_true", help="templates certified with waiting (slo.queueing)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
@@ -41,7 +43,8 @@ def main() -> int:
     setups = (chosen.setup,) if chosen.setup else ("core", "extended")
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
     kinds = (chosen.market,) if chosen.market else KINDS
-    with Campaign(setups, kinds, queueing=chosen.queueing) as campaign:
+    methods = (chosen.method,) if chosen.method else tuple(METHODS)
+    with Campaign(setups, kinds, methods, queueing=chosen.queueing) as campaign:
         missed = [name for name in names if not EXPERIMENTS[name](campaign, chosen.output)]
     if missed:
         print(f"missed: {', '.join(missed)}")

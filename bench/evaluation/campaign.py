@@ -13,11 +13,14 @@ from bench.scenarios import SetUp, set_up
 
 
 class Campaign(AbstractContextManager["Campaign"]):
-    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...], *, queueing: bool = False) -> None:
-        """Names of the set-ups to evaluate, and of `epochs.KINDS` for experiments that are about all of them;
-        `queueing`: with templates that are certified with waiting (`Slo.queueing`)."""
+    def __init__(
+        self, setups: tuple[str, ...], kinds: tuple[str, ...], methods: tuple[str, ...], *, queueing: bool = False
+    ) -> None:
+        """Names of the set-ups to evaluate, and of `epochs.KINDS` and METHODS for experiments that are about all of
+        them; `queueing`: with templates that are certified with waiting (`Slo.queueing`)."""
         self.setups = setups
         self.kinds = kinds
+        self.methods = methods
         self._queueing = queueing
         self._stack = ExitStack()
         self._open: dict[str, SetUp] = {}

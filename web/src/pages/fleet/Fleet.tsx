@@ -37,6 +37,10 @@ export default function Fleet() {
 function withoutTab(search: string): string {
   const params = new URLSearchParams(search);
   params.delete("tab");
+  return searchOf(params);
+}
+
+function searchOf(params: URLSearchParams): string {
   return params.size ? `?${params}` : "";
 }
 
@@ -58,7 +62,7 @@ function Listed({ all, isWhole }: { all: Instance[]; isWhole: boolean }) {
       <div className="toolbar" role="search" aria-label="Instances">
         <input className="input" type="search" maxLength={100} placeholder="Find an instance…" aria-label="Find an instance" value={chosen("q")} onChange={(event) => choose("q", event.target.value)} />
         {FILTERS.map((filter) => (
-          <Select key={filter} label={filter} value={chosen(filter)} onChange={(value) => choose(filter, value)} options={options[filter]} any={ANY[filter]} />
+          <Select key={filter} label={filter} value={chosen(filter)} onChange={(value) => choose(filter, value)} options={options(filter)} any={ANY[filter]} />
         ))}
         {isAny && (
           <Button tone="ghost" onClick={clear}>
@@ -75,7 +79,7 @@ function Listed({ all, isWhole }: { all: Instance[]; isWhole: boolean }) {
         <GpuLegend gpus={gpus} />
       </div>
       {shown.length ? (
-        <Rows shown={shown} search={`?${said}`} />
+        <Rows shown={shown} search={searchOf(said)} />
       ) : (
         <Card>
           <Empty title="No instance is like that">

@@ -18,11 +18,6 @@ function valueOf(instance: Instance, filter: Filter): string {
   return filter === "region" ? regionOf(instance.zone) : instance[filter];
 }
 
-/** The chosen one is among them even where no instance is like that. */
-function valuesOf(instances: Instance[], filter: Filter, chosen: string | null): string[] {
-  return [...new Set([...instances.map((one) => valueOf(one, filter)), ...(chosen ? [chosen] : [])])].sort();
-}
-
 /** What is shown of all that runs; the address says it, so that a link shows the same. */
 export function useFilters(instances: Instance[]) {
   const [said, say] = useAddress();
@@ -37,10 +32,15 @@ export function useFilters(instances: Instance[]) {
         (!text || [one.id, one.model, one.zone, one.template].some((word) => word.toLowerCase().includes(text))),
     );
   }, [instances, key]);
-  const options = useMemo(
-    () => Object.fromEntries(FILTERS.map((filter) => [filter, valuesOf(instances, filter, said.get(filter))])) as Record<Filter, string[]>,
-    [instances, key],
+  const values = useMemo(
+    () => Object.fromEntries(FILTERS.map((filter) => [filter, [...new Set(instances.map((one) => valueOf(one, filter)))].sort()])) as Record<Filter, string[]>,
+    [instances],
   );
+  /** The chosen one is among them even where no instance is like that. */
+  const options = (filter: Filter) => {
+    const chosen = said.get(filter);
+    return !chosen || values[filter].includes(chosen) ? values[filter] : [...values[filter], chosen].sort();
+  };
   const choose = (name: Filter | "q", value: string) => say({ [name]: value });
   const clear = () => say(Object.fromEntries(["q", ...FILTERS].map((name) => [name, ""])));
   return { said, shown, options, choose, clear, chosen: (name: Filter | "q") => said.get(name) ?? "", isAny: ["q", ...FILTERS].some((name) => said.get(name)) };
