@@ -47,12 +47,12 @@ class CoolDown:
 COOL_DOWNS: Mapping[Outcome, CoolDown] = MappingProxyType(
     {
         # By logs of real spot markets (bench/stock_outs.py): an hour at most would miss a tenth of what could be had,
-        # a quarter of an hour a twentieth, for two calls an hour.
-        Outcome.STOCK_OUT: CoolDown(60, 900),
+        # a quarter of an hour a twentieth, for two calls an hour; five minutes miss a sixtieth, for five calls.
+        Outcome.STOCK_OUT: CoolDown(60, 300),
         # What frees it is a node given back, or a person who raises the limit.
         Outcome.QUOTA: CoolDown(300, 3600),
         # As a stock-out: the market is short of what was just taken.
-        Outcome.TAKEN: CoolDown(120, 900),
+        Outcome.TAKEN: CoolDown(120, 300),
         # Until somebody changes something.
         Outcome.REFUSED: CoolDown(1800, 6 * 3600),
         Outcome.UNAUTHORISED: CoolDown(300, 1800),

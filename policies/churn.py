@@ -10,12 +10,17 @@ Nor is anything that serves broken to make room for what would only be cheaper: 
 that may take those of one model for another finds a slightly better mix after every loss and every refusal, and each of
 them costs capacity until the new instances serve. So what is new has to find room beside what runs, unless that leaves
 more demand unmet.
+
+Both rules may stand in the way of a saving for hours. So what they leave out is added up (`LeftOut`), and once that
+comes to what the moves cost, they are made: as with skis that are rented until the rents come to their price, whatever
+becomes of the market, to wait has then cost no more than once what it was to avoid.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -31,9 +36,37 @@ _UNMET = 1e-6
 """Requests per second that are rounding."""
 
 _MORE_THAN_ANYTHING_SAVES = 100.0
-_CHURN = "churn"
+CHURN = "churn"
+"""Kind of the reasons that say what was left out."""
+ADDED_UP = "added-up"
+"""Kind of the reason of a plan that carries it out."""
 
 Column = tuple[str, str, Market]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a fleet would have saved, had it been held to the cheapest plans, since it last was."""
+
+    at: datetime | None = None
+    """Of the last plan; None: there was none."""
+    usd_per_hour: float = 0.0
+    """That this plan left out."""
+    usd: float = 0.0
+    """By then."""
+
+    def usd_by(self, now: datetime, longest: timedelta) -> float:
+        """Between two plans as much as in `longest` at most, however far a clock jumps."""
+        if self.at is None:
+            return 0.0
+        return self.usd + self.usd_per_hour * min(max(now - self.at, timedelta()), longest) / timedelta(hours=1)
+
+    def after(self, plan: Plan, now: datetime, longest: timedelta) -> "LeftOut":
+        """`plan`: of `guard`, made now with all that was left out until then."""
+        if any(reason.kind == ADDED_UP for reason in plan.reasons):
+            return LeftOut(now)
+        rate = sum(reason.usd_per_hour or 0.0 for reason in plan.reasons if reason.kind == CHURN)
+        return LeftOut(now, max(rate, 0.0), self.usd_by(now, longest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +80,8 @@ class Payback:
     moves_left: int | None = None
     """Instances that may still be moved to save money, of those that may be within an hour; None: any number. With
     none left only what is needed is begun: where a cheap offer comes and goes, a move to it always seems to pay."""
+    left_out_usd: float = 0.0
+    """What moves that were left out until now would have saved (`LeftOut.usd_by`)."""
 
     def factor(self, startup_minutes: float) -> float:
         """What a new instance costs, as a share of its rent over the horizon."""
@@ -61,7 +96,8 @@ class Payback:
 
 def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback: Payback | None = None) -> Plan:
     """What to hold the fleet to instead of `new`, which was solved on `snapshot` and `library`: itself, or a plan with
-    fewer moves, with reasons of kind `churn` that say what was left out and why.
+    fewer moves, with reasons of kind CHURN that say what was left out and why. Itself, with a reason of kind ADDED_UP,
+    where what was left out before comes to what its moves cost.
 
     It leaves no more demand unmet. By rent, traffic, spot risk and the cost of its moves it is no dearer over the
     horizon than keeping what runs where that serves as much (within the solver's gap), nor than any plan whose
@@ -89,6 +125,8 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     best, stones = with_stepping_stones(best, snapshot, library, rule.horizon_minutes)
     if _counts(best) == _counts(new):
         return new
+    if _has_added_up(best, new, snapshot, rule):
+        return replace(new, reasons=(*new.reasons, _added_up(best, new, snapshot, rule)))
     return _finished(best, new, snapshot, (*_left_out(best, new, snapshot, rule), *_kept_for_more(stones)))
 
 
@@ -186,13 +224,34 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
     return replace(known, id=hashlib.blake2b(content, digest_size=16).hexdigest(), solve_s=new.solve_s + plan.solve_s)
 
 
+def _has_added_up(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> bool:
+    """Whether `new` is to be carried out for what `best` and plans like it have cost."""
+    if rule.moves_left == 0 or _rate(best) <= _rate(new):
+        return False
+    return rule.left_out_usd > 0 and rule.left_out_usd >= _costs(best, new, snapshot, rule)
+
+
+def _added_up(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Reason:
+    costs = max(_costs(best, new, snapshot, rule), 0.0)
+    text = (
+        f"the cheapest plan is carried out: to leave it out has cost {rule.left_out_usd:.2f} $ by now, and its moves "
+        f"cost {costs:.2f} $"
+    )
+    return Reason(ADDED_UP, text, "", _rate(best) - _rate(new))
+
+
+def _costs(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> float:
+    """$ to carry out `new` instead of `best`."""
+    return rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
+
+
 def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Iterator[Reason]:
     """One for the plan: its figures are of all models together."""
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     moves, saves = _moves(new, running) - _moves(best, running), _rate(best) - _rate(new)
     if moves <= 0 and saves <= 0:
         return
-    costs = rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
+    costs = _costs(best, new, snapshot, rule)
     plan = "the cheapest plan" if saves >= 0 else "the plan that was solved first"
     what = {0: f"{plan} is", 1: f"1 move of {plan} is"}.get(max(moves, 0), f"{moves} moves of {plan} are")
     rates = f"would save {saves:.2f} $/h" if saves >= 0 else f"would cost {-saves:.2f} $/h more"
@@ -205,7 +264,7 @@ def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Itera
     elif 60 * costs > rule.horizon_minutes * saves:
         why = f", which takes longer than {rule.horizon_minutes:g} minutes to pay back"
     text = f"{what} left out: it {rates}{_served(best, new)} and {start}{why}"
-    yield Reason(_CHURN, text, "", saves)
+    yield Reason(CHURN, text, "", saves)
 
 
 def _served(best: Plan, new: Plan) -> str:
@@ -222,7 +281,7 @@ def _kept_for_more(stones: tuple[Instance, ...]) -> Iterator[Reason]:
     if stones:
         what = "1 cheap instance is" if len(stones) == 1 else f"{len(stones)} cheap instances are"
         text = "kept for a while beyond the demand: with a few more of the kind a dear one can go"
-        yield Reason(_CHURN, f"{what} {text}")
+        yield Reason(CHURN, f"{what} {text}")
 
 
 def _moves(plan: Plan, running: Mapping[Column, int]) -> int:

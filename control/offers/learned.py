@@ -1,6 +1,6 @@
 """Quotes with what clouds' answers have taught."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,12 +23,8 @@ def subjects(offer: Offer) -> tuple[str, str, str]:
 
 def why_excluded(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> str:
     """Empty: it may be asked."""
-    for subject in subjects(offer):
-        known = memory.get(subject)
-        if known is not None and is_excluded(known, now):
-            until = known.excluded_until
-            assert until is not None  # noqa: S101 - it is excluded
-            return f"{known.outcome.value} of {subject} until {until.isoformat(timespec='seconds')}: {known.reason}"
+    for subject, known, until in _exclusions(offer, memory, now):
+        return f"{known.outcome.value} of {subject} until {until.isoformat(timespec='seconds')}: {known.reason}"
     return ""
 
 
@@ -38,7 +34,7 @@ def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, m
     What is being avoided is counted in a note.
     """
     offers: list[Offer] = []
-    avoided = 0
+    avoided: dict[str, datetime] = {}
     for offer in quotes.offers:
         bounds = [
             nodes
@@ -49,8 +45,17 @@ def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, m
         if not bounds:
             offers.append(offer)
             continue
-        avoided += min(bounds) == 0
+        if min(bounds) == 0:
+            avoided[offer.key] = max(until for _, _, until in _exclusions(offer, memory, now))
         stated = bounds if offer.available_count is None else [*bounds, offer.available_count]
         offers.append(replace(offer, available_count=min(stated)))
-    notes = (f"{avoided} offers are avoided for a while because they were refused lately",) if avoided else ()
-    return replace(quotes, offers=tuple(offers), notes=(*quotes.notes, *notes))
+    notes = (f"{len(avoided)} offers are avoided for a while because they were refused lately",) if avoided else ()
+    return replace(quotes, offers=tuple(offers), notes=(*quotes.notes, *notes), avoided_until=avoided)
+
+
+def _exclusions(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> Iterator[tuple[str, Learned, datetime]]:
+    """Each subject that keeps an offer from being asked, what is known of it, and until when it does."""
+    for subject in subjects(offer):
+        known = memory.get(subject)
+        if known is not None and is_excluded(known, now) and known.excluded_until is not None:
+            yield subject, known, known.excluded_until

@@ -1,7 +1,8 @@
 """What a source of offers says about the market, and the port that every source implements."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from templates_lib.node_config import NodeConfig
 from templates_lib.offer import Offer
@@ -34,6 +35,8 @@ class Quotes:
     """What a reader of the plan should know about these prices."""
     stated_by_person: bool = False
     """Somebody wrote these prices down for this fleet: they are not doubted for being far from another source's."""
+    avoided_until: Mapping[str, datetime] = field(default_factory=dict)
+    """Offer key → when it may be asked again, of those that are avoided for what their clouds answered."""
 
     @property
     def zones(self) -> tuple[str, ...]:

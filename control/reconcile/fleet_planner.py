@@ -17,7 +17,7 @@ from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, Market
 from control.spec.own_model import OwnModel
-from policies.churn import Payback
+from policies.churn import LeftOut, Payback
 from policies.degradation import Take
 from templates_lib.instance import LEAVING, Instance
 from templates_lib.offer import Offer
@@ -88,6 +88,8 @@ class FleetPlanner:
         self._purse = purse
         self._drained = drained
         self._worlds: dict[str, _Read] = {}
+        self._left_out: dict[str, LeftOut] = {}
+        """By fleet. What is lost with the process only puts moves off that save money."""
 
     def world(self, record: FleetRecord) -> World:
         """As its spec, the files that this names and the registered models are now. Raises SpecError, OfferError."""
@@ -121,7 +123,9 @@ class FleetPlanner:
             pools=tuple(_without(pool, held) for pool in quotes.pools),
         )
         world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
-        payback = self._payback(world, record.name, len(own), now)
+        longest = timedelta(minutes=2 * world.fleet.reconcile.replan_minutes)
+        left_out = self._left_out.get(record.name, LeftOut())
+        payback = self._payback(world, record.name, len(own), now, left_out.usd_by(now, longest))
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
@@ -132,17 +136,19 @@ class FleetPlanner:
         purse = self._purse(record, now)
         within = within_budget(world, purse.allowed, purse.in_force, planned, lambda solved: solved[2].plan)
         world, snapshot, report = within.solved
+        if supposed is as_it_is:
+            self._left_out[record.name] = left_out.after(report.plan, now, longest)
         return Solved(record, world, snapshot, report.plan, report, within.taken)
 
-    def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
+    def _payback(self, world: World, fleet: str, instances: int, now: datetime, left_out_usd: float) -> Payback | None:
         given = world.fleet.reconcile
         if given.payback_minutes is None:
             return None
         allowed = Disruption(max_share=given.payback_share).allowance(instances)
         if allowed is None:
-            return Payback(given.payback_minutes)
+            return Payback(given.payback_minutes, left_out_usd=left_out_usd)
         moved = len(self._drained(fleet, now - timedelta(hours=1)))
-        return Payback(given.payback_minutes, max(allowed - moved, 0))
+        return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0), left_out_usd=left_out_usd)
 
 
 def _seen(files: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:

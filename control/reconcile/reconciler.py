@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S = 2.0
 """Between the starts of two solves of a fleet, whatever asks for them."""
+_LOOK_AGAIN_S = 60.0
+"""The same, where nothing has happened but that an offer may be asked again."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,8 @@ class _Fleet:
     solves: int = 0
     trouble: str = ""
     """Why it cannot be planned or run now; empty: it can."""
+    missed: set[str] = field(default_factory=set)
+    """Keys of offers that it was refused, or that were taken from it, and has not rented from since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ class Reconciler:
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
         """A cloud did not give a node: the next plan is made at once, and knows it."""
         self._ports.planner.market.refused(offer, error, self._now())
+        self._miss(fleet, offer)
         self._note("offer.refused", f"{type(error).__name__}: {error}", fleet, offer.key)
         self.wake(fleet, f"{offer.key} was refused")
 
@@ -151,12 +156,16 @@ class Reconciler:
         market that comes back would be asked for a few nodes more with every plan, and dearer ones kept as long."""
         self._ports.planner.market.rented(offer, self._now())
         known = self._fleets.get(fleet)
-        if known is not None and known.solved is not None and known.solved.uses_up(offer):
+        if known is None:
+            return
+        known.missed.discard(offer.key)
+        if known.solved is not None and known.solved.uses_up(offer):
             self.wake(fleet, f"{offer.key} gave all that was asked of it")
 
     def taken(self, fleet: str, offer: Offer, reason: str) -> None:
         """A node will be taken back: what it serves is drained, and the next plan looks elsewhere."""
         self._ports.planner.market.taken(offer, reason, self._now())
+        self._miss(fleet, offer)
         self._note("offer.taken", reason, fleet, offer.key)
         self.wake(fleet, f"a node of {offer.key} will be taken")
 
@@ -165,6 +174,10 @@ class Reconciler:
         now_s = self._ports.monotonic()
         if (known := self._fleets.get(fleet)) is not None and known.wanted_s > now_s:
             known.wanted_s, known.why = now_s, why
+
+    def _miss(self, fleet: str, offer: Offer) -> None:
+        if (known := self._fleets.get(fleet)) is not None:
+            known.missed.add(offer.key)
 
     def _lead(self) -> bool:
         led, self._leads = self._leads, False
@@ -264,11 +277,23 @@ class Reconciler:
         fleet.solved, fleet.solves = solved, fleet.solves + 1
         if is_on_time:  # nobody has asked for another one; how often it is planned is known only now
             fleet.wanted_s = fleet.began_s + 60 * self._every_minutes(fleet)
+        self._look_again(fleet, solved)
         self._account(name, solved)
         if solved.record != fleet.record:
             self.wake(name, "its spec has changed meanwhile")
             return
         self._judge(fleet, solved)
+
+    def _look_again(self, fleet: _Fleet, solved: Solved) -> None:
+        """Plan once more when an offer that was refused may be asked again: what is rented in its place costs more with
+        every minute."""
+        until = [at for key, at in solved.world.quotes.avoided_until.items() if key in fleet.missed]
+        if not until:
+            return
+        wait_s = (min(until) - self._now()).total_seconds()
+        due_s = max(self._ports.monotonic() + wait_s, fleet.began_s + _LOOK_AGAIN_S)
+        if due_s < fleet.wanted_s:
+            fleet.wanted_s, fleet.why = due_s, "an offer that was refused may be asked again"
 
     def _account(self, name: str, solved: Solved) -> None:
         """What held nodes cost by this look at the market, and what the fleet gives up for its budgets from now on."""

@@ -37,7 +37,7 @@ def seconds(at_s: float) -> datetime:
 
 def test_a_stock_out_is_avoided_for_a_minute_then_for_two_then_for_four() -> None:
     at_s, known = 0.0, None
-    for wait_s in (60, 120, 240, 480):
+    for wait_s in (60, 120, 240, 300, 300):
         known = learn(known, Outcome.STOCK_OUT, "", seconds(at_s))
         assert is_excluded(known, seconds(at_s + wait_s - 1))
         at_s += wait_s

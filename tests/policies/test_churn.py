@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from control.checker import check
 from control.planner import solve
-from policies.churn import Payback, guard
+from policies.churn import LeftOut, Payback, guard
 from templates_lib.instance import Instance
 from templates_lib.plan import Plan, PlannedInstance, PlannedOffer, Reason
 from templates_lib.settings import Guardrails, Settings
@@ -72,6 +74,42 @@ def test_what_is_left_out_is_said_once_with_what_it_would_save() -> None:
     )
     assert reason.usd_per_hour is not None
     assert abs(reason.usd_per_hour - 2.0) < 1e-9
+
+
+def test_what_was_left_out_until_it_would_have_paid_for_its_moves_is_carried_out() -> None:
+    assert counts(guarded(crossed(), Payback(left_out_usd=0.17))) == Counter({"a-on-c": 1, "b-on-e": 1})
+    plan = guarded(crossed(), Payback(left_out_usd=0.19))
+    assert counts(plan) == counts(solve(crossed(), LIBRARY)) == Counter({"a-on-d": 1, "b-on-c": 1})
+    (reason,) = (reason for reason in plan.reasons if reason.kind == "added-up")
+    assert reason.text == (
+        "the cheapest plan is carried out: to leave it out has cost 0.19 $ by now, and its moves cost 0.18 $"
+    )
+    assert not churn(plan)
+
+
+def test_what_has_added_up_is_no_reason_to_move_more_than_may_be_moved() -> None:
+    plan = guarded(crossed(), Payback(moves_left=0, left_out_usd=9.0))
+    assert counts(plan) == Counter({"a-on-c": 1, "b-on-e": 1})
+
+
+def test_what_is_left_out_adds_up_with_time_until_it_is_carried_out() -> None:
+    longest = timedelta(minutes=10)
+    held = guarded(crossed())  # 2 $/h are left out
+    known = LeftOut().after(held, NOW, longest)
+    assert known.usd_by(NOW, longest) == 0
+    known = known.after(held, NOW + timedelta(minutes=6), longest)
+    assert known.usd_by(NOW + timedelta(minutes=9), longest) == pytest.approx(0.3)
+    quiet = known.after(solve(crossed(), LIBRARY), NOW + timedelta(minutes=9), longest)
+    assert quiet.usd_by(NOW + timedelta(minutes=18), longest) == pytest.approx(0.3)
+    done = known.after(guarded(crossed(), Payback(left_out_usd=9.0)), NOW + timedelta(minutes=9), longest)
+    assert done.usd_by(NOW + timedelta(minutes=18), longest) == 0
+
+
+@pytest.mark.parametrize(("hours", "usd"), [(-1, 0.0), (1, 2.0 / 6)])
+def test_a_clock_that_jumps_adds_up_to_little(hours: int, usd: float) -> None:
+    longest = timedelta(minutes=10)
+    known = LeftOut().after(guarded(crossed()), NOW, longest)
+    assert known.usd_by(NOW + timedelta(hours=hours), longest) == pytest.approx(usd)
 
 
 def test_a_plan_that_costs_more_does_not_save_less_than_nothing() -> None:

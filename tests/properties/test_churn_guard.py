@@ -117,6 +117,22 @@ def test_in_a_market_that_does_not_change_nothing_moves_a_second_time(seed: int)
 
 @settings(deadline=None, max_examples=10)
 @given(seeds)
+def test_what_was_left_out_for_long_enough_is_carried_out_and_serves_as_much(seed: int) -> None:
+    fleet = random_fleet(seed)
+    new = solve(fleet.snapshot, fleet.library)
+    held = guard(fleet.snapshot, fleet.library, new, solve, PAYBACK)
+    done = guard(fleet.snapshot, fleet.library, new, solve, replace(PAYBACK, left_out_usd=1e9))
+    assert not check(done, fleet.snapshot)
+    saves = held.usd_per_hour + held.spot_risk_usd_per_hour - new.usd_per_hour - new.spot_risk_usd_per_hour
+    if counts(held) != counts(new) and saves > 0:
+        assert counts(done) == counts(new)
+        assert [reason.kind for reason in done.reasons][-1] == "added-up"
+    else:
+        assert counts(done) == counts(held)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seeds)
 def test_a_fleet_that_was_moved_as_much_as_it_may_begins_only_what_is_needed(seed: int) -> None:
     fleet = random_fleet(seed)
     if not fleet.snapshot.instances:

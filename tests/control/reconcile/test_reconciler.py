@@ -131,6 +131,20 @@ def test_a_market_that_comes_back_is_asked_for_more_as_soon_as_it_gives(place: P
     assert place.types() == ["cheap"] * most
 
 
+def test_what_refused_is_asked_again_when_it_may_be_not_when_the_next_plan_is_due(place: Place) -> None:
+    place.put(spec(more="reconcile: {replan_minutes: 60}\n"))
+    plane = Plane(place)
+    place.cloud.fail_next("create", StockOutError("local: no more cheap"))
+    plane.until_settled()
+    assert place.types() == ["dear"]
+    refused = place.seconds
+    while "cheap" not in place.types() and place.seconds < refused + 300:
+        plane.tick()
+    assert 60 - 30 <= place.seconds - refused < 60 + 5
+    plane.run(120)
+    assert place.types() == ["cheap"]
+
+
 def test_what_is_never_there_is_not_asked_for_in_a_storm(place: Place) -> None:
     place.put(spec())
     plane = Plane(place)
