@@ -13,7 +13,10 @@ more demand unmet.
 
 Both rules may stand in the way of a saving for hours. So what they leave out is added up (`LeftOut`), and once that
 comes to what the moves cost, they are made: as with skis that are rented until the rents come to their price, whatever
-becomes of the market, to wait has then cost no more than once what it was to avoid.
+becomes of the market, to wait has then cost little more than what it was to avoid. First another mix of what is held,
+and of offers that did not refuse lately: a swap that counts on more of what refuses breaks what serves, is refused, and
+is undone. The cheapest plan as it is has to have saved twice what it costs. Neither is begun while anything is on its
+way: after a loss every plan is another one, and most would be given up before they serve.
 """
 
 import hashlib
@@ -36,6 +39,12 @@ _UNMET = 1e-6
 """Requests per second that are rounding."""
 
 _MORE_THAN_ANYTHING_SAVES = 100.0
+_PATIENCE = 4.0
+"""Horizons that a saving is believed to last which has lasted until it would have paid."""
+_TWICE = 2.0
+_SWAP = timedelta(minutes=15)
+"""In which what has added up is carried out: what is new starts, what is broken drains, what gets its nodes starts."""
+_READY = "ready"
 CHURN = "churn"
 """Kind of the reasons that say what was left out."""
 ADDED_UP = "added-up"
@@ -54,6 +63,8 @@ class LeftOut:
     """That this plan left out."""
     usd: float = 0.0
     """By then."""
+    swapped_at: datetime | None = None
+    """When something was carried out for it last."""
 
     def usd_by(self, now: datetime, longest: timedelta) -> float:
         """Between two plans as much as in `longest` at most, however far a clock jumps."""
@@ -61,12 +72,16 @@ class LeftOut:
             return 0.0
         return self.usd + self.usd_per_hour * min(max(now - self.at, timedelta()), longest) / timedelta(hours=1)
 
+    def is_swapping(self, now: datetime) -> bool:
+        """Whether that is still under way."""
+        return self.swapped_at is not None and timedelta() <= now - self.swapped_at < _SWAP
+
     def after(self, plan: Plan, now: datetime, longest: timedelta) -> "LeftOut":
         """`plan`: of `guard`, made now with all that was left out until then."""
         if any(reason.kind == ADDED_UP for reason in plan.reasons):
-            return LeftOut(now)
+            return LeftOut(now, swapped_at=self.swapped_at if self.is_swapping(now) else now)
         rate = sum(reason.usd_per_hour or 0.0 for reason in plan.reasons if reason.kind == CHURN)
-        return LeftOut(now, max(rate, 0.0), self.usd_by(now, longest))
+        return LeftOut(now, max(rate, 0.0), self.usd_by(now, longest), self.swapped_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,10 @@ class Payback:
     none left only what is needed is begun: where a cheap offer comes and goes, a move to it always seems to pay."""
     left_out_usd: float = 0.0
     """What moves that were left out until now would have saved (`LeftOut.usd_by`)."""
+    is_swapping: bool = False
+    """Whether some of them are being made."""
+    doubtful: frozenset[str] = frozenset()
+    """Keys of offers of which more may be refused."""
 
     def factor(self, startup_minutes: float) -> float:
         """What a new instance costs, as a share of its rent over the horizon."""
@@ -96,8 +115,8 @@ class Payback:
 
 def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback: Payback | None = None) -> Plan:
     """What to hold the fleet to instead of `new`, which was solved on `snapshot` and `library`: itself, or a plan with
-    fewer moves, with reasons of kind CHURN that say what was left out and why. Itself, with a reason of kind ADDED_UP,
-    where what was left out before comes to what its moves cost.
+    fewer moves, with reasons of kind CHURN that say what was left out and why. Where what was left out before comes to
+    what moves cost, a plan that makes them, with a reason of kind ADDED_UP.
 
     It leaves no more demand unmet. By rent, traffic, spot risk and the cost of its moves it is no dearer over the
     horizon than keeping what runs where that serves as much (within the solver's gap), nor than any plan whose
@@ -112,7 +131,7 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     rule = payback or Payback()
     factor = rule.factor(snapshot.settings.startup_minutes)
     known = {name for name, _, _ in running}
-    stay = _solved(_unsellable(snapshot), library.of(known), solve, factor)
+    stay = _solved(_without_more(snapshot, frozenset(o.key for o in snapshot.offers)), library.of(known), solve, factor)
     # Not only of the templates of `new`: beside what runs there may be room for others only.
     best = _solved(_unbroken(snapshot), library, solve, factor)
     if not _serves(best, new, snapshot):
@@ -125,19 +144,15 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     best, stones = with_stepping_stones(best, snapshot, library, rule.horizon_minutes)
     if _counts(best) == _counts(new):
         return new
-    if _has_added_up(best, new, snapshot, rule):
-        return replace(new, reasons=(*new.reasons, _added_up(best, new, snapshot, rule)))
+    overdue = _overdue(best, new, snapshot, library, solve, rule)
+    if overdue is not None:
+        return overdue
     return _finished(best, new, snapshot, (*_left_out(best, new, snapshot, rule), *_kept_for_more(stones)))
 
 
 def _solved(snapshot: Snapshot, library: Library, solve: Solve, factor: float) -> Plan:
     settings = replace(snapshot.settings, startup_minutes=factor, adjustment_interval_minutes=1.0)
     return solve(replace(snapshot, settings=settings), library)
-
-
-def _unsellable(snapshot: Snapshot) -> Snapshot:
-    """Nothing but what is held."""
-    return replace(snapshot, offers=tuple(replace(offer, available_count=0) for offer in snapshot.offers))
 
 
 def _unbroken(snapshot: Snapshot) -> Snapshot:
@@ -224,25 +239,38 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
     return replace(known, id=hashlib.blake2b(content, digest_size=16).hexdigest(), solve_s=new.solve_s + plan.solve_s)
 
 
-def _has_added_up(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> bool:
-    """Whether `new` is to be carried out for what `best` and plans like it have cost."""
-    if rule.moves_left == 0 or _rate(best) <= _rate(new):
-        return False
-    return rule.left_out_usd > 0 and rule.left_out_usd >= _costs(best, new, snapshot, rule)
+def _overdue(best: Plan, new: Plan, snapshot: Snapshot, library: Library, solve: Solve, rule: Payback) -> Plan | None:
+    """What is carried out instead of `best`, as plans like it have cost more than that by now; None: nothing."""
+    if rule.moves_left == 0 or not (rule.left_out_usd > 0 or rule.is_swapping):
+        return None
+    is_calm = all(instance.state == _READY for instance in snapshot.staying())
+    factor = rule.factor(snapshot.settings.startup_minutes) / _PATIENCE
+    mix = _solved(_without_more(snapshot, rule.doubtful), library, solve, factor)
+    if _serves(mix, new, snapshot) and _rate(mix) < _rate(best):
+        has_added_up = rule.left_out_usd >= _costs(best, mix, snapshot, rule)
+        if rule.is_swapping or (is_calm and has_added_up):
+            return _finished(mix, new, snapshot, (_added_up(best, mix, snapshot, rule),))
+    if is_calm and _rate(new) < _rate(best) and rule.left_out_usd >= _TWICE * _costs(best, new, snapshot, rule):
+        return replace(new, reasons=(*new.reasons, _added_up(best, new, snapshot, rule)))
+    return None
 
 
-def _added_up(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Reason:
-    costs = max(_costs(best, new, snapshot, rule), 0.0)
-    text = (
-        f"the cheapest plan is carried out: to leave it out has cost {rule.left_out_usd:.2f} $ by now, and its moves "
-        f"cost {costs:.2f} $"
-    )
-    return Reason(ADDED_UP, text, "", _rate(best) - _rate(new))
+def _added_up(best: Plan, other: Plan, snapshot: Snapshot, rule: Payback) -> Reason:
+    costs, saves = max(_costs(best, other, snapshot, rule), 0.0), _rate(best) - _rate(other)
+    before = f"; what was left out before has cost {rule.left_out_usd:.2f} $" if rule.left_out_usd else ""
+    text = f"moves are made that break what serves: they save {saves:.2f} $/h and cost {costs:.2f} ${before}"
+    return Reason(ADDED_UP, text, "", saves)
 
 
-def _costs(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> float:
-    """$ to carry out `new` instead of `best`."""
-    return rule.start_usd(_new_usd_per_hour(new) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
+def _without_more(snapshot: Snapshot, offers: frozenset[str]) -> Snapshot:
+    """Nothing of `offers` but what is held."""
+    none_more = (replace(offer, available_count=0) if offer.key in offers else offer for offer in snapshot.offers)
+    return replace(snapshot, offers=tuple(none_more))
+
+
+def _costs(best: Plan, other: Plan, snapshot: Snapshot, rule: Payback) -> float:
+    """$ to carry out `other` instead of `best`."""
+    return rule.start_usd(_new_usd_per_hour(other) - _new_usd_per_hour(best), snapshot.settings.startup_minutes)
 
 
 def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Iterator[Reason]:

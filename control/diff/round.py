@@ -121,7 +121,9 @@ class Round:
                 self._keep(each, WaitKind.DISRUPTION, "the disruption budget allows no further drain now")
             else:
                 self._keep(each, WaitKind.CAPACITY, "it is kept until what replaces it is ready")
-        return Moves(tuple(self._launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
+        # Of what an offer has, gangs come first: they fail for any node that they lack, others fit what is left.
+        launches = sorted(self._launches, key=lambda launch: -sum(launch.target.nodes.values()))
+        return Moves(tuple(launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
 
     def _release(self) -> None:
         """What is not ready costs money and serves nobody. But one that has its nodes is nearer to it than a

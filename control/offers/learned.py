@@ -35,6 +35,7 @@ def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, m
     """
     offers: list[Offer] = []
     avoided: dict[str, datetime] = {}
+    doubtful: set[str] = set()
     for offer in quotes.offers:
         bounds = [
             nodes
@@ -45,12 +46,19 @@ def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, m
         if not bounds:
             offers.append(offer)
             continue
+        doubtful.add(offer.key)
         if min(bounds) == 0:
             avoided[offer.key] = max(until for _, _, until in _exclusions(offer, memory, now))
         stated = bounds if offer.available_count is None else [*bounds, offer.available_count]
         offers.append(replace(offer, available_count=min(stated)))
     notes = (f"{len(avoided)} offers are avoided for a while because they were refused lately",) if avoided else ()
-    return replace(quotes, offers=tuple(offers), notes=(*quotes.notes, *notes), avoided_until=avoided)
+    return replace(
+        quotes,
+        offers=tuple(offers),
+        notes=(*quotes.notes, *notes),
+        doubtful=frozenset(doubtful),
+        avoided_until=avoided,
+    )
 
 
 def _exclusions(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> Iterator[tuple[str, Learned, datetime]]:

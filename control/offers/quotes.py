@@ -35,8 +35,10 @@ class Quotes:
     """What a reader of the plan should know about these prices."""
     stated_by_person: bool = False
     """Somebody wrote these prices down for this fleet: they are not doubted for being far from another source's."""
+    doubtful: frozenset[str] = frozenset()
+    """Keys of offers that refused lately: nobody knows whether there is more of them than is held."""
     avoided_until: Mapping[str, datetime] = field(default_factory=dict)
-    """Offer key → when it may be asked again, of those that are avoided for what their clouds answered."""
+    """Offer key → when it may be asked again, of those that are not to be asked now."""
 
     @property
     def zones(self) -> tuple[str, ...]:

@@ -125,7 +125,14 @@ class FleetPlanner:
         world = replace(world, quotes=quotes, demand=self._demand.demand(record, world, now))
         longest = timedelta(minutes=2 * world.fleet.reconcile.replan_minutes)
         left_out = self._left_out.get(record.name, LeftOut())
-        payback = self._payback(world, record.name, len(own), now, left_out.usd_by(now, longest))
+        payback = self._payback(world, record.name, len(own), now)
+        if payback is not None:
+            payback = replace(
+                payback,
+                left_out_usd=left_out.usd_by(now, longest),
+                is_swapping=left_out.is_swapping(now),
+                doubtful=quotes.doubtful,
+            )
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
@@ -140,15 +147,15 @@ class FleetPlanner:
             self._left_out[record.name] = left_out.after(report.plan, now, longest)
         return Solved(record, world, snapshot, report.plan, report, within.taken)
 
-    def _payback(self, world: World, fleet: str, instances: int, now: datetime, left_out_usd: float) -> Payback | None:
+    def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
         given = world.fleet.reconcile
         if given.payback_minutes is None:
             return None
         allowed = Disruption(max_share=given.payback_share).allowance(instances)
         if allowed is None:
-            return Payback(given.payback_minutes, left_out_usd=left_out_usd)
+            return Payback(given.payback_minutes)
         moved = len(self._drained(fleet, now - timedelta(hours=1)))
-        return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0), left_out_usd=left_out_usd)
+        return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0))
 
 
 def _seen(files: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:

@@ -82,9 +82,25 @@ def test_what_was_left_out_until_it_would_have_paid_for_its_moves_is_carried_out
     assert counts(plan) == counts(solve(crossed(), LIBRARY)) == Counter({"a-on-d": 1, "b-on-c": 1})
     (reason,) = (reason for reason in plan.reasons if reason.kind == "added-up")
     assert reason.text == (
-        "the cheapest plan is carried out: to leave it out has cost 0.19 $ by now, and its moves cost 0.18 $"
+        "moves are made that break what serves: they save 2.00 $/h and cost 0.18 $; "
+        "what was left out before has cost 0.19 $"
     )
     assert not churn(plan)
+
+
+def test_nothing_that_has_added_up_is_begun_while_something_is_on_its_way() -> None:
+    moving = replace(crossed(), instances=tuple(replace(i, state="loading") for i in crossed().instances))
+    assert not any(reason.kind == "added-up" for reason in guarded(moving, Payback(left_out_usd=9.0)).reasons)
+    swapping = guarded(moving, Payback(is_swapping=True))
+    assert counts(swapping) == Counter({"a-on-d": 1, "b-on-c": 1})
+    assert [reason.kind for reason in swapping.reasons] == ["added-up"]
+
+
+def test_a_swap_that_counts_on_what_refuses_has_to_have_saved_twice_what_it_costs() -> None:
+    doubtful = frozenset({MIDDLE.key})
+    once, twice = (guarded(crossed(), Payback(left_out_usd=usd, doubtful=doubtful)) for usd in (0.35, 0.37))
+    assert counts(once) == Counter({"a-on-c": 1, "b-on-e": 1})
+    assert counts(twice) == Counter({"a-on-d": 1, "b-on-c": 1})
 
 
 def test_what_has_added_up_is_no_reason_to_move_more_than_may_be_moved() -> None:
@@ -103,6 +119,9 @@ def test_what_is_left_out_adds_up_with_time_until_it_is_carried_out() -> None:
     assert quiet.usd_by(NOW + timedelta(minutes=18), longest) == pytest.approx(0.3)
     done = known.after(guarded(crossed(), Payback(left_out_usd=9.0)), NOW + timedelta(minutes=9), longest)
     assert done.usd_by(NOW + timedelta(minutes=18), longest) == 0
+    assert done.is_swapping(NOW + timedelta(minutes=23))
+    assert not done.is_swapping(NOW + timedelta(minutes=25))
+    assert not known.is_swapping(NOW + timedelta(minutes=7))
 
 
 @pytest.mark.parametrize(("hours", "usd"), [(-1, 0.0), (1, 2.0 / 6)])

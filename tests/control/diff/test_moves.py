@@ -70,6 +70,12 @@ def test_of_an_old_plan_what_has_its_nodes_is_kept_while_capacity_is_short_and_w
     assert gone(moves([want("new")], [there("i1", "old", "loading"), there("i3", "new")])) == ["i1"]
 
 
+def test_gangs_come_before_what_fits_the_nodes_that_they_leave() -> None:
+    single, gang = want("single", 3), replace(want("gang", 2), nodes={"A": 3})
+    found = moves([single, gang], [])
+    assert [launch.target.template_id for launch in found.launch] == ["gang"] * 2 + ["single"] * 3
+
+
 def test_a_failed_instance_is_replaced_at_once_whatever_the_disruption_budget() -> None:
     none = Limits(disruption=Disruption(max_instances=0))
     found = moves([want("t", 2)], [there("i1", "t"), there("i2", "t", "failed")], none)
