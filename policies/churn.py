@@ -131,9 +131,10 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     rule = payback or Payback()
     factor = rule.factor(snapshot.settings.startup_minutes)
     known = {name for name, _, _ in running}
-    stay = _solved(_without_more(snapshot, frozenset(o.key for o in snapshot.offers)), library.of(known), solve, factor)
+    unbroken = _unbroken(snapshot)
+    stay = _solved(_without_more(unbroken, frozenset(o.key for o in snapshot.offers)), library.of(known), solve, factor)
     # Not only of the templates of `new`: beside what runs there may be room for others only.
-    best = _solved(_unbroken(snapshot), library, solve, factor)
+    best = _solved(unbroken, library, solve, factor)
     if not _serves(best, new, snapshot):
         fewer = _solved(snapshot, library.of(known | {i.template_id for i in new.instances}), solve, factor)
         best = fewer if _serves(fewer, new, snapshot) and _cost(fewer, factor) < _cost(new, factor) else new
