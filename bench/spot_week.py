@@ -5,8 +5,9 @@
 Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
 ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
 joined. The loop, its planner and its database are the real ones, on a clock that skips the time in which nothing
-happens: a plan every ten minutes, and one at every refusal, for the highest rate of three hours. `guarded` is the loop
-as it is, `calm` also limits the moves that only save money (`payback_share`), `obedient` carries out every plan,
+happens: a plan every ten minutes, at every refusal and when what refused may be asked again, for the highest rate of
+three hours. `guarded` is the loop as it is, `calm` also limits the moves that only save money
+(`payback_share`), `obedient` carries out every plan,
 `on-demand` is obedient and rents no spot node. Moves are instances that were drained, or given back before they were
 ready, though nothing ailed them. A seed is one world of a week, of which `--days` runs the beginning; one strategy in
 it makes the same plans in every run. Code that makes another plan, be it by a word of its reasons, gives instances

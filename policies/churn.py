@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from policies.stepping_stones import with_stepping_stones
+from policies.stepping_stones import READY, with_stepping_stones
 from templates_lib.instance import Instance
 from templates_lib.library import Library
 from templates_lib.offer import Market
@@ -41,10 +41,10 @@ _UNMET = 1e-6
 _MORE_THAN_ANYTHING_SAVES = 100.0
 _PATIENCE = 4.0
 """Horizons that a saving is believed to last which has lasted until it would have paid."""
-_TWICE = 2.0
+_TIMES_IF_DOUBTFUL = 2.0
+"""As often as it costs has a plan to have saved that counts on more of what refuses."""
 _SWAP = timedelta(minutes=15)
 """In which what has added up is carried out: what is new starts, what is broken drains, what gets its nodes starts."""
-_READY = "ready"
 CHURN = "churn"
 """Kind of the reasons that say what was left out."""
 ADDED_UP = "added-up"
@@ -118,9 +118,9 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     fewer moves, with reasons of kind CHURN that say what was left out and why. Where what was left out before comes to
     what moves cost, a plan that makes them, with a reason of kind ADDED_UP.
 
-    It leaves no more demand unmet. By rent, traffic, spot risk and the cost of its moves it is no dearer over the
-    horizon than keeping what runs where that serves as much (within the solver's gap), nor than any plan whose
-    new instances find room beside what runs; where such a plan would leave more unmet, nor than `new`. Stepping stones
+    It leaves no more demand unmet. Unless it is of kind ADDED_UP, by rent, traffic, spot risk and the cost of its moves
+    it is no dearer over the horizon than keeping what runs where that serves as much (within the solver's gap), nor
+    than any plan whose new instances find room beside what runs; where such a plan would leave more unmet, nor than `new`. Stepping stones
     (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what is new, the cost of
     its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then stand still where a
     move would just have paid, never the other way round.
@@ -244,14 +244,18 @@ def _overdue(best: Plan, new: Plan, snapshot: Snapshot, library: Library, solve:
     """What is carried out instead of `best`, as plans like it have cost more than that by now; None: nothing."""
     if rule.moves_left == 0 or not (rule.left_out_usd > 0 or rule.is_swapping):
         return None
-    is_calm = all(instance.state == _READY for instance in snapshot.staying())
+    is_calm = all(instance.state == READY for instance in snapshot.staying())
     factor = rule.factor(snapshot.settings.startup_minutes) / _PATIENCE
     mix = _solved(_without_more(snapshot, rule.doubtful), library, solve, factor)
     if _serves(mix, new, snapshot) and _rate(mix) < _rate(best):
         has_added_up = rule.left_out_usd >= _costs(best, mix, snapshot, rule)
         if rule.is_swapping or (is_calm and has_added_up):
             return _finished(mix, new, snapshot, (_added_up(best, mix, snapshot, rule),))
-    if is_calm and _rate(new) < _rate(best) and rule.left_out_usd >= _TWICE * _costs(best, new, snapshot, rule):
+    if (
+        is_calm
+        and _rate(new) < _rate(best)
+        and rule.left_out_usd >= _TIMES_IF_DOUBTFUL * _costs(best, new, snapshot, rule)
+    ):
         return replace(new, reasons=(*new.reasons, _added_up(best, new, snapshot, rule)))
     return None
 

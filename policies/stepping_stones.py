@@ -22,7 +22,7 @@ from templates_lib.snapshot import Snapshot
 
 TIMES_DEARER = 2.0
 """Per unit: what is a little cheaper is no step towards anything."""
-_READY = "ready"
+READY = "ready"
 _ROUNDING = 1e-9
 
 _Column = tuple[str, str, Market]
@@ -54,7 +54,7 @@ def _column(instance: Instance) -> _Column:
 
 
 def _is_young(instance: Instance, now: str, horizon_minutes: float) -> bool:
-    if instance.state != _READY:
+    if instance.state != READY:
         return True
     if not instance.state_since:
         return False
