@@ -121,9 +121,9 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     It leaves no more demand unmet. Unless it is of kind ADDED_UP, by rent, traffic, spot risk and the cost of its moves
     it is no dearer over the horizon than keeping what runs where that serves as much (within the solver's gap), nor
     than any plan whose new instances find room beside what runs; where such a plan would leave more unmet, nor than
-    `new`. Stepping stones (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what is new, the cost of
-    its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then stand still where a
-    move would just have paid, never the other way round.
+    `new`. Stepping stones (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what
+    is new, the cost of its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then
+    stand still where a move would just have paid, never the other way round.
     """
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
     if not running or _counts(new) == running:
