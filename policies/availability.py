@@ -58,6 +58,9 @@ COOL_DOWNS: Mapping[Outcome, CoolDown] = MappingProxyType(
         Outcome.UNAUTHORISED: CoolDown(300, 1800),
     }
 )
+ROW_ENDS_AFTER = 2.0
+"""Longest cool-downs after a refusal, until which one more is of the same row even if something was given between. Where
+two nodes are left and three are wanted, two are given and the third is refused, again and again."""
 LEAST_COOL_DOWN_S = min(each.first_s for each in COOL_DOWNS.values())
 """So often may a subject that refuses be asked at most, by all processes together."""
 
@@ -72,8 +75,9 @@ class Learned:
     reason: str
     refusals_in_row: int = 0
     since: datetime | None = None
-    """When the cool-down began; None: the last try succeeded."""
+    """Of the last refusal, with which the cool-down began; None: there was none."""
     cool_down_s: float = 0.0
+    """0 once a try succeeded."""
     granted: float = 0.0
     refused: float = 0.0
     """Weights of successes and refusals as of `at`."""
@@ -82,7 +86,10 @@ class Learned:
 
     @property
     def excluded_until(self) -> datetime | None:
-        return None if self.since is None else self.since + timedelta(seconds=self.cool_down_s)
+        """None: it may be asked."""
+        if self.since is None or not self.cool_down_s:
+            return None
+        return self.since + timedelta(seconds=self.cool_down_s)
 
 
 def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -> Learned:
@@ -91,15 +98,22 @@ def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -
     granted, refused = (0.0, 0.0) if known is None else (known.granted * faded, known.refused * faded)
     if outcome is Outcome.GRANTED:
         in_row = 1 + (0.0 if known is None else known.granted_in_row * faded)
-        return Learned(now, outcome, reason, granted=granted + 1, refused=refused, granted_in_row=in_row)
+        row, since = (0, None) if known is None else (known.refusals_in_row, known.since)
+        return Learned(now, outcome, reason, row, since, 0.0, granted + 1, refused, in_row)
     if known is not None and is_excluded(known, now):
         # It was under way when the cool-down began: one shortage, not two.
         return replace(known, at=max(known.at, now), granted=granted, refused=refused, granted_in_row=0.0)
-    # What is long forgotten does not make the next shortage longer.
-    in_row = 1 if known is None or known.refused * faded < FORGOTTEN else known.refusals_in_row + 1
     rule = COOL_DOWNS[outcome]
+    in_row = 1 if known is None or not _is_same_row(known, faded, rule, now) else known.refusals_in_row + 1
     cool_down_s = min(rule.most_s, rule.first_s * 2.0 ** min(in_row - 1, 30))
     return Learned(now, outcome, reason, in_row, now, cool_down_s, granted, refused + 1)
+
+
+def _is_same_row(known: Learned, faded: float, rule: CoolDown, now: datetime) -> bool:
+    # What is long forgotten does not make the next shortage longer.
+    if known.since is None or known.refused * faded < FORGOTTEN:
+        return False
+    return known.cool_down_s > 0 or now - known.since <= timedelta(seconds=ROW_ENDS_AFTER * rule.most_s)
 
 
 def is_excluded(known: Learned, now: datetime) -> bool:

@@ -35,8 +35,8 @@ from templates_lib.plan import Plan, Reason
 from templates_lib.snapshot import Snapshot
 from templates_lib.solve import Solve
 
-_UNMET = 1e-6
-"""Requests per second that are rounding."""
+_ROUNDING = 1e-6
+"""Requests per second that are, and $ per hour."""
 
 _MORE_THAN_ANYTHING_SAVES = 100.0
 _PATIENCE = 4.0
@@ -204,7 +204,7 @@ def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
 
     if not _short_of_replicas(plan) <= _short_of_replicas(new):
         return False
-    return all(unmet(plan, least) <= unmet(new, least) + _UNMET for least in set(priorities.values()))
+    return all(unmet(plan, least) <= unmet(new, least) + _ROUNDING for least in set(priorities.values()))
 
 
 def _short_of_replicas(plan: Plan) -> set[str]:
@@ -247,13 +247,13 @@ def _overdue(best: Plan, new: Plan, snapshot: Snapshot, library: Library, solve:
     is_calm = all(instance.state == READY for instance in snapshot.staying())
     factor = rule.factor(snapshot.settings.startup_minutes) / _PATIENCE
     mix = _solved(_without_more(snapshot, rule.doubtful), library, solve, factor)
-    if _serves(mix, new, snapshot) and _rate(mix) < _rate(best):
+    if _serves(mix, new, snapshot) and _rate(mix) < _rate(best) - _ROUNDING:
         has_added_up = rule.left_out_usd >= _costs(best, mix, snapshot, rule)
         if rule.is_swapping or (is_calm and has_added_up):
             return _finished(mix, new, snapshot, (_added_up(best, mix, snapshot, rule),))
     if (
         is_calm
-        and _rate(new) < _rate(best)
+        and _rate(new) < _rate(best) - _ROUNDING
         and rule.left_out_usd >= _TIMES_IF_DOUBTFUL * _costs(best, new, snapshot, rule)
     ):
         return replace(new, reasons=(*new.reasons, _added_up(best, new, snapshot, rule)))
@@ -305,7 +305,7 @@ def _served(best: Plan, new: Plan) -> str:
     parts = []
     for key in sorted(best.unmet.keys() | new.unmet.keys()):
         more = best.unmet.get(key, 0.0) - new.unmet.get(key, 0.0)
-        if abs(more) > _UNMET:
+        if abs(more) > _ROUNDING:
             parts.append(f"serve {abs(more):.3g} requests/s {'more' if more > 0 else 'less'} of {key}")
     return "".join(f", {part}" for part in parts)
 

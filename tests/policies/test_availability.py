@@ -50,11 +50,14 @@ def test_answers_to_calls_that_were_under_way_are_one_shortage() -> None:
     assert one.refusals_in_row == eight.refusals_in_row == 1
 
 
-def test_a_success_ends_the_cool_down_and_the_row() -> None:
+def test_a_success_ends_the_cool_down_and_the_row_unless_it_refuses_again_soon() -> None:
     known = after((0, Outcome.STOCK_OUT), (60, Outcome.STOCK_OUT), (61, Outcome.GRANTED))
     assert not is_excluded(known, seconds(61))
-    again = learn(known, Outcome.STOCK_OUT, "", seconds(62))
-    assert again.cool_down_s == 60
+    assert known.excluded_until is None
+    # Two are left where three are wanted: the third is refused again and again.
+    assert learn(known, Outcome.STOCK_OUT, "", seconds(62)).cool_down_s == 240
+    assert learn(known, Outcome.STOCK_OUT, "", seconds(60 + 600)).cool_down_s == 240
+    assert learn(known, Outcome.STOCK_OUT, "", seconds(60 + 601)).cool_down_s == 60
 
 
 def test_after_the_cool_down_one_node_is_tried_and_twice_as_many_as_it_gave_then() -> None:

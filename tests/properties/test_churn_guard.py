@@ -118,6 +118,7 @@ def test_in_a_market_that_does_not_change_nothing_moves_a_second_time(seed: int)
 
 @settings(deadline=None, max_examples=10)
 @given(seeds)
+@example(214)  # two plans of one price, but for rounding
 def test_what_was_left_out_for_long_enough_is_carried_out_and_serves_as_much(seed: int) -> None:
     fleet = random_fleet(seed)
     new = solve(fleet.snapshot, fleet.library)
@@ -129,7 +130,7 @@ def test_what_was_left_out_for_long_enough_is_carried_out_and_serves_as_much(see
     assert short_of_replicas(done) <= short_of_replicas(new)
     is_calm = all(instance.state == "ready" for instance in fleet.snapshot.staying())
     assert is_calm or counts(done) == counts(held)
-    if is_calm and counts(held) != counts(new) and saves > 0:
+    if is_calm and counts(held) != counts(new) and saves > 1e-6:
         assert done.usd_per_hour + done.spot_risk_usd_per_hour < held.usd_per_hour + held.spot_risk_usd_per_hour
         assert any(reason.kind == "added-up" for reason in done.reasons)
 
