@@ -59,8 +59,8 @@ COOL_DOWNS: Mapping[Outcome, CoolDown] = MappingProxyType(
     }
 )
 ROW_ENDS_AFTER = 2.0
-"""Longest cool-downs after a refusal, until which one more is of the same row even if something was given between. Where
-two nodes are left and three are wanted, two are given and the third is refused, again and again."""
+"""Longest cool-downs after a refusal, until which one more is of the same row even if something was given between.
+Where two nodes are left and three are wanted, two are given and the third is refused, again and again."""
 LEAST_COOL_DOWN_S = min(each.first_s for each in COOL_DOWNS.values())
 """So often may a subject that refuses be asked at most, by all processes together."""
 

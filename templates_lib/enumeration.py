@@ -90,7 +90,7 @@ class _Level:
 
 def _extend(level: _Level, nodes: int, groups: NDArray[np.uint64], bytes_of: Floats, most_bytes: float) -> _Level:
     """Sets of `nodes` + 1 from those of `nodes`: each with every configuration that does not come before its last."""
-    parents, added = [], []
+    parents, added = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for config in range(len(groups)):
         possible = level.members[:, nodes - 1] <= config
         possible &= level.held_bytes + bytes_of[config] <= most_bytes

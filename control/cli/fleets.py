@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="fleets", help="Fleets on record: list them, say how far each may go, end them.", no_args_is_help=True
 )
+_TOP_REASONS = 3
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
 
@@ -243,3 +244,7 @@ def _show(diff: "FleetDiff", plan: "Plan") -> None:
         typer.echo(f"  {name}: {old:.4g} -> {new:.4g} units/s{f', {lost:.4g} missing on the way' if lost else ''}")
     for name, rate in sorted(plan.unmet.items()):
         typer.echo(f"  not met: {rate:.3g} requests/s of {name}")
+    if plan.unmet:
+        for reason in [reason for reason in plan.reasons if reason.kind not in ("unmet", "demand")][:_TOP_REASONS]:
+            typer.echo(f"  - {reason.text}")
+        typer.echo(f"  `medley explain {plan.id[:12]}` says what is missing")

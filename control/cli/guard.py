@@ -30,6 +30,9 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             return command(*args, **kwargs)
         except (typer.Exit, SystemExit):
             raise
+        except typer.Abort:
+            typer.echo("\nmedley: nothing was changed: the answer was not yes (`--yes` answers for you)", err=True)
+            raise typer.Exit(1) from None
         except BrokenPipeError:
             # The reader of our output (such as `head`) has seen enough; keep Python from failing at its last flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

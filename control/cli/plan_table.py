@@ -169,7 +169,9 @@ def _reasons(plan: Plan) -> Text:
 def _basis(report: PlanReport) -> Text:
     basis = report.basis
     dates = " to ".join(dict.fromkeys(d for d in basis.prices_observed if d))
-    lines = [f"Step times: {basis.cost_model}. Prices: of {dates or 'no date'}, from {'; '.join(basis.price_sources)}"]
+    lines = [f"Step times: {basis.cost_model}."]
+    if basis.price_sources:
+        lines[0] += f" Prices: of {dates or 'no date'}, from {'; '.join(basis.price_sources)}"
     if basis.derived_offers:
         lines.append(f"Derived (sizes nobody sells, priced per GPU): {', '.join(basis.derived_offers)}")
     lines += [f"Note: {note}" for note in basis.notes]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from control.cli.options import DatabaseOption
+from control.lifecycle.fleet import FleetMode
 
 HUB_PORT, REGISTRY_PORT = 7501, 7502
 
@@ -37,6 +38,7 @@ def reconcile(
     """
     from control.cli.progress import build_progress
     from control.cli.reconciling import fleet_planner, home
+    from control.db.fleets import PostgresFleets
     from control.db.kept_database import open_kept_database
     from control.reconcile.adapters import makers
     from control.reconcile.daemon import Daemon, DaemonSettings
@@ -53,6 +55,9 @@ def reconcile(
     ):
         daemon = Daemon(database, fleet_planner(database, progress), settings, clouds)
         outcome = asyncio.run(daemon.serve())
+        fleets = PostgresFleets(database)
+        targets = fleets.targets()
+        waiting = [record for record in fleets.all() if targets[record.name].proposed]
     for fleet, why in sorted(outcome.trouble.items()):
         typer.echo(f"{fleet}: {why}", err=True)
     if not once:
@@ -60,8 +65,11 @@ def reconcile(
     if outcome.stood_by:
         typer.echo("another control plane leads, and keeps the fleets")
         return
-    typer.echo(
-        "every fleet is as its plan wants it" if outcome.settled else "not every fleet is as its plan wants it yet"
-    )
+    which = "every other fleet" if outcome.trouble else "every fleet"
+    typer.echo(f"{which} is as its plan wants it" if outcome.settled else "not every fleet is as its plan wants it yet")
+    for record in waiting:
+        observed = record.mode is FleetMode.OBSERVE
+        why = "in mode observe nothing is done" if observed else f"`medley approve {record.name}` shows what it changes"
+        typer.echo(f"{record.name}: a plan waits: {why}")
     if not outcome.settled or outcome.trouble:
         raise typer.Exit(1)

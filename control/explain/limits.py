@@ -16,6 +16,7 @@ POLICIES = {
 
 
 NONE_BINDS = "no limit of supply, quota or policy binds: demand and prices alone decide"
+NOTHING_TO_HAVE = "no offer has a node to give now: `medley status` says which clouds are left out, and why"
 TOO_LITTLE_LEFT = "nothing is used up, but what is left over is not enough for an instance that would serve more"
 
 
@@ -24,7 +25,7 @@ class Limit:
     kind: str
     """`supply`, `quota`, `budget`, `replicas`, `spot_share`, `zone_share` or `survive`."""
     subject: str
-    """Key of the offer, id of the pool, work class, or what a policy is about."""
+    """Key of the offer (empty: all of them), id of the pool, work class, or what a policy is about."""
     text: str
     usd_per_hour: float | None = None
     """What one more unit would save, initialisation included: a dual, so about. None: the relaxation says nothing."""
@@ -42,6 +43,8 @@ def limit_texts(found: tuple[Limit, ...], plan: Plan) -> tuple[str, ...]:
 
 
 def _supply(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:
+    if plan.unmet and all(offer.available_count == 0 for offer in snapshot.offers):
+        yield Limit("supply", "", NOTHING_TO_HAVE)
     for supply in node_supplies(plan, snapshot):
         if supply.used_up:
             text = _exhausted(supply, snapshot)

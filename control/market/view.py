@@ -36,16 +36,26 @@ class StoredMarket:
 
     def offers(self, selections: Sequence[Selection]) -> Quotes:
         """Live offers of clouds that have answered; of all others the shipped ones. A cloud that is left out has none
-        to be had: nodes that are held there stay priced. Raises OfferError, UnknownHardwareError."""
-        clouds = {name: m for name, m in self.clouds.items() if m.succeeded_at is not None or m.left_out}
+        to be had: nodes that are held there stay priced, and the library of templates stays as it is. Raises
+        OfferError, UnknownHardwareError."""
+        clouds = {name: market for name, market in self.clouds.items() if market.succeeded_at is not None}
         shipped = [selection for selection in selections if selection.cloud not in clouds]
-        silent = {s.cloud for s in shipped if s.cloud in self.clouds}
-        notes = tuple(f"{name} has never answered: {self.clouds[name].failure}" for name in sorted(silent))
         live = [self._live(clouds[s.cloud], s) for s in selections if s.cloud in clouds]
-        return combined([ShippedOffers(shipped).fetch(), *live, Quotes((), {}, notes=notes)])
+        return combined([self._shipped(shipped), *live])
 
     def judged(self, quotes: Quotes, max_unproven_nodes: int) -> Quotes:
         return with_learned(quotes, self.memory, self.now, max_unproven_nodes)
+
+    def _shipped(self, selections: Sequence[Selection]) -> Quotes:
+        quotes = ShippedOffers(selections).fetch()
+        silent = [self.clouds[name] for name in sorted({s.cloud for s in selections} & self.clouds.keys())]
+        left_out = {market.cloud for market in silent if market.left_out}
+        notes = [self._about(m) if m.left_out else f"{m.cloud} has never answered: {m.failure}" for m in silent]
+        return replace(
+            quotes,
+            offers=tuple(replace(o, available_count=0) if o.cloud in left_out else o for o in quotes.offers),
+            notes=(*quotes.notes, *notes),
+        )
 
     def _live(self, market: CloudMarket, selection: Selection) -> Quotes:
         for name in selection.gpus or ():
@@ -71,16 +81,16 @@ class StoredMarket:
             tuple(replace(p, members=own) for p, own in zip(market.pools, members, strict=True) if own),
             traffic_prices({offer.zone_id for offer in offers}),
             tuple(Quarantined(each.offer, each.reason) for each in aside),
-            (*self._about(market), *market.notes),
+            (self._about(market), *market.notes),
             stated_by_person=True,  # doubted once, when they were stored
         )
 
-    def _about(self, market: CloudMarket) -> tuple[str, ...]:
+    def _about(self, market: CloudMarket) -> str:
         if market.left_out:
-            return (f"{market.cloud} is left out: {market.left_out}",)
+            return f"{market.cloud} is left out: {market.left_out}"
         assert market.succeeded_at is not None  # noqa: S101 - or it would be the shipped market
         age = self.now - market.succeeded_at
         at = market.succeeded_at.isoformat(timespec="seconds")
         why = f"; the last attempt failed: {market.failure}" if market.failure else ""
         old = f", {age.total_seconds() / 3600:.0f} h ago" if age > STALE else ""
-        return (f"prices of {market.cloud} are live ({market.source}), read at {at}{old}{why}",)
+        return f"prices of {market.cloud} are live ({market.source}), read at {at}{old}{why}"

@@ -62,7 +62,7 @@ class Frame:
         """Column prices at row duals; `cost` false prices for the unmet demand alone."""
         shape = self.cell_cost.shape
         node = (self.cell_cost if cost else 0.0) - self.cells.dot(row_dual).reshape(shape)
-        value = self.classes.dot(row_dual).reshape(-1, shape[1])
+        value = self.classes.dot(row_dual).reshape(len(self.class_rows), shape[1])
         return Prices(node, value, self.counts.dot(row_dual), cost)
 
     def cost(self, columns: Columns, picked: Picked) -> Floats:

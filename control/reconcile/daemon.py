@@ -163,6 +163,10 @@ class Daemon:
 
     async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> Outcome:
         settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
+        prices = MarketWatch(self._database, os.environ)
+        market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
+        if settings.once_s:
+            await asyncio.to_thread(prices.step, _now())  # it makes one plan, of what clouds ask now
         known = await asyncio.to_thread(agent_keys.living)
         hub = Hub(
             f"tcp://{settings.bind}:{settings.hub_port}", f"tcp://{settings.bind}:{settings.registry_port}", keys,
@@ -174,10 +178,9 @@ class Daemon:
             PostgresDemand(self._database), _now, reconciler.wake,
         )  # fmt: skip
         made.publisher.tell_demand_to(replace(desk.address, endpoint=_reached(settings.address, desk.address.endpoint)))
+        if not settings.once_s:
+            market.begin()
         running, listening = asyncio.create_task(run(reconciler, hub)), asyncio.create_task(desk.run())
-        prices = MarketWatch(self._database, os.environ)
-        market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
-        market.begin()
         give_up_s = time.monotonic() + (settings.once_s or float("inf"))
         try:
             while not stop.is_set() and time.monotonic() < give_up_s:

@@ -49,6 +49,10 @@ def test_all_multisets_within_n_max_and_rho() -> None:
     assert (1, 1, 1) not in expected
 
 
+def test_of_nothing_that_is_sold_there_is_no_set() -> None:
+    assert _sets([], [], 3, 100) == []
+
+
 def test_smaller_sets_come_first_and_in_order() -> None:
     found = _sets([_config("small"), _config("large")], [[0, 1]], 3, 100)
     assert found == sorted(found, key=lambda s: (len(s), s))

@@ -109,6 +109,12 @@ def test_nodes_that_are_left_over_may_still_be_too_few() -> None:
     assert saving.usd_per_hour == pytest.approx(-2.0)
 
 
+def test_where_no_offer_has_a_node_to_give_that_is_said() -> None:
+    world = one_kind_world(available=0, requests_per_s=6.0)
+    plan, _ = explained(world)
+    assert "no offer has a node to give now" in reasons(plan, world.snapshot)[1].text
+
+
 def test_an_unknown_supply_names_the_policy_that_bounds_it() -> None:
     world = one_kind_world(available=None, requests_per_s=4.0, max_unproven_nodes=4)
     plan, found = explained(world)
