@@ -76,14 +76,14 @@ def test_what_is_left_out_is_said_once_with_what_it_would_save() -> None:
     assert abs(reason.usd_per_hour - 2.0) < 1e-9
 
 
-def test_what_was_left_out_until_it_would_have_paid_for_its_moves_is_carried_out() -> None:
-    assert counts(guarded(crossed(), Payback(left_out_usd=0.17))) == Counter({"a-on-c": 1, "b-on-e": 1})
-    plan = guarded(crossed(), Payback(left_out_usd=0.19))
+def test_what_was_left_out_until_it_would_have_paid_for_half_as_many_moves_again_is_carried_out() -> None:
+    assert counts(guarded(crossed(), Payback(left_out_usd=0.26))) == Counter({"a-on-c": 1, "b-on-e": 1})
+    plan = guarded(crossed(), Payback(left_out_usd=0.28))
     assert counts(plan) == counts(solve(crossed(), LIBRARY)) == Counter({"a-on-d": 1, "b-on-c": 1})
     (reason,) = (reason for reason in plan.reasons if reason.kind == "added-up")
     assert reason.text == (
         "moves are made that break what serves: they save 2.00 $/h and cost 0.18 $; "
-        "what was left out before has cost 0.19 $"
+        "what was left out before has cost 0.28 $"
     )
     assert not churn(plan)
 
@@ -96,9 +96,9 @@ def test_nothing_that_has_added_up_is_begun_while_something_is_on_its_way() -> N
     assert [reason.kind for reason in swapping.reasons] == ["added-up"]
 
 
-def test_a_swap_that_counts_on_what_refuses_has_to_have_saved_twice_what_it_costs() -> None:
+def test_a_swap_that_counts_on_what_refuses_has_to_have_saved_twice_as_much() -> None:
     doubtful = frozenset({MIDDLE.key})
-    once, twice = (guarded(crossed(), Payback(left_out_usd=usd, doubtful=doubtful)) for usd in (0.35, 0.37))
+    once, twice = (guarded(crossed(), Payback(left_out_usd=usd, doubtful=doubtful)) for usd in (0.53, 0.55))
     assert counts(once) == Counter({"a-on-c": 1, "b-on-e": 1})
     assert counts(twice) == Counter({"a-on-d": 1, "b-on-c": 1})
 
