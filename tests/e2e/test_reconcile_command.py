@@ -131,14 +131,17 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     shown = team.ok("apply", "-f", team.spec)
     assert "0.00 -> 0.0" in shown
     assert "nothing is touched" in shown
-    team.ok("reconcile", "--once")
+    assert f"{FLEET}: a plan waits: in mode observe nothing is done" in team.ok("reconcile", "--once")
     assert team.agents() == []
     (listed,) = json.loads(team.ok("fleets", "list", "-o", "json"))
     assert (listed["mode"], listed["plan"]) == ("observe", "")
 
     # Approve: what is shown is done once somebody has said yes.
     team.ok("fleets", "mode", FLEET, "approve")
-    assert team.run("approve", FLEET, answer="n\n").returncode != 0
+    assert f"`medley approve {FLEET}` shows what it changes" in team.ok("reconcile", "--once")
+    refused = team.run("approve", FLEET, answer="n\n")
+    assert refused.returncode == 1
+    assert "nothing was changed" in refused.stderr
     assert team.agents() == []
     assert "held to plan" in team.run("approve", FLEET, answer="y\n").stdout
 
