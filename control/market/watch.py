@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
-from control.db.live_offers import PostgresOffers
+from control.db.live_offers import CloudMarket, PostgresOffers
 from control.market.refresh import Refreshed, refresh
 from control.market.sources import known_clouds, sources_of
 from control.offers.live.source import LiveSource
@@ -29,22 +29,39 @@ class MarketWatch:
         database: Database,
         environment: Mapping[str, str],
         sources: Callable[[Iterable[str], Mapping[str, str]], tuple[LiveSource, ...]] = sources_of,
+        wake: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
+        """`wake` is told the fleet, and why, when one of its clouds answers for the first time, is left out, or is so
+        no more: until its next turn it would be planned with what is not so."""
         self._database = database
         self._environment = environment
         self._sources = sources
+        self._wake = wake
 
     def step(self, now: datetime) -> tuple[Refreshed, ...]:
         """Ask the clouds that are due; blocking, for as long as a round takes. Raises DatabaseUnavailableError."""
-        named = {name for record in PostgresFleets(self._database).all() for name in _clouds(record.spec)}
+        clouds = {record.name: _clouds(record.spec) for record in PostgresFleets(self._database).all()}
+        named = sorted(set().union(*clouds.values()))
         markets = PostgresOffers(self._database).markets()
-        due = [cloud for cloud in sorted(named) if cloud not in markets or markets[cloud].attempted_at + EVERY <= now]
+        due = [cloud for cloud in named if cloud not in markets or markets[cloud].attempted_at + EVERY <= now]
         done = refresh(self._database, self._sources(due, self._environment), now) if due else ()
         for each in done:
             before = markets.get(each.cloud)
             if each.failure and (before is None or before.failure != each.failure):
                 _log.warning("%s: its offers are not to be had now: %s", each.cloud, each.failure)
+            if why := _news(before, each):
+                for fleet in (name for name, its in clouds.items() if each.cloud in its):
+                    self._wake(fleet, why)
         return done
+
+
+def _news(before: CloudMarket | None, now: Refreshed) -> str:
+    """Why fleets are planned anew; empty: there is none."""
+    if now.is_left_out:
+        return "" if before is not None and before.left_out else f"{now.cloud} is left out"
+    if not now.failure and (before is None or before.succeeded_at is None or before.left_out):
+        return f"{now.cloud} says what it sells"
+    return ""
 
 
 def _clouds(spec: str) -> set[str]:

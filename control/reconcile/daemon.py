@@ -163,7 +163,7 @@ class Daemon:
 
     async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> Outcome:
         settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
-        prices = MarketWatch(self._database, os.environ)
+        prices = MarketWatch(self._database, os.environ, wake=reconciler.wake)
         market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
         if settings.once_s:
             await asyncio.to_thread(prices.step, _now())  # it makes one plan, of what clouds ask now

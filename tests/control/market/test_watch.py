@@ -9,17 +9,27 @@ from control.chore import Chore
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.market.watch import EVERY, LOOK_S, MarketWatch
-from control.offers.live.source import Answer, LiveSource, NoAccessError
-from tests.control.market.markets import NOON, after
+from control.offers.live.source import Answer, LiveSource, NoAccessError, NoAnswerError, SourceError
+from templates_lib.hardware import node_config_from_id
+from tests.control.market.markets import NOON, after, offer
 
 
 @dataclass(frozen=True)
-class Refusing:
+class Source:
+    """Refuses as told, or sells one machine."""
+
     cloud: str
+    refusal: SourceError | None = None
     name: str = "test"
 
     def fetch(self, now: datetime) -> Answer:  # noqa: ARG002 - as the port has it
-        raise NoAccessError("expired")
+        if self.refusal is not None:
+            raise self.refusal
+        sold = offer()
+        return Answer((sold,), {sold.node_config: node_config_from_id(sold.node_config)})
+
+
+EXPIRED = NoAccessError("expired")
 
 
 @dataclass
@@ -27,7 +37,7 @@ class Asked:
     clouds: list[str] = field(default_factory=list)
 
     def sources(self, clouds: Iterable[str], _: Mapping[str, str]) -> tuple[LiveSource, ...]:
-        found = tuple(Refusing(cloud) for cloud in clouds)
+        found = tuple(Source(cloud, EXPIRED) for cloud in clouds)
         self.clouds += [each.cloud for each in found]
         return found
 
@@ -47,13 +57,33 @@ def test_clouds_of_fleets_are_asked_when_they_are_due_whatever_they_answered(dat
     assert asked.clouds == ["aws", "gcp"] * 2
 
 
+def test_fleets_are_planned_anew_when_a_cloud_is_left_out_and_when_it_answers(database: Database) -> None:
+    PostgresFleets(database).create("one", "clouds: [{cloud: aws}]", NOON)
+    PostgresFleets(database).create("two", "clouds: [{cloud: gcp}]", NOON)
+    throttled, woken = NoAnswerError("throttled"), list[tuple[str, str]]()
+    answers = iter([EXPIRED, EXPIRED, throttled, None, None, throttled, EXPIRED])
+
+    def sources(clouds: Iterable[str], _: Mapping[str, str]) -> tuple[LiveSource, ...]:
+        refusal = next(answers)
+        return tuple(Source(cloud, refusal) for cloud in clouds if cloud == "aws")
+
+    watch = MarketWatch(database, {}, sources, lambda fleet, why: woken.append((fleet, why)))
+    told = []
+    for number in range(7):
+        woken.clear()
+        watch.step(NOON + number * EVERY)
+        told.append([*woken])
+    left_out, answered = ("one", "aws is left out"), ("one", "aws says what it sells")
+    assert told == [[left_out], [], [], [answered], [], [], [left_out]]
+
+
 def test_a_thread_steps_until_it_is_ended(database: Database) -> None:
     PostgresFleets(database).create("one", "clouds: [{cloud: aws}]", NOON)
     begun = threading.Event()
 
     def sources(clouds: Iterable[str], _: Mapping[str, str]) -> tuple[LiveSource, ...]:
         begun.set()
-        return tuple(Refusing(cloud) for cloud in clouds)
+        return tuple(Source(cloud, EXPIRED) for cloud in clouds)
 
     watch = MarketWatch(database, {}, sources)
     chore = Chore("market watch", lambda: watch.step(NOON), LOOK_S)
