@@ -16,6 +16,7 @@ from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 if TYPE_CHECKING:
     from control.db.database import Database
     from control.diff.fleet_diff import FleetDiff
+    from control.planning.world import World
     from control.spec.schema import FleetFile
     from templates_lib.plan import Plan
 
@@ -70,6 +71,7 @@ def apply(
         record = FleetRecord(world.name, counted_for, text, folder, wished, 0, False, now.isoformat())
         solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
         _show(difference(database, record.name, solved.world.fleet, solved.plan, solved.snapshot), solved.plan)
+        _warn(solved.world, solved.plan)
         if wished is not FleetMode.OBSERVE and not yes:
             typer.confirm("Do this?", abort=True)
         with database.as_one() as one:
@@ -98,8 +100,9 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
             raise ValueError(f"no plan of fleet {fleet} waits for approval")
         plan = plans.load(target.proposed)
         snapshot = plans.snapshot(plan.snapshot_version)
-        spec = world_of_record(record, PostgresModels(database).own()).fleet
-        _show(difference(database, fleet, spec, plan, snapshot), plan)
+        world = world_of_record(record, PostgresModels(database).own())
+        _show(difference(database, fleet, world.fleet, plan, snapshot), plan)
+        _warn(world, plan)
         if not yes:
             typer.confirm("Do this?", abort=True)
         with database.as_one() as one:
@@ -248,3 +251,10 @@ def _show(diff: "FleetDiff", plan: "Plan") -> None:
         for reason in [reason for reason in plan.reasons if reason.kind not in ("unmet", "demand")][:_TOP_REASONS]:
             typer.echo(f"  - {reason.text}")
         typer.echo(f"  `medley explain {plan.id[:12]}` says what is missing")
+
+
+def _warn(world: "World", plan: "Plan") -> None:
+    from control.reconcile.ordering import unrunnable
+
+    for why in unrunnable(world, plan):
+        typer.echo(f"  cannot be run: {why}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from control.diff.limits import Disruption, Limits
@@ -12,7 +13,7 @@ from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
-from control.hub.gang import Gang, gang_of
+from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.spec.schema import FleetFile
@@ -59,6 +60,20 @@ def fleet_order(
         limits=limits_of(world.fleet),
         acts=acts,
     )
+
+
+def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
+    """Why no control plane could run the plan, whatever clouds it reaches; empty: one could. Raises
+    ValueError as `wanted` does."""
+    checks: list[Callable[[], object]] = [partial(weights_of, world)]
+    checks += [partial(gang_of, each.template) for each in wanted(plan)]
+    found = []
+    for check in checks:
+        try:
+            check()
+        except (UnrunnableError, UnplaceableError) as error:
+            found.append(str(error))
+    return tuple(dict.fromkeys(found))
 
 
 def limits_of(fleet: FleetFile) -> Limits:

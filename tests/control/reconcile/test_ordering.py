@@ -11,7 +11,7 @@ from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.hub.gang import UnplaceableError
 from control.planning.world import World, read_world
-from control.reconcile.ordering import UnrunnableError, fleet_order, routing, weights_of
+from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
 from control.spec.problem import SpecError
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
@@ -57,6 +57,16 @@ def test_a_plan_that_no_node_agent_can_run_is_refused_before_anything_starts(wor
     assert placement is not None
     with pytest.raises(UnplaceableError, match="kind 'mesh'"):
         order(world, plan_of([replace(planned(), placement=replace(placement, kind="mesh"))], [], []))
+
+
+def test_all_that_keeps_a_plan_from_being_run_is_known_before_it_is_accepted(world: World) -> None:
+    placement = planned().placement
+    assert placement is not None
+    mesh = plan_of([replace(planned(), placement=replace(placement, kind="mesh"))], [], [])
+    assert unrunnable(world, plan_of([planned()], [], [])) == ()
+    weights, kind = unrunnable(replace(world, weights={}), mesh)
+    assert f"weights of {MODEL}" in weights
+    assert "kind 'mesh'" in kind
 
 
 def test_an_earlier_plan_that_cannot_be_read_any_more_does_not_matter(world: World) -> None:
