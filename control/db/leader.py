@@ -52,6 +52,7 @@ class PostgresLeader:
                 held.close()
                 self.is_lost = self._epoch > 0
                 return False
+            held.callback(_unlock, connection)
             if (connection.execute(select(leader.c.epoch)).scalar_one_or_none() or 0) < self._epoch:
                 # Epochs only grow: this is another database, or an older state of it, and does not know what runs.
                 held.close()
@@ -73,6 +74,11 @@ class PostgresLeader:
         if held is not None:
             with suppress(Exception):  # the connection is gone, and the lock with it
                 held.close()
+
+
+def _unlock(connection: Connection) -> None:
+    """At once: the server would free the lock when it finds the connection closed, some time after `close`."""
+    connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK})
 
 
 def check_epoch(connection: Connection, epoch: int) -> None:

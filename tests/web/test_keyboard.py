@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import expect
 
 from control.access.role import Role
 from tests.web.conftest import Console
@@ -64,13 +65,15 @@ def test_an_instance_is_opened_looked_into_and_left_by_keys(look: Look, console:
     drawer.get_by_role("tab", name="Nodes").focus()
     page.keyboard.press("ArrowRight")
     drawer.locator(".steps li").first.wait_for()
-    drawer.get_by_role("button", name="Drain").focus()
-    page.keyboard.press("Enter")
+    drain = drawer.get_by_role("button", name="Drain")
+    drain.focus()
     asked = page.get_by_role("dialog", name=f"Drain {ready}?")
-    asked.wait_for()
-    page.keyboard.press("Escape")
-    asked.wait_for(state="detached")
-    assert drawer.is_visible(), "Escape leaves the question, not what it is about"
+    for _ in range(5):  # as fast as a question can be seen: both were left at times
+        page.keyboard.press("Enter")
+        asked.wait_for()
+        page.keyboard.press("Escape")
+        asked.wait_for(state="detached")
+        expect(drain, "Escape leaves the question, not what it is about").to_be_focused()
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
     page.wait_for_function("id => document.activeElement.getAttribute('href')?.includes(id)", arg=ready)

@@ -5,7 +5,7 @@ import { Dialog } from "radix-ui";
 import { useEffect, useState } from "react";
 import { useNavigate } from "react-router";
 import { fleets, instances } from "@/api/queries";
-import { useWayBack } from "@/components/Dialog";
+import { Modal } from "@/components/Dialog";
 import { hrefOf, PAGES } from "./pages";
 
 const MOST = 8;
@@ -13,7 +13,6 @@ const MOST = 8;
 /** Ctrl+K: to any page, fleet or instance by typing some of its name. */
 export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const go = useNavigate();
-  const wayBack = useWayBack();
   const [typed, setTyped] = useState("");
   const known = useQuery({ ...fleets(), enabled: open }).data ?? [];
   const running = useQuery({ ...instances(), enabled: open && typed.length > 1 }).data?.items ?? [];
@@ -35,48 +34,43 @@ export function Palette({ open, setOpen }: { open: boolean; setOpen: (open: bool
     go(path);
   };
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
-      <Dialog.Portal>
-        <Dialog.Overlay className="dialog-scrim" />
-        <Dialog.Content className="dialog palette" {...wayBack} aria-describedby="">
-          <Dialog.Title className="sr">Go to</Dialog.Title>
-          <Command shouldFilter={false} label="Go to">
-            <Command.Input placeholder="A page, a fleet, an instance…" value={typed} onValueChange={setTyped} />
-            <Command.List>
-              <Command.Empty>Nothing has that name.</Command.Empty>
-              <Command.Group heading="Pages">
-                {PAGES.filter((page) => fits(page.name)).map((page) => (
-                  <Command.Item key={page.path} value={`page ${page.name}`} onSelect={() => to(hrefOf(page))}>
-                    <page.icon size={15} aria-hidden />
-                    {page.name}
-                  </Command.Item>
-                ))}
-              </Command.Group>
-              <Command.Group heading="Fleets">
-                {known.filter((fleet) => fits(fleet.name)).slice(0, MOST).map((fleet) => (
-                  <Command.Item key={fleet.name} value={`fleet ${fleet.name}`} onSelect={() => to(`/plans?fleet=${encodeURIComponent(fleet.name)}`)}>
-                    <Boxes size={15} aria-hidden />
-                    <span className="clip">{fleet.name}</span>
-                  </Command.Item>
-                ))}
-              </Command.Group>
-              {wanted.length > 1 && (
-                <Command.Group heading="Instances">
-                  {running.filter((one) => fits(one.id, one.model, one.zone)).slice(0, MOST).map((one) => (
-                    <Command.Item key={one.id} value={`instance ${one.id}`} onSelect={() => to(`/fleet/${one.id}`)}>
-                      <Server size={15} aria-hidden />
-                      <span className="mono">{one.id}</span>
-                      <span className="muted clip">
-                        {one.model} in {one.zone}
-                      </span>
-                    </Command.Item>
-                  ))}
-                </Command.Group>
-              )}
-            </Command.List>
-          </Command>
-        </Dialog.Content>
-      </Dialog.Portal>
-    </Dialog.Root>
+    <Modal open={open} onClose={() => setOpen(false)} className="dialog palette">
+      <Dialog.Title className="sr">Go to</Dialog.Title>
+      <Command shouldFilter={false} label="Go to">
+        <Command.Input placeholder="A page, a fleet, an instance…" value={typed} onValueChange={setTyped} />
+        <Command.List>
+          <Command.Empty>Nothing has that name.</Command.Empty>
+          <Command.Group heading="Pages">
+            {PAGES.filter((page) => fits(page.name)).map((page) => (
+              <Command.Item key={page.path} value={`page ${page.name}`} onSelect={() => to(hrefOf(page))}>
+                <page.icon size={15} aria-hidden />
+                {page.name}
+              </Command.Item>
+            ))}
+          </Command.Group>
+          <Command.Group heading="Fleets">
+            {known.filter((fleet) => fits(fleet.name)).slice(0, MOST).map((fleet) => (
+              <Command.Item key={fleet.name} value={`fleet ${fleet.name}`} onSelect={() => to(`/plans?fleet=${encodeURIComponent(fleet.name)}`)}>
+                <Boxes size={15} aria-hidden />
+                <span className="clip">{fleet.name}</span>
+              </Command.Item>
+            ))}
+          </Command.Group>
+          {wanted.length > 1 && (
+            <Command.Group heading="Instances">
+              {running.filter((one) => fits(one.id, one.model, one.zone)).slice(0, MOST).map((one) => (
+                <Command.Item key={one.id} value={`instance ${one.id}`} onSelect={() => to(`/fleet/${one.id}`)}>
+                  <Server size={15} aria-hidden />
+                  <span className="mono">{one.id}</span>
+                  <span className="muted clip">
+                    {one.model} in {one.zone}
+                  </span>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
+        </Command.List>
+      </Command>
+    </Modal>
   );
 }
