@@ -16,3 +16,5 @@ class NodeStart:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Where to register, with whose public key; the executor adds the node's name and token."""
+    engines: frozenset[str] = frozenset({"torch"})
+    """That its agent has."""

@@ -91,8 +91,8 @@ def gang_of(template: ServingTemplate) -> Gang:
         if gang.engine != TORCH and max(nodes.tp, nodes.ep) > 1:
             raise UnplaceableError(
                 f"template {template.id}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
-                f"{gang.engine} does not do for a stage (data and pipeline parallel it may be): set `engine: torch` "
-                "for the model, or `counts: [1]` for the clouds, so that nodes have one GPU"
+                f"{gang.engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` "
+                "out of the spec"
             )
         if nodes.ep not in (1, nodes.tp, nodes.tp * nodes.dp):
             raise UnplaceableError(

@@ -56,7 +56,7 @@ def served_models(
             shape,
             disaggregated=section.disaggregated,
             aggregated=section.aggregated,
-            engine=section.engine or ("torch" if fleet.is_local else "vllm"),
+            engine=section.engine,
         )
         for part, share in by_prompt_length(whole):
             served.append(part)

@@ -5,11 +5,17 @@ from collections.abc import Iterator, Mapping
 
 from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
+from control.planning.local_market import CLOUD
 from control.reconcile.daemon_home import DaemonHome
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"
 """Of an agent on a machine of its own, below its user's home directory."""
+
+
+def engines_at(cloud: str) -> frozenset[str]:
+    """What nodes of a cloud run. The set-up of a machine does not install vLLM, whose stages want processors."""
+    return frozenset({"torch", "vllm"}) if cloud == CLOUD else frozenset({"torch"})
 
 
 class NodeStarts(Mapping[str, NodeStart]):
@@ -35,12 +41,13 @@ class NodeStarts(Mapping[str, NodeStart]):
     def __getitem__(self, cloud: str) -> NodeStart:
         if cloud not in self._clouds:
             raise KeyError(cloud)
-        local = cloud == "local"
+        local = cloud == CLOUD
         host, python = (_LOCAL, sys.executable) if local else (self._address, "python3")
         where = (str(self._home.nodes),) if local else (_REMOTE_HOME, "--device", "cuda")
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
         command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
-        return NodeStart((*command, f"--control-key={self._public_key}", "--home", *where))
+        given = (*command, f"--control-key={self._public_key}", "--home", *where)
+        return NodeStart(given, engines=engines_at(cloud))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)

@@ -16,6 +16,7 @@ from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
+from control.reconcile.node_starts import engines_at
 from control.spec.schema import FleetFile
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
@@ -43,11 +44,13 @@ def fleet_order(
 
     Raises UnrunnableError, UnplaceableError, and ValueError as `wanted` does."""
     to_run, weights = wanted(plan), weights_of(world)
-    away = sorted({each.zone.partition("/")[0] for each in to_run} - set(starts))
+    away = sorted({_cloud(each) for each in to_run} - set(starts))
     if away and acts:
         raise UnrunnableError(f"the plan rents at {', '.join(away)}, and this control plane runs {_list(starts)} only")
     for each in to_run:
         gang(each.template)
+        if acts:
+            _check_engine(each, starts[_cloud(each)].engines)
     guardrails = snapshot.settings.guardrails
     return FleetOrder(
         name=world.name,
@@ -66,7 +69,8 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
     """Why no control plane could run the plan, whatever clouds it reaches; empty: one could. Raises
     ValueError as `wanted` does."""
     checks: list[Callable[[], object]] = [partial(weights_of, world)]
-    checks += [partial(gang_of, each.template) for each in wanted(plan)]
+    for each in wanted(plan):
+        checks += [partial(_check_engine, each, engines_at(_cloud(each))), partial(gang_of, each.template)]
     found = []
     for check in checks:
         try:
@@ -74,6 +78,19 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
         except (UnrunnableError, UnplaceableError) as error:
             found.append(str(error))
     return tuple(dict.fromkeys(found))
+
+
+def _check_engine(each: Wanted, engines: Collection[str]) -> None:
+    engine = each.template.engine
+    if engine not in engines:
+        raise UnrunnableError(
+            f"{each.model} is planned on engine {engine}, and nodes of {_cloud(each)} run {_list(engines)} only: leave "
+            "`engine` out of the spec"
+        )
+
+
+def _cloud(each: Wanted) -> str:
+    return each.zone.partition("/")[0]
 
 
 def limits_of(fleet: FleetFile) -> Limits:

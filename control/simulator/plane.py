@@ -65,7 +65,7 @@ class ControlPlane:
             FleetStores(self.instances, PostgresNodes(database), executor), Board({}, 1e12, 0.0), InlineEffects(),
             self.log.publish, KeeperSettings(_STEP_S, timedelta(0)), self._monotonic, placed_gang,
         )  # fmt: skip
-        starts = {cloud: NodeStart(("true",)) for cloud in clouds}
+        starts = {cloud: NodeStart(("true",), engines=frozenset({"torch", "vllm"})) for cloud in clouds}
         self._loop = Reconciler(
             Ports(
                 ReconcileStores.of(database), leader, planner(self.log), self.keeper, self.log, InlineEffects(),

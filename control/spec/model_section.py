@@ -30,8 +30,8 @@ class ModelSection(Section):
     demand: DemandSection
     disaggregated: bool = True
     aggregated: bool = False
-    engine: Literal["vllm", "torch"] | None = None
-    """Default: torch in a fleet that has local nodes, else vllm."""
+    engine: Literal["vllm", "torch"] = "torch"
+    """`vllm` is planned anywhere, and run on nodes of this machine."""
     weights: Annotated[str, Field(pattern=r"^(package|path):.+$", max_length=256)] | None = None
     """`package:NAME` or `path:PATH` where nodes find them; a relative path is relative to the spec file."""
 

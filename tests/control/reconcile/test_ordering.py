@@ -16,7 +16,7 @@ from control.spec.problem import SpecError
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 from templates_lib.weights_place import NoWeightsError
-from tests.control.fleet.fleets import plan_of, planned
+from tests.control.fleet.fleets import ZONE, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import snapshot
 
@@ -67,6 +67,18 @@ def test_all_that_keeps_a_plan_from_being_run_is_known_before_it_is_accepted(wor
     weights, kind = unrunnable(replace(world, weights={}), mesh)
     assert f"weights of {MODEL}" in weights
     assert "kind 'mesh'" in kind
+
+
+@pytest.mark.parametrize("cloud", ["aws", "rack"])
+def test_vllm_runs_on_this_machine_and_is_not_rented_for(world: World, cloud: str) -> None:
+    here, away = (plan_of([planned(model=MODEL, engine="vllm", zone=zone)], [], []) for zone in (ZONE, f"{cloud}/a"))
+    start = NodeStart(("true",))
+    assert unrunnable(world, here) == ()
+    (why,) = unrunnable(world, away)
+    assert f"{MODEL} is planned on engine vllm, and nodes of {cloud} run torch only: leave `engine` out" in why
+    with pytest.raises(UnrunnableError, match="on engine vllm"):
+        fleet_order(world, away, SNAPSHOT, (), {cloud: start})
+    assert fleet_order(world, away, SNAPSHOT, (), {cloud: replace(start, engines=frozenset({"vllm"}))}).wanted
 
 
 def test_an_earlier_plan_that_cannot_be_read_any_more_does_not_matter(world: World) -> None:

@@ -80,7 +80,7 @@ MODELS = mapped(
     flag("aggregated", "Both on one instance; with `disaggregated` the planner chooses. Default: `false`."),
     text(
         "engine",
-        "`torch` or `vllm`. Default: `torch` in a fleet with local nodes, else `vllm`.",
+        "`torch`, or `vllm`, which rented nodes do not run yet. Default: `torch`.",
         Limits(one_of=("torch", "vllm")),
     ),
     text(
