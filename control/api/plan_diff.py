@@ -14,6 +14,7 @@ from control.diff.groups import MoveGroup
 from control.lifecycle.fleet import FleetRecord
 from control.reconcile.difference import difference
 from control.reconcile.fleet_world import world_of_record
+from control.reconcile.ordering import unrunnable
 from templates_lib.plan import Plan
 
 
@@ -45,6 +46,7 @@ class PlanDiff(BaseModel):
     promised_loss: dict[str, float] = Field(description="Units per second by work class that are missing on the way.")
     steps: list[DiffStep]
     stuck: list[str] = Field(description="What no step does: the plan does not fit supply or limits.")
+    unrunnable: list[str] = Field(description="Why no node could run what is planned, such as an engine it has not.")
 
 
 def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff:
@@ -52,9 +54,9 @@ def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff
     plans = PostgresPlans(database)
     plan = plans.load(plan_id)
     snapshot = plans.snapshot(plan.snapshot_version)
-    fleet = world_of_record(record, PostgresModels(database).own()).fleet
+    world = world_of_record(record, PostgresModels(database).own())
     try:
-        found = difference(database, record.name, fleet, plan, snapshot)
+        found, obstacles = difference(database, record.name, world.fleet, plan, snapshot), unrunnable(world, plan)
     except ValueError as error:
         raise ApiError(409, "conflict", f"plan {plan_id} cannot be compared with what runs: {error}") from None
     transition = found.transition
@@ -85,6 +87,7 @@ def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff
             for step, groups in zip(transition.steps, found.groups, strict=True)
         ],
         stuck=[wait.reason for wait in transition.stuck],
+        unrunnable=list(obstacles),
     )
 
 

@@ -49,6 +49,7 @@ def apply(
     In mode observe the plan is shown and nothing is touched. Otherwise what is confirmed here is what
     `medley reconcile` does.
     """
+    from control.cli.plan_table import against_cheapest
     from control.cli.progress import build_progress
     from control.cli.reconciling import fleet_planner
     from control.db.database import open_database
@@ -69,19 +70,22 @@ def apply(
         wished = mode or (FleetMode.OBSERVE if before is None else before.mode)
         counted_for = project or (DEFAULT_PROJECT if before is None else before.project)
         record = FleetRecord(world.name, counted_for, text, folder, wished, 0, False, now.isoformat())
-        solved = fleet_planner(database, progress).solve(record, PostgresInstances(database).living(), now)
-        _show(difference(database, record.name, solved.world.fleet, solved.plan, solved.snapshot), solved.plan)
-        _warn(solved.world, solved.plan)
+        living, planner = PostgresInstances(database).living(), fleet_planner(database, progress)
+        solved = planner.solve(record, living, now, baselines=True)
+        plan, planned_for = solved.plan, solved.world
+        _show(difference(database, record.name, planned_for.fleet, plan, solved.snapshot), planned_for, plan)
+        verdict = against_cheapest(solved.report)
+        typer.echo(f"the plan {verdict}" if verdict else "no baseline serves as much of the demand to compare it with")
         if wished is not FleetMode.OBSERVE and not yes:
             typer.confirm("Do this?", abort=True)
         with database.as_one() as one:
             _put(one, before, record, now)
             if wished is not FleetMode.OBSERVE:
-                _accept(one, PostgresFleets(one).target(record.name), solved.plan)
+                _accept(one, PostgresFleets(one).target(record.name), plan)
         if wished is FleetMode.OBSERVE:
             typer.echo(f"nothing is touched in mode observe (`medley fleets mode {record.name} auto` changes that)")
             return
-    typer.echo(f"fleet {record.name} is held to plan {solved.plan.id[:12]} from now on; `medley reconcile` does it")
+    typer.echo(f"fleet {record.name} is held to plan {plan.id[:12]} from now on; `medley reconcile` does it")
 
 
 def approve(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOption = None) -> None:
@@ -101,8 +105,7 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
         plan = plans.load(target.proposed)
         snapshot = plans.snapshot(plan.snapshot_version)
         world = world_of_record(record, PostgresModels(database).own())
-        _show(difference(database, fleet, world.fleet, plan, snapshot), plan)
-        _warn(world, plan)
+        _show(difference(database, fleet, world.fleet, plan, snapshot), world, plan)
         if not yes:
             typer.confirm("Do this?", abort=True)
         with database.as_one() as one:
@@ -225,8 +228,9 @@ def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "F
         )
 
 
-def _show(diff: "FleetDiff", plan: "Plan") -> None:
+def _show(diff: "FleetDiff", world: "World", plan: "Plan") -> None:
     from control.diff.describe import describe
+    from control.reconcile.ordering import unrunnable
 
     if diff.is_empty:
         typer.echo(f"nothing changes: {diff.usd_per_hour_after:.2f} $/h")
@@ -251,10 +255,5 @@ def _show(diff: "FleetDiff", plan: "Plan") -> None:
         for reason in [reason for reason in plan.reasons if reason.kind not in ("unmet", "demand")][:_TOP_REASONS]:
             typer.echo(f"  - {reason.text}")
         typer.echo(f"  `medley explain {plan.id[:12]}` says what is missing")
-
-
-def _warn(world: "World", plan: "Plan") -> None:
-    from control.reconcile.ordering import unrunnable
-
     for why in unrunnable(world, plan):
         typer.echo(f"  cannot be run: {why}")

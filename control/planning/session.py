@@ -103,16 +103,24 @@ class Session:
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
         plan = replace(plan, reasons=(*reasons(plan, snapshot), *(each.reason for each in waiting)))
         self.plans.save(recording.name, plan, snapshot)
-        others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()} if baselines else {}
+        others, broken = self.compare(plan, snapshot, library) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
+        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
+
+    def compare(
+        self, plan: Plan, snapshot: Snapshot, library: Library
+    ) -> tuple[dict[str, Plan], dict[str, tuple[str, ...]]]:
+        """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept."""
+        timed = partial(solve, clock=self.clock)
+        others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()}
         broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
         compared = [
             Baseline(name, other.usd_per_hour, unmet_share(other, snapshot), broken[name])
             for name, other in others.items()
         ]
         self.plans.compare(plan.id, compared)
-        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
+        return others, broken
 
     def kept_report(self, kept: KeptPlan) -> PlanReport:
         """A plan that was made before. The database does not know how long an invocation is, so tokens may be left out.

@@ -147,6 +147,12 @@ class FleetPlanner:
             self._left_out[record.name] = left_out.after(report.plan, now, longest)
         return Solved(record, world, snapshot, report.plan, report, within.taken)
 
+    def compare(self, solved: Solved) -> None:
+        """Keep what baselines would cost in the place of its plan. Raises LookupError when its library is gone."""
+        plan, snapshot = solved.plan, solved.snapshot
+        library = self._session.store.load(plan.library_version, {i.template_id for i in snapshot.instances})
+        self._session.compare(plan, snapshot, library)
+
     def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
         given = world.fleet.reconcile
         if given.payback_minutes is None:

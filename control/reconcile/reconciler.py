@@ -314,6 +314,8 @@ class Reconciler:
         elif decision.verdict is Verdict.PROPOSE:
             fleet.target = fleets.propose(target, solved.plan.id, now)
             self._note("plan.proposed", decision.reason, fleet.record.name, solved.plan.id)
+        if solved.plan.id in (fleet.target.accepted, fleet.target.proposed):  # beside the loop, which does not wait
+            self._ports.effects.begin(f"compare {solved.plan.id}", lambda: self._ports.planner.compare(solved))
 
     def _order(self) -> None:
         """Hold every fleet to its plan, on the newest look at the market."""

@@ -43,3 +43,6 @@ class WatchedPlanner(FleetPlanner):
         solved = super().solve(record, instances, now, supposed=supposed, baselines=baselines)
         self._heard(solved)
         return solved
+
+    def compare(self, solved: Solved) -> None:
+        """With nothing: a simulation is compared as a whole."""

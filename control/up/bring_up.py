@@ -88,7 +88,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         with database.as_one() as one:
             record = _on_record(one, options.actor, world.name, document, options.spec.absolute().parent)
         with steps.step("plan") as done:
-            solved = planner.solve(record, stores.instances.living(), _now())
+            solved = planner.solve(record, stores.instances.living(), _now(), baselines=True)
             done.text = _summary(solved.report)
         for planned in solved.plan.instances:
             steps.say(_placement(planned))

@@ -1,6 +1,7 @@
 """`medley apply`, `approve`, `fleets` and `reconcile` as a platform team uses them, on the local cloud."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -130,6 +131,7 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     # Observe: priced, and not touched.
     shown = team.ok("apply", "-f", team.spec)
     assert "0.00 -> 0.0" in shown
+    assert re.search(r"^the plan (saves|costs) .*homo", shown, re.MULTILINE)
     assert "nothing is touched" in shown
     assert f"{FLEET}: a plan waits: in mode observe nothing is done" in team.ok("reconcile", "--once")
     assert team.agents() == []

@@ -32,6 +32,16 @@ def test_a_diff_says_dollars_capacity_and_requests(operator: Api, chat: str) -> 
     assert (diff["kept"], diff["launched"], diff["drained"], diff["requests_at_risk"]) == (1, 1, 0, 0)
     assert diff["units_per_s_after"] == {"smollm2-135m-instruct/aggregated": 2.0}
     assert diff["steps"][0]["text"][0].startswith("launch ")
+    assert diff["unrunnable"] == []
+
+
+def test_a_diff_says_why_no_node_could_run_the_plan(operator: Api, chat: str) -> None:
+    given = spec()
+    given["models"].append(given["models"][0] | {"model": "phi-4-14b"})
+    assert operator("PUT", "/fleets/chat", {"spec": given, "mode": "approve"}, If_Match='"1"').status_code == 200
+    (why,) = operator.get(f"/plans/{chat}/diff").json()["unrunnable"]
+    assert "weights of phi-4-14b" in why
+    assert "set `weights`" in why
 
 
 def test_a_plan_is_approved_once_its_diff_was_looked_at(operator: Api, viewer: Api, chat: str) -> None:

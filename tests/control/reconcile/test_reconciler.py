@@ -11,6 +11,7 @@ from control.cloud.node import NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
+from control.db.plan_summary import PostgresPlanList
 from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode
@@ -36,6 +37,18 @@ def test_a_fleet_in_auto_is_planned_launched_and_then_left_in_peace(place: Place
     assert len([call for call in place.cloud.calls if call.method == "create"]) == calls == 1
     assert len(place.events("plan.accepted")) == 1
     assert [model.routing.id for model in read_published(plane.table).models] == ["chat-model"]
+
+
+@pytest.mark.parametrize("mode", [FleetMode.AUTO, FleetMode.APPROVE])
+def test_what_a_fleet_is_held_to_or_may_be_is_kept_with_what_baselines_would_cost(
+    place: Place, mode: FleetMode
+) -> None:
+    place.put(spec(), mode)
+    Plane(place).run(5)
+    target = place.fleets.target("chat")
+    found = PostgresPlanList(place.database).of(target.accepted or target.proposed)
+    assert {each.name for each in found.baselines} == {"homo", "homo_joint", "cauchy"}
+    assert found.usd_per_hour == pytest.approx(min(each.usd_per_hour for each in found.baselines)), "one node is all"
 
 
 def test_a_file_that_a_spec_names_is_read_again_when_it_has_changed(place: Place) -> None:

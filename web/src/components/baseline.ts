@@ -7,3 +7,10 @@ const NAMES: Record<string, string> = {
 export function baselineName(name: string): string {
   return NAMES[name] ?? name;
 }
+
+/** Why it is not said what the plans save. */
+export function uncompared(plans: { baselines: unknown[] }[]): string {
+  return plans.some((each) => each.baselines.length)
+    ? "no homogeneous fleet serves as much within the policy"
+    : "not compared with homogeneous fleets yet";
+}

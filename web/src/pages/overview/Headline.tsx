@@ -2,7 +2,7 @@ import { useQueries } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { Schemas } from "@/api/client";
 import { plan } from "@/api/queries";
-import { baselineName } from "@/components/baseline";
+import { baselineName, uncompared } from "@/components/baseline";
 import { Stat } from "@/components/Card";
 import { Count, Num, Percent, Usd } from "@/components/figures";
 import { Skeleton } from "@/components/feedback";
@@ -34,7 +34,7 @@ export function Headline({ fleets, now }: HeadlineProps) {
               {[...new Set(compared.map((each) => baselineName(each.saving?.baseline ?? "")))].join("; ")}
             </>
           ) : (
-            "no homogeneous fleet serves as much within the policies"
+            uncompared(known)
           )
         }
       >

@@ -4,7 +4,7 @@ import { api, got, type Schemas } from "@/api/client";
 import { ApiProblem } from "@/api/problem";
 import { planDiff } from "@/api/queries";
 import { Badge } from "@/components/Badge";
-import { baselineName } from "@/components/baseline";
+import { baselineName, uncompared } from "@/components/baseline";
 import { ActButton } from "@/components/Button";
 import { Stat } from "@/components/Card";
 import { ConfirmDialog } from "@/components/ConfirmDialog";
@@ -78,7 +78,7 @@ function Compared({ plan, diff }: { plan: Plan; diff: Diff }) {
             <Usd value={diff.usd_per_hour_after - diff.usd_per_hour_before} sign />
           </small>
         </Stat>
-        <Stat name="Saved" note={plan.saving ? <>against {baselineName(plan.saving.baseline)}, <Usd value={plan.saving.baseline_usd_per_hour} per="h" /></> : "no homogeneous fleet serves as much within the policy"}>
+        <Stat name="Saved" note={plan.saving ? <>against {baselineName(plan.saving.baseline)}, <Usd value={plan.saving.baseline_usd_per_hour} per="h" /></> : uncompared([plan])}>
           <Usd value={plan.saving?.usd_per_hour} per="h" />{" "}
           {plan.saving && (
             <small>
@@ -103,6 +103,9 @@ function Compared({ plan, diff }: { plan: Plan; diff: Diff }) {
           <Count value={diff.requests_at_risk} />
         </Stat>
       </div>
+      {diff.unrunnable.map((why) => (
+        <Warning key={why}>It cannot be run: {why}.</Warning>
+      ))}
       {Object.keys(diff.promised_loss).length > 0 && (
         <Warning>
           There is no room to launch all before something goes. Missing on the way:{" "}
