@@ -6,6 +6,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from templates_lib.hf_config import model_from_hf_config
+from templates_lib.hub_weights import PREFIX
 from templates_lib.model_spec import ModelSpec, in_fp32
 
 CATALOGUE = "models"
@@ -19,9 +20,10 @@ def load_models() -> dict[str, ModelSpec]:
 
 
 def weights_places() -> dict[str, str]:
-    """Model id → where its weights are (`templates_lib.weights_place`), of the models that come as a package."""
+    """Model id → where its weights are: in a package (`templates_lib.weights_place`), or in its repository on the hub
+    (`templates_lib.hub_weights`)."""
     facts = [_read(path) for path in _facts(CATALOGUE)]
-    return {fact["id"]: fact["weights"] for fact in facts if "weights" in fact}
+    return {fact["id"]: fact.get("weights", PREFIX + fact["revision"]) for fact in facts}
 
 
 def measured_configs() -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ def weights_path(place: str) -> Path:
             siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
             raise NoWeightsError(f"{path} does not exist; {nearest_name(path.name, siblings)}")
         return path
-    raise NoWeightsError(f"weights are named package:NAME or path:PATH, not {place!r}")
+    raise NoWeightsError(f"weights of this machine are named package:NAME or path:PATH, not {place!r}")
 
 
 def package_folder(package: str) -> Path:

@@ -57,7 +57,7 @@ class RunStage(Struct, frozen=True, array_like=True):
     """Where it listens for stage workers."""
     scheduler_key: PublicKey
     weights: Name
-    """`package:NAME` or `path:PATH`."""
+    """`hf:ORG/NAME@REVISION`, `package:NAME` or `path:PATH`."""
     first_layer: Position
     layers: Annotated[int, Meta(ge=1, le=1 << 20)]
     kv_blocks: Annotated[int, Meta(ge=1, lt=1 << 48)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from agents.messages.to_node import Engine, RunStage
 from agents.node.settings import NodeSettings
 from templates_lib.engine_python import VLLM_PYTHON
+from templates_lib.hub_weights import is_on_hub
 from templates_lib.part_layers import part_layers
 from templates_lib.weights_place import weights_path
 
@@ -39,7 +40,7 @@ def worker_commands(
     common = (
         *(str(python), "-m", "agents.stage", "--engine", engine.value),
         *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
-        *("--key", str(key), "--checkpoint", str(weights_path(run.weights)), "--dtype", run.dtype),
+        *("--key", str(key), "--checkpoint", _checkpoint(run.weights), "--dtype", run.dtype),
         *("--kv-blocks", str(run.kv_blocks), "--threads", str(threads), "--pace", str(pace)),
         *("--interface", settings.interface),
         *(("--memory-mib", str(run.memory_mib // count)) if run.memory_mib else ()),
@@ -56,6 +57,11 @@ def worker_commands(
         )
         for worker, (first_layer, layers) in enumerate(ranges)
     )
+
+
+def _checkpoint(weights: str) -> str:
+    """A worker fetches what it needs of the hub itself, as that takes its time and may be broken off."""
+    return weights if is_on_hub(weights) else str(weights_path(weights))
 
 
 def _ranges(run: RunStage) -> tuple[tuple[int, int], ...]:

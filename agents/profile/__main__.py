@@ -23,6 +23,7 @@ from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+from templates_lib.hub_weights import fetch_layers, is_on_hub
 from templates_lib.profile_row import Header
 from templates_lib.weights_place import NoWeightsError, weights_path
 
@@ -37,7 +38,7 @@ def _arguments() -> argparse.Namespace:
     what = parser.add_subparsers(dest="what", required=True)
     engine = what.add_parser("engine", help="steps of an engine")
     engine.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
-    engine.add_argument("--weights", required=True, help="package:NAME or path:PATH")
+    engine.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))
     engine.add_argument("--company-s", type=float, default=0.0, help="go on for as long, beside nodes still measured")
@@ -48,7 +49,8 @@ def _arguments() -> argparse.Namespace:
 
 def _engine(arguments: argparse.Namespace, out: BinaryIO) -> None:
     torch.set_num_threads(arguments.threads)
-    checkpoint = open_checkpoint(weights_path(arguments.weights))
+    place = arguments.weights
+    checkpoint = open_checkpoint(fetch_layers(place) if is_on_hub(place) else weights_path(place))
     config = decoder_config(checkpoint.config)
     plan = sweeps(config.layers, config.max_context_tokens)
     _write(out, Header(BLOCKS * sum(len(sweep.points) for sweep in plan)))

@@ -27,11 +27,13 @@ from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+from templates_lib.hub_weights import fetch_layers, is_on_hub
+from templates_lib.weights_place import NoWeightsError
 
 _log = logging.getLogger(__name__)
 
 _OUT_OF_MEMORY = (OutOfMemoryError, MemoryError)
-_NOT_LOADED = (EngineError, WeightsError, MemoryError, OSError, ValueError)
+_NOT_LOADED = (EngineError, NoWeightsError, WeightsError, MemoryError, OSError, ValueError)
 _EXPECTED = (BadKeyError, ChannelError, InstanceLostError, *_NOT_LOADED)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -43,7 +45,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
     parser.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
-    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--checkpoint", required=True, help="a path, or hf:ORG/NAME, of which its layers are fetched")
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--kv-blocks", type=int, required=True)
@@ -74,8 +76,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _load(arguments: argparse.Namespace) -> StageEngine:
-    checkpoint = open_checkpoint(arguments.checkpoint)
     first, layers = arguments.first_layer, arguments.layers
+    place = arguments.checkpoint
+    path = fetch_layers(place, first, layers) if is_on_hub(place) else Path(place)
+    checkpoint = open_checkpoint(path)
     is_last = first + layers == decoder_config(checkpoint.config).layers
     memory_bytes = None if arguments.memory_mib is None else arguments.memory_mib << 20
     held, dtype = LayerRange(first, layers, first=first == 0, last=is_last), _DTYPES[arguments.dtype]
@@ -83,9 +87,9 @@ def _load(arguments: argparse.Namespace) -> StageEngine:
     if len(devices) == 1 and arguments.experts_store is None:
         engine = load_stage_engine(arguments.engine, checkpoint, held, blocks, dtype, devices[0], memory_bytes)
     else:
-        engine = _sharded(arguments, held, devices, memory_bytes)
+        engine = _sharded(arguments, path, held, devices, memory_bytes)
     mib, seconds = engine.facts.loaded_bytes / 2**20, engine.facts.load_s
-    _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, arguments.checkpoint, seconds, mib / seconds)
+    _log.info("loaded %.0f MiB of %s in %.1f s: %.0f MiB/s", mib, place, seconds, mib / seconds)
     return engine
 
 
@@ -94,7 +98,11 @@ def _reason(error: Exception) -> str:
 
 
 def _sharded(
-    arguments: argparse.Namespace, held: LayerRange, devices: tuple[torch.device, ...], memory_bytes: int | None
+    arguments: argparse.Namespace,
+    path: Path,
+    held: LayerRange,
+    devices: tuple[torch.device, ...],
+    memory_bytes: int | None,
 ) -> StageEngine:
     if arguments.engine != "torch":
         raise ValueError("only the torch engine cuts a stage over several devices")
@@ -104,7 +112,7 @@ def _sharded(
     store = arguments.experts_store
     replicas = None if store is None else ReplicaPlan(arguments.replica, arguments.replicas, store)
     return load_sharded_engine(
-        arguments.checkpoint,
+        path,
         held,
         arguments.kv_blocks,
         _DTYPES[arguments.dtype],

@@ -93,5 +93,5 @@ class NodeExecutor:
             tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(offer.usd_per_hour, now)},
             command=start.command,
             environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},
-            secrets={TOKEN_VARIABLE: token},
+            secrets={**start.secrets, TOKEN_VARIABLE: token},
         )

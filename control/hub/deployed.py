@@ -13,7 +13,7 @@ class ModelFiles:
     name: str
     """As clients call it."""
     weights: str
-    """`package:NAME` or `path:PATH`, as nodes find it."""
+    """`hf:ORG/NAME@REVISION`, `package:NAME` or `path:PATH`, as nodes find it."""
     vocab_size: int
     max_context_tokens: int
 

@@ -9,6 +9,7 @@ import msgspec
 from control.cloud.local.kind import LocalKind
 from control.profiles.engine_home import engine_python
 from control.profiles.errands import PATIENCE_S, Errand, run_errands
+from templates_lib.hub_weights import is_on_hub
 from templates_lib.model_spec import ModelSpec
 from templates_lib.pipeline_cost import PipelineCost
 from templates_lib.profile_row import ProfileBlock, ProfileRow, rows_of
@@ -35,7 +36,7 @@ def sweep(
     Raises SweepError, NoEngineError, NoWeightsError.
     """
     # A package of weights is one of ours: an engine with an environment of its own does not have it.
-    python, place = engine_python(engine), f"path:{weights_path(weights)}"
+    python, place = engine_python(engine), weights if is_on_hub(weights) else f"path:{weights_path(weights)}"
     what = ("engine", "--engine", engine, "--weights", place)
     company = ("--company-s", str(PATIENCE_S))
     engines = [Errand(kind, model.dtype, python, (*what, *company)) for kind in kinds]

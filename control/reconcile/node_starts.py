@@ -1,12 +1,15 @@
 """What a new node runs, by where it is."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 
+from control.access.secret import Secret
 from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
 from control.planning.local_market import CLOUD
 from control.reconcile.daemon_home import DaemonHome
+from templates_lib.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"
@@ -47,7 +50,9 @@ class NodeStarts(Mapping[str, NodeStart]):
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
         command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
         given = (*command, f"--control-key={self._public_key}", "--home", *where)
-        return NodeStart(given, engines=engines_at(cloud))
+        where_hub = {name: os.environ[name] for name in (ENDPOINT_VARIABLE,) if name in os.environ}
+        secrets = {name: Secret(os.environ[name]) for name in (TOKEN_VARIABLE,) if name in os.environ}
+        return NodeStart(given, where_hub, secrets, engines_at(cloud))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)

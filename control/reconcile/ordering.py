@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from control.diff.limits import Disruption, Limits
 from control.diff.supply import supply_of
@@ -18,6 +17,7 @@ from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.reconcile.node_starts import engines_at
 from control.spec.schema import FleetFile
+from templates_lib.hub_weights import is_on_hub
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
@@ -118,7 +118,7 @@ def routing(world: World, plan: Plan, created: datetime) -> Routing:
     fronts = {}
     for served in world.recipe.served:
         hold = holds.get(served.name) or holds.get(served.name.removesuffix(LONG_SUFFIX))
-        fronts[served.name] = Front(str(_tokenizer(weights[served.name])), made, world.name, hold)
+        fronts[served.name] = Front(_tokenizer(weights[served.name]), made, world.name, hold)
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 
 
@@ -128,7 +128,7 @@ def weights_of(world: World) -> dict[str, str]:
     if missing:
         raise UnrunnableError(
             f"it is not known where the weights of {', '.join(missing)} are: set `weights` of the model to "
-            "package:NAME or path:PATH"
+            "hf:ORG/NAME, package:NAME or path:PATH"
         )
     return {served.name: world.weights[served.model.id] for served in world.recipe.served}
 
@@ -145,9 +145,11 @@ def _readable(plan: Plan) -> tuple[Wanted, ...]:
         return ()
 
 
-def _tokenizer(weights: str) -> Path:
+def _tokenizer(weights: str) -> str:
+    if is_on_hub(weights):
+        return weights
     folder = weights_path(weights)
-    return next(iter(sorted(folder.glob("*.gguf"))), folder) if folder.is_dir() else folder
+    return str(next(iter(sorted(folder.glob("*.gguf"))), folder) if folder.is_dir() else folder)
 
 
 def _list(names: Collection[str]) -> str:

@@ -32,8 +32,9 @@ class ModelSection(Section):
     aggregated: bool = False
     engine: Literal["vllm", "torch"] = "torch"
     """`vllm` is planned anywhere, and run on nodes of this machine."""
-    weights: Annotated[str, Field(pattern=r"^(package|path):.+$", max_length=256)] | None = None
-    """`package:NAME` or `path:PATH` where nodes find them; a relative path is relative to the spec file."""
+    weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
+    """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` or `path:PATH` where nodes find them; a relative path is
+    relative to the spec file."""
 
     @field_validator("model")
     @classmethod

@@ -16,7 +16,7 @@ class OwnModel:
     config: Mapping[str, Any]
     """config.json of Hugging Face."""
     weights: str = ""
-    """`package:NAME` or `path:PATH` where nodes find them; empty: not said."""
+    """`hf:ORG/NAME@REVISION`, `package:NAME` or `path:PATH`; empty: not said."""
 
     def spec(self) -> ModelSpec:
         """Raises UnsupportedModelError, ValueError for a config that cannot be read."""

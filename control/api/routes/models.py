@@ -30,8 +30,9 @@ Config = Annotated[dict[str, Any], Field(description="config.json, as Hugging Fa
 Weights = Annotated[
     str,
     Field(
-        pattern=r"^$|^package:[A-Za-z0-9._-]{1,100}$|^path:/[ -~]{1,250}$",
-        description="`package:NAME` or `path:/PATH` where nodes find them; empty: a fleet has to say it.",
+        pattern=r"^$|^hf:[A-Za-z0-9._/@-]{1,250}$|^package:[A-Za-z0-9._-]{1,100}$|^path:/[ -~]{1,250}$",
+        description="`hf:ORG/NAME@REVISION` on the Hugging Face hub, or where nodes find them: `package:NAME` or "
+        "`path:/PATH`; empty: a fleet has to say it.",
     ),
 ]
 

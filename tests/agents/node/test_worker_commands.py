@@ -35,6 +35,11 @@ def test_each_replica_is_cut_into_even_parts_the_larger_first(tmp_path: Path) ->
     assert {tuple(option(c, "--kv-blocks")) for c in commands} == {("50",)}
 
 
+def test_what_is_on_the_hub_each_worker_fetches_by_itself(tmp_path: Path) -> None:
+    commands = made(tmp_path, weights="hf:acme/tiny@v1", parts=2)
+    assert [option(command, "--checkpoint") for command in commands] == [["hf:acme/tiny@v1"]] * 2
+
+
 @pytest.mark.parametrize(
     ("given", "visible"),
     [(None, ["0,1", "2,3", "4,5", "6,7"]), ("GPU-a,GPU-b,4,5,6,7,8, 9", ["GPU-a,GPU-b", "4,5", "6,7", "8,9"])],

@@ -45,7 +45,8 @@ class Instance:
     """`layers` of each stage, and the weights of its nodes."""
 
     folder: Path
-    checkpoint: Path
+    checkpoint: Path | str
+    """Where it lies, or `hf:ORG/NAME`."""
     layers: tuple[int, ...]
     weights: tuple[tuple[float, ...], ...]
     gateway: KeyPair = field(default_factory=KeyPair.generate)

@@ -18,6 +18,7 @@ from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.stage.instances import Gateway, Instance, play
 from tests.agents.stage.questions import GREEDY, WARM, asked, expected
+from tests.hub_server import Hub, files_of, serving
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,25 @@ def test_requests_that_come_and_go_get_the_tokens_of_one_engine(parallel: Instan
         assert gateway.status().kv_blocks_free == gateway.status().kv_blocks
 
     play(parallel, scenario)
+
+
+def test_stages_fetch_of_the_hub_what_holds_their_layers(
+    checkpoint: Path, whole: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = prompt_of(20), 8, GREEDY
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, *request))
+        await gateway.until(lambda: gateway.ends().keys() == {1})
+        assert gateway.tokens(1) == expected(whole, *request)
+
+    with serving(Hub({"acme/tiny": files_of(checkpoint)})) as hub:
+        for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}.items():
+            monkeypatch.setenv(name, value)
+        with Instance(tmp_path, "hf:acme/tiny", (2, 4), ((1.0,), (1.0,))) as made:
+            play(made, scenario)
+        shards = {file for file in files_of(checkpoint) if file.endswith(".safetensors")}
+        assert {file for file in hub.sent if file.endswith(".safetensors")} == shards
 
 
 def test_64_streams_with_random_cancels_leave_nothing_held(parallel: Instance, whole: Pipeline) -> None:

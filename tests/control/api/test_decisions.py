@@ -7,7 +7,7 @@ import pytest
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from tests.control.api.conftest import Api, now
-from tests.control.api.worlds import kept_plan, serving, spec
+from tests.control.api.worlds import OWN_CONFIG, kept_plan, serving, spec
 
 
 @pytest.fixture
@@ -35,12 +35,13 @@ def test_a_diff_says_dollars_capacity_and_requests(operator: Api, chat: str) -> 
     assert diff["unrunnable"] == []
 
 
-def test_a_diff_says_why_no_node_could_run_the_plan(operator: Api, chat: str) -> None:
+def test_a_diff_says_why_no_node_could_run_the_plan(operator: Api, admin: Api, chat: str) -> None:
+    assert admin.post("/models", {"name": "own", "config": OWN_CONFIG}).status_code == 201
     given = spec()
-    given["models"].append(given["models"][0] | {"model": "phi-4-14b"})
+    given["models"].append(given["models"][0] | {"model": "own"})
     assert operator("PUT", "/fleets/chat", {"spec": given, "mode": "approve"}, If_Match='"1"').status_code == 200
     (why,) = operator.get(f"/plans/{chat}/diff").json()["unrunnable"]
-    assert "weights of phi-4-14b" in why
+    assert "weights of own" in why
     assert "set `weights`" in why
 
 

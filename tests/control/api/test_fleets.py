@@ -8,7 +8,7 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
 from tests.control.api.conftest import Api, now
-from tests.control.api.worlds import kept_plan, serving, spec
+from tests.control.api.worlds import OWN_CONFIG, kept_plan, serving, spec
 
 OTHER = {
     "model": "smollm2-135m-instruct",
@@ -94,11 +94,7 @@ def test_a_fleet_that_runs_is_ended_once_it_is_confirmed(operator: Api, database
 
 
 def test_a_model_of_ones_own_may_be_named_and_then_stays(operator: Api) -> None:
-    config = {
-        "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4,
-        "num_key_value_heads": 4, "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 2048,
-        "torch_dtype": "bfloat16",
-    }  # fmt: skip
+    config = OWN_CONFIG
     own = spec(models=[OTHER | {"model": "tiny"}])
     assert operator.post("/fleets", {"spec": own}).status_code == 422
     broken = operator.post("/models", {"name": "tiny", "config": config | {"num_hidden_layers": -1}})

@@ -18,6 +18,12 @@ from templates_lib.work import Demand
 
 OFFER = Offer("aws", "us-east-1", "us-east-1a", "g6.xlarge", "L4:1/n10", Market.ON_DEMAND, 0.8, 10)
 _UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LOADED)
+OWN_CONFIG = {
+    "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+"""Of a model that the catalogue does not have."""
 
 
 def spec(name: str = "chat", **changes: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import select
 
+from control.access.secret import Secret
 from control.cloud.errors import GiveUpError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.fake import Effect, FakeCloud
 from control.cloud.node import CloudNodeState
@@ -52,13 +53,14 @@ def test_a_rented_node_is_on_record_with_its_intent_and_its_tags(database: Datab
 
 def test_a_node_registers_with_what_it_was_started_with(database: Database, cloud: FakeCloud) -> None:
     instance, medley = driven(database, EventKind.PROVISION), fleet(database, cloud)
-    node = medley.executor.rent(instance.id, 0, offer(), START)
+    node = medley.executor.rent(instance.id, 0, offer(), replace(START, secrets={"HF_TOKEN": Secret("for the hub")}))
     asked = cloud.request(node.name)
     assert asked.environment == {
         "MEDLEY_SERVER": "tcp://127.0.0.1:1",
         "MEDLEY_NODE": node.name,
         "MEDLEY_CLOUD": "fake",
     }
+    assert asked.secrets.keys() == {"HF_TOKEN", "MEDLEY_BOOTSTRAP_TOKEN"}
     token = asked.secrets["MEDLEY_BOOTSTRAP_TOKEN"]
     assert PostgresAgentKeys(database).register(token, KEY, NOON) == node.name
     assert medley.executor.give_back(node.name, "fake")

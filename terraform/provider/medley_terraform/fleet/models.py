@@ -85,8 +85,8 @@ MODELS = mapped(
     ),
     text(
         "weights",
-        "`package:NAME`, where nodes find the weights. Default: where the model says.",
-        Limits(pattern=r"package:.{1,248}"),
+        "`hf:ORG/NAME@REVISION`, or `package:NAME` where nodes find them. Default: where the model says.",
+        Limits(pattern=r"(hf|package):.{1,248}"),
     ),
     required=True,
 )

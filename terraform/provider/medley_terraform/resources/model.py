@@ -41,8 +41,9 @@ class ModelResource(Resource):
             Attribute(
                 name="weights",
                 default="",
-                limits=Limits(pattern=r"package:[A-Za-z0-9._-]{1,100}|path:/[ -~]{1,250}|"),
-                description="Where nodes find the weights: `package:NAME` or `path:/PATH`. Without it, fleets say it.",
+                limits=Limits(pattern=r"hf:[A-Za-z0-9._/@-]{1,250}|package:[A-Za-z0-9._-]{1,100}|path:/[ -~]{1,250}|"),
+                description="Where nodes find the weights: `hf:ORG/NAME@REVISION`, `package:NAME` or `path:/PATH`. "
+                "Without it, fleets say it.",
             ),
             ID,
             VERSION,

@@ -1,0 +1,29 @@
+"""What nodes of each cloud are started with."""
+
+from pathlib import Path
+
+import pytest
+
+from control.cloud.fake import FakeCloud
+from control.reconcile.daemon_home import DaemonHome
+from control.reconcile.node_starts import NodeStarts
+
+TOKEN = "hf_only_for_nodes"  # noqa: S105
+
+
+def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clouds = {name: FakeCloud(name, {}) for name in ("aws", "local")}
+    starts = NodeStarts(clouds, "10.0.0.1", 7000, 7001, "key", DaemonHome(tmp_path))
+    for name in ("HF_TOKEN", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    assert not starts["aws"].environment
+    assert not starts["aws"].secrets
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
+    for start in starts.values():
+        assert start.environment == {"HF_ENDPOINT": "https://hub.example"}
+        assert start.secrets["HF_TOKEN"].reveal() == TOKEN
+        assert TOKEN not in repr(start)
+    assert {cloud: start.engines for cloud, start in starts.items()} == {"aws": {"torch"}, "local": {"torch", "vllm"}}
