@@ -42,6 +42,7 @@ RUN apt-get update \
 COPY --from=build /opt/medley /opt/medley
 ENV PATH=/opt/medley/bin:/usr/local/bin:/usr/bin:/bin \
     MEDLEY_HOME=/var/lib/medley \
+    HF_HOME=/tmp/huggingface \
     NUMBA_CACHE_DIR=/tmp/numba \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

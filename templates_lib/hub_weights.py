@@ -24,7 +24,7 @@ HOME_VARIABLE = "HF_HOME"
 """Where the client keeps what it has fetched."""
 _PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
 _CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
-_TEXT = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja")
+_TOKENIZER, _BESIDE_IT = "tokenizer.json", ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 4
@@ -54,15 +54,15 @@ def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) ->
     return config.parent
 
 
-def fetch_text(place: str) -> Path:
-    """The folder with what turns text into tokens. Raises NoWeightsError."""
+def fetch_text(place: str) -> tuple[Path, ...]:
+    """tokenizer.json, and what else there is that says how text becomes tokens. Raises NoWeightsError."""
     repository = _Repository.of(place)
-    config = repository.fetch(_CONFIG)
-    repository = replace(repository, revision=config.parent.name)
-    for name in _TEXT:
+    found = [repository.fetch(_TOKENIZER)]
+    repository = replace(repository, revision=found[0].parent.name)
+    for name in _BESIDE_IT:
         with suppress(_NoFileError):
-            repository.fetch(name)
-    return config.parent
+            found.append(repository.fetch(name))
+    return tuple(found)
 
 
 class _NoFileError(NoWeightsError):

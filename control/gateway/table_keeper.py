@@ -92,7 +92,7 @@ class TableKeeper:
 
     async def _load(self, path: str) -> None:
         if path not in self._tokenizers:
-            self._tokenizers[path] = await asyncio.to_thread(load_tokenizer, path)
+            self._tokenizers[path] = await asyncio.to_thread(load_tokenizer, Path(path))
 
     def _complain(self, problem: str) -> None:
         if problem != self.problem:

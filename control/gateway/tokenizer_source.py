@@ -10,17 +10,10 @@ from control.gateway.chat_template import ChatTemplate, ChatTemplateError
 from control.gateway.gguf_tokenizer import load_gguf
 from control.gateway.tokenizer import Tokenizer, TokenizerFiles
 from control.gateway.tokenizer_error import TokenizerError
-from templates_lib.hub_weights import fetch_text, is_on_hub
-from templates_lib.weights_place import NoWeightsError
 
 
-def load_tokenizer(place: str | Path) -> Tokenizer:
-    """Of a path, or of `hf:ORG/NAME`, which is fetched from the hub. Takes seconds for large vocabularies. Raises
-    TokenizerError with the file's name and what is wrong."""
-    try:
-        path = fetch_text(place) if isinstance(place, str) and is_on_hub(place) else Path(place)
-    except NoWeightsError as error:
-        raise TokenizerError(str(error)) from error
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Takes seconds for large vocabularies. Raises TokenizerError with the file's name and what is wrong."""
     try:
         return load_gguf(path) if path.is_file() else _load_directory(path)
     except (TokenizerError, ChatTemplateError, OSError, ValueError, msgspec.MsgspecError) as error:

@@ -37,6 +37,7 @@ from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.node_starts import NodeStarts
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
+from control.reconcile.tokenizers import Tokenizers
 from templates_lib.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class Daemon:
         stores = ReconcileStores.of(self._database)
         return Ports(
             stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now, said=_said,
-            starts=starts, reach=self._reach,
+            starts=starts, reach=self._reach, tokenizer=Tokenizers(home.tokenizers, made.effects),
         )  # fmt: skip
 
     def _reach(self, world: World, plan: Plan) -> None:

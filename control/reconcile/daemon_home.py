@@ -41,6 +41,11 @@ class DaemonHome:
         return self.root / "nodes"
 
     @property
+    def tokenizers(self) -> Path:
+        """Of models whose weights are on the hub, for gateways to read."""
+        return self.root / "tokenizers"
+
+    @property
     def skypilot(self) -> Path:
         return self.root / "skypilot"
 

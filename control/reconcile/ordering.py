@@ -16,14 +16,13 @@ from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.reconcile.node_starts import engines_at
+from control.reconcile.tokenizers import tokenizer_here
 from control.spec.schema import FleetFile
-from templates_lib.hub_weights import is_on_hub
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel
 from templates_lib.snapshot import Snapshot
 from templates_lib.template import ServingTemplate
-from templates_lib.weights_place import weights_path
 
 
 class UnrunnableError(ValueError):
@@ -104,11 +103,11 @@ def limits_of(fleet: FleetFile) -> Limits:
     )
 
 
-def routing(world: World, plan: Plan, created: datetime) -> Routing:
-    """`created`: since when clients are told that the models exist.
+def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[str], str] = tokenizer_here) -> Routing:
+    """`created`: since when clients are told that the models exist. `tokenizer`: where weights are → where gateways
+    find what turns text into tokens.
 
-    Raises NoWeightsError for a model whose tokenizer is not on this machine, UnrunnableError for one whose weights are
-    not known."""
+    Raises what `tokenizer` does, and UnrunnableError for a model whose weights are not known."""
     weights, made = weights_of(world), int(created.timestamp())
     holds = {
         section.served_name: Hold(section.demand.hold.max_requests, section.demand.hold.timeout_s)
@@ -118,7 +117,7 @@ def routing(world: World, plan: Plan, created: datetime) -> Routing:
     fronts = {}
     for served in world.recipe.served:
         hold = holds.get(served.name) or holds.get(served.name.removesuffix(LONG_SUFFIX))
-        fronts[served.name] = Front(_tokenizer(weights[served.name]), made, world.name, hold)
+        fronts[served.name] = Front(tokenizer(weights[served.name]), made, world.name, hold)
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 
 
@@ -143,13 +142,6 @@ def _readable(plan: Plan) -> tuple[Wanted, ...]:
         return wanted(plan)
     except ValueError:
         return ()
-
-
-def _tokenizer(weights: str) -> str:
-    if is_on_hub(weights):
-        return weights
-    folder = weights_path(weights)
-    return str(next(iter(sorted(folder.glob("*.gguf"))), folder) if folder.is_dir() else folder)
 
 
 def _list(names: Collection[str]) -> str:

@@ -26,6 +26,7 @@ from control.reconcile.decision import Verdict, decide
 from control.reconcile.fleet_planner import FleetPlanner, Solved
 from control.reconcile.ordering import fleet_order, routing
 from control.reconcile.stores import ReconcileStores
+from control.reconcile.tokenizers import AwaitedError, tokenizer_here
 from templates_lib.instance import Instance
 from templates_lib.offer import Offer
 from templates_lib.plan import Plan
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S = 2.0
 """Between the starts of two solves of a fleet, whatever asks for them."""
+_UNASKED = "cannot be asked"
 _LOOK_AGAIN_S = 60.0
 """The same, where nothing has happened but that an offer may be asked again."""
 
@@ -56,6 +58,8 @@ class _Fleet:
     solves: int = 0
     trouble: str = ""
     """Why it cannot be planned or run now; empty: it can."""
+    to_publish: tuple[World, Plan] | None = None
+    """That gateways do not know of yet."""
     missed: set[str] = field(default_factory=set)
     """Keys of offers that it was refused, or that were taken from it, and has not rented from since."""
 
@@ -80,6 +84,8 @@ class Ports:
     """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
     gang: Callable[[ServingTemplate], Gang] = gang_of
     """What nodes run. Raises UnplaceableError for a template that they cannot."""
+    tokenizer: Callable[[str], str] = tokenizer_here
+    """Where weights are → where gateways find their tokenizer. Raises AwaitedError, NoWeightsError."""
 
 
 class Reconciler:
@@ -100,6 +106,7 @@ class Reconciler:
             return False
         self._read()
         self._order()
+        self._publish()
         self._has_read = True
         return True
 
@@ -112,6 +119,7 @@ class Reconciler:
             self._plan()
             self._decide()
             self._order()
+            self._publish()
             self._has_read = True
         except DatabaseUnavailableError as error:
             _log.warning("%s", error)
@@ -138,7 +146,9 @@ class Reconciler:
         """Whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
         if not self._leads:
             return False
-        planned = all((f.solved or f.trouble) and f.wanted_s > self._ports.monotonic() for f in self._fleets.values())
+        fleets = self._fleets.values()
+        planned = all((f.solved or f.trouble) and f.wanted_s > self._ports.monotonic() for f in fleets)
+        planned &= all(f.to_publish is None or f.trouble for f in fleets)
         return bool(planned) and self._solved.empty() and self._ports.keeper.is_settled()
 
     def said(self, fleet: str, step: PastTransition) -> None:
@@ -343,9 +353,25 @@ class Reconciler:
             self._ports.reach(world, plan)
         earlier = self._earlier(name, plan.id)
         self._ports.keeper.keep(fleet_order(world, plan, snapshot, earlier, self._ports.starts, acts, self._ports.gang))
-        self._ports.publisher.serve(
-            name, routing(world, plan, datetime.fromisoformat(fleet.target.accepted_at or fleet.record.updated_at))
-        )
+        fleet.to_publish = world, plan
+
+    def _publish(self) -> None:
+        """Tell gateways of what is held to: as soon as they can turn text into its tokens."""
+        for name, fleet in self._fleets.items():
+            if fleet.to_publish is None or fleet.record.ending:
+                continue
+            created = datetime.fromisoformat(fleet.target.accepted_at or fleet.record.updated_at)
+            try:
+                made = routing(*fleet.to_publish, created, self._ports.tokenizer)
+            except AwaitedError:
+                continue
+            except (ValueError, LookupError) as error:
+                self._trouble(fleet, f"{_UNASKED}: {error}")
+                continue
+            fleet.to_publish = None
+            if fleet.trouble.startswith(_UNASKED):
+                self._trouble(fleet, "")
+            self._ports.publisher.serve(name, made)
 
     def _earlier(self, name: str, now: str) -> list[Plan]:
         found = (self._kept(plan) for plan in self._ports.stores.instances.plans_of_fleet(name) if plan != now)

@@ -1,0 +1,68 @@
+"""Where gateways find what turns text into the tokens of a model: with its weights, or beside the routing table."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from control.fleet.effects import Effects
+from templates_lib.hub_weights import PREFIX, fetch_text, is_on_hub
+from templates_lib.weights_place import NoWeightsError, weights_path
+
+_AGAIN_S = 60.0
+
+
+class AwaitedError(LookupError):
+    """It is being fetched."""
+
+
+def tokenizer_here(weights: str) -> str:
+    """Path of a GGUF file, or of a directory with tokenizer.json. Raises NoWeightsError."""
+    folder = weights_path(weights)
+    return str(next(iter(sorted(folder.glob("*.gguf"))), folder) if folder.is_dir() else folder)
+
+
+class Tokenizers:
+    """Those of weights on the hub are fetched beside the loop, once. Gateways read them as they read the routing table,
+    and need no way to the hub. Called from one thread."""
+
+    def __init__(self, folder: Path, effects: Effects, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`folder`: is made; gateways can read it."""
+        self._folder = folder
+        self._effects = effects
+        self._monotonic = monotonic
+        self._failed: dict[str, tuple[float, str]] = {}
+        """Weights → when, and why."""
+
+    def __call__(self, weights: str) -> str:
+        """As `tokenizer_here`. Raises AwaitedError too; after a failure, which it raises, it is tried again."""
+        if not is_on_hub(weights):
+            return tokenizer_here(weights)
+        kept = self._folder / quote(weights.removeprefix(PREFIX), safe="")
+        if not kept.is_dir():
+            at_s, why = self._failed.get(weights, (0.0, ""))
+            if not why or self._monotonic() - at_s >= _AGAIN_S:
+                self._effects.begin(f"fetch the tokenizer of {weights}", lambda: self._fetch(weights, kept))
+        if kept.is_dir():
+            return str(kept)
+        if weights in self._failed:
+            raise NoWeightsError(self._failed[weights][1])
+        raise AwaitedError(f"the tokenizer of {weights} is being fetched")
+
+    def _fetch(self, weights: str, kept: Path) -> None:
+        try:
+            files = fetch_text(weights)
+        except NoWeightsError as error:
+            self._failed[weights] = self._monotonic(), str(error)
+            return
+        self._folder.mkdir(exist_ok=True, mode=0o700)
+        with TemporaryDirectory(dir=self._folder) as work:
+            whole = Path(work, "whole")
+            whole.mkdir()
+            for file in files:
+                shutil.copyfile(file, whole / file.name)
+            os.replace(whole, kept)
+        self._failed.pop(weights, None)
