@@ -33,6 +33,7 @@ from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
+from control.reconcile.tokenizers import Tokenizers
 from control.spec.document import read_text
 from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
@@ -120,7 +121,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                 Reconciler(
                     Ports(
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
-                        starts={CLOUD: parts.start}, reach=reach,
+                        starts={CLOUD: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
                     )
                 )
             )  # fmt: skip
