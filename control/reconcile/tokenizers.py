@@ -12,7 +12,7 @@ from control.fleet.effects import Effects
 from templates_lib.hub_weights import PREFIX, fetch_text, is_on_hub
 from templates_lib.weights_place import NoWeightsError, weights_path
 
-_AGAIN_S = 60.0
+_AGAIN_S = 20.0
 
 
 class AwaitedError(LookupError):

@@ -123,7 +123,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
                         starts={CLOUD: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
                     )
-                )
+                ),
+                steps,
             )  # fmt: skip
 
         site = Site(home, database, cloud, loop, options.host, options.port, lambda: leader.epoch)

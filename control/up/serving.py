@@ -19,10 +19,12 @@ class AlreadyUpError(ValueError):
 
 
 class Leading:
-    """The loop of a site whose owner has to be the only one."""
+    """The loop of a site whose owner has to be the only one. What keeps fleets from being run is said, once."""
 
-    def __init__(self, reconciler: Reconciler) -> None:
+    def __init__(self, reconciler: Reconciler, steps: Steps) -> None:
         self._reconciler = reconciler
+        self._steps = steps
+        self._said: set[str] = set()
 
     def load(self) -> None:
         if not self._reconciler.load():
@@ -30,6 +32,11 @@ class Leading:
 
     def tick(self) -> None:
         self._reconciler.tick()
+        for fleet, trouble in self._reconciler.trouble().items():
+            text = f"trouble    fleet {fleet} {trouble}"
+            if text not in self._said:
+                self._said.add(text)
+                self._steps.say(text)
 
     def wake(self, fleet: str, why: str) -> None:
         self._reconciler.wake(fleet, why)

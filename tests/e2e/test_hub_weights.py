@@ -66,10 +66,13 @@ def test_weights_and_tokenizer_of_a_fleet_come_from_the_hub(home: Path, monkeypa
     (home / "config.json").write_bytes((home / "repository" / "config.json").read_bytes())
     (home / "lengths.csv").write_text("input_tokens,output_tokens\n" + "40,8\n60,12\n" * 20)
     (home / "spec.yaml").write_text(SPEC)
-    with serving(Hub({"acme/tiny": files_of(home / "repository")})) as hub:
+    files = files_of(home / "repository")
+    with serving(Hub({"acme/tiny": {name: files[name] for name in files.keys() - {"tokenizer.json"}}})) as hub:
         for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hub"), "HF_HUB_OFFLINE": "0"}.items():
             monkeypatch.setenv(name, value)
         up = start(home)
+        up.until("trouble    fleet own cannot be asked: hf:acme/tiny has no tokenizer.json")
+        hub.files = {"acme/tiny": files}
         url, key = up.until_ready()
         prompt = "what is fetched once"
         client = OpenAI(base_url=f"{url}/v1", api_key=key)
@@ -79,5 +82,5 @@ def test_weights_and_tokenizer_of_a_fleet_come_from_the_hub(home: Path, monkeypa
         assert answer.usage.completion_tokens > 0
         assert up.end(signal.SIGINT) == 0
         assert sorted(hub.sent) == sorted({*hub.sent}), "nothing is fetched twice"
-        wanted = {file for file in files_of(home / "repository") if file.endswith(".safetensors")}
+        wanted = {file for file in files if file.endswith(".safetensors")}
         assert {*hub.sent} >= {*wanted, "config.json", "tokenizer.json"}
