@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ ENDPOINT_VARIABLE = "HF_ENDPOINT"
 """Where the hub is, if it is a mirror."""
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105
 """For repositories that not everybody may read."""
-
 HOME_VARIABLE = "HF_HOME"
 """Where the client keeps what it has fetched."""
 _PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
@@ -44,13 +42,15 @@ def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) ->
     config = repository.fetch(_CONFIG)
     # Of the same commit: a branch may move on meanwhile.
     repository = replace(repository, revision=config.parent.name)
-    try:
-        files = _files(repository.fetch(_INDEX), first_layer, layers)
-    except _NoFileError:
-        files = {_WHOLE}
-    except (ValueError, LookupError, AttributeError, TypeError) as error:
-        raise NoWeightsError(f"{place}: {_INDEX} cannot be read: {error}") from error
-    repository.fetch_all(sorted(files))
+    files = {_WHOLE}
+    with suppress(_NoFileError):
+        index = repository.fetch(_INDEX)
+        try:
+            files = _files(index, first_layer, layers)
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            raise NoWeightsError(f"{place}: {_INDEX} cannot be read: {error}") from error
+    with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
+        list(pool.map(repository.fetch, sorted(files)))
     return config.parent
 
 
@@ -82,10 +82,6 @@ class _Repository:
         if match is None or ".." in place:
             raise NoWeightsError(f"weights on the hub are named hf:ORG/NAME or hf:ORG/NAME@REVISION, not {place!r}")
         return cls(match[1], match[2])
-
-    def fetch_all(self, files: Iterable[str]) -> None:
-        with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
-            list(pool.map(self.fetch, files))
 
     def fetch(self, file: str) -> Path:
         """Where it lies in the hub's own cache. A new one is checked against its SHA-256, where the hub names it."""
