@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -29,6 +30,12 @@ def reconcile(
     reach_s: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds until nodes can have found it: none is missed before.")
     ] = 45.0,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLOUD=IMAGE", help="Of its nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's own."
+        ),
+    ] = None,
     database_url: DatabaseOption = None,
 ) -> None:
     """Keep every fleet on its plan: prices, plan, launch, repair, drain.
@@ -51,7 +58,7 @@ def reconcile(
     with (
         open_kept_database(database_url, logging.getLogger("control.db").warning) as database,
         build_progress() as progress,
-        makers(database, own) as clouds,
+        makers(database, own, _images(image or ())) as clouds,
     ):
         daemon = Daemon(database, fleet_planner(database, progress), settings, clouds)
         outcome = asyncio.run(daemon.serve())
@@ -73,3 +80,13 @@ def reconcile(
         typer.echo(f"{record.name}: a plan waits: {why}")
     if not outcome.settled or outcome.trouble:
         raise typer.Exit(1)
+
+
+def _images(given: Iterable[str]) -> dict[str, str]:
+    images = {}
+    for each in given:
+        cloud, _, image = each.partition("=")
+        if not cloud or not image:
+            raise ValueError(f"--image {each}: it is to be CLOUD=IMAGE, such as aws=ami-0123456789abcdef0")
+        images[cloud] = image
+    return images

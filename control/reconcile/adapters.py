@@ -18,6 +18,7 @@ from control.market.view import StoredMarket
 from control.offers.selection import Selection
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.own_hosts import hosts_on_record
+from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market, Offer
 
 PRICED = ("aws", "gcp", "runpod")
@@ -25,8 +26,14 @@ SKYPILOT = (*PRICED, "kubernetes")
 
 
 @contextmanager
-def makers(database: Database, home: DaemonHome) -> Iterator[Mapping[str, Callable[[], Cloud]]]:
-    """By cloud; what they have started for themselves ends with the block."""
+def makers(
+    database: Database, home: DaemonHome, images: Mapping[str, str]
+) -> Iterator[Mapping[str, Callable[[], Cloud]]]:
+    """By cloud; what they have started for themselves ends with the block. `images`: as of `SkyPilotSettings`. Raises
+    ValueError for the image of a cloud that none is chosen for."""
+    for cloud in images:
+        if cloud not in SKYPILOT:
+            raise ValueError(f"nodes of cloud {cloud!r} have no image to choose; {nearest_name(cloud, SKYPILOT)}")
 
     def offers() -> tuple[Offer, ...]:
         market = StoredMarket.read(database, datetime.now(UTC))
@@ -35,7 +42,7 @@ def makers(database: Database, home: DaemonHome) -> Iterator[Mapping[str, Callab
     def own_machines() -> Cloud:
         return OwnMachines(hosts_on_record(PostgresFleets(database).all(), PostgresModels(database).own()))
 
-    site = SkyPilotSite(SkyPilotHome(home.skypilot, owner_of(database)), SkyPilotSettings(), offers)
+    site = SkyPilotSite(SkyPilotHome(home.skypilot, owner_of(database)), SkyPilotSettings(images), offers)
     try:
         yield {**{cloud: partial(site.cloud, cloud) for cloud in SKYPILOT}, NAME: own_machines}
     finally:

@@ -34,7 +34,7 @@ from control.planning.world import World, local_machines
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.node_starts import NodeStarts
+from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
@@ -141,6 +141,8 @@ class Daemon:
                 adapter.offer(machine.kind for machine in local_machines(world.fleet))
             elif isinstance(adapter, OwnMachines):
                 adapter.offer(world.hosts)
+            else:
+                check_way_back(cloud, self._settings.address)
 
     async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
         """Until this process leads (True), or is to end, or has waited for as long as it may."""

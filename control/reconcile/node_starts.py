@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 
 from control.access.secret import Secret
 from control.cloud.port import Cloud
@@ -19,6 +20,20 @@ _REMOTE_HOME = ".medley/node"
 def engines_at(cloud: str) -> frozenset[str]:
     """What nodes of a cloud run. The set-up of a machine does not install vLLM, whose stages want processors."""
     return frozenset({"torch", "vllm"}) if cloud == CLOUD else frozenset({"torch"})
+
+
+def check_way_back(cloud: str, address: str) -> None:
+    """ValueError where nodes that are rented at `cloud` would look for the control plane on themselves: they would cost
+    money until it is given up that they come."""
+    try:
+        is_loopback = ip_address(address).is_loopback
+    except ValueError:
+        is_loopback = address == "localhost"
+    if is_loopback:
+        raise ValueError(
+            f"nodes at {cloud} would look for the control plane at {address}, which is themselves: start `medley "
+            "reconcile` with --bind and with an --address by which they reach it"
+        )
 
 
 class NodeStarts(Mapping[str, NodeStart]):

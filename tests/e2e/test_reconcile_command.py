@@ -26,6 +26,21 @@ from tests.e2e.test_up_command import SPEC
 
 FLEET = "small"
 PATIENCE_S = 480.0
+RENTED = """\
+apiVersion: medley/v1
+kind: Fleet
+name: rented
+models:
+  - model: gpt-oss-20b
+    slo: {ttft_ms: 2000, tpot_ms: 200}
+    workload: azure-code
+    disaggregated: false
+    aggregated: true
+    demand: {requests_per_s: 1}
+clouds:
+  - {cloud: aws, regions: [us-east-2], gpus: [L40S], counts: [1]}
+solver: {n_max: 1, rho: 12}
+"""
 
 
 def free_ports() -> tuple[int, int]:
@@ -124,6 +139,15 @@ def test_a_round_for_cron_says_what_somebody_should_know(team: Team) -> None:
     assert "no alert is open" in team.ok("alerts", "list")
     team.ok("reconcile", "--once")
     assert "critical  leak  cloud aws: 1 nodes exist that no row explains" in team.ok("alerts", "list")
+
+
+def test_nothing_is_rented_that_could_not_find_its_control_plane(team: Team) -> None:
+    rented = team.home / "rented.yaml"
+    rented.write_text(RENTED)
+    assert "is held to plan" in team.ok("apply", "-f", rented, "--mode", "auto", "--yes")
+    done = team.run("reconcile", "--once")
+    assert (done.returncode, "nodes at aws would look for the control plane at 127.0.0.1" in done.stderr) == (1, True)
+    assert json.loads(team.ok("instances", "-o", "json")) == []
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from control.cloud.fake import FakeCloud
 from control.reconcile.daemon_home import DaemonHome
-from control.reconcile.node_starts import NodeStarts
+from control.reconcile.node_starts import NodeStarts, check_way_back
 
 TOKEN = "hf_only_for_nodes"  # noqa: S105
 
@@ -27,3 +27,14 @@ def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
         assert start.secrets["HF_TOKEN"].reveal() == TOKEN
         assert TOKEN not in repr(start)
     assert {cloud: start.engines for cloud, start in starts.items()} == {"aws": {"torch"}, "local": {"torch", "vllm"}}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_nothing_is_rented_that_would_look_for_the_control_plane_on_itself(address: str) -> None:
+    with pytest.raises(ValueError, match="nodes at aws would look for the control plane at"):
+        check_way_back("aws", address)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "2001:db8::1", "control.example"])
+def test_any_other_address_may_be_reached(address: str) -> None:
+    check_way_back("aws", address)
