@@ -25,6 +25,7 @@ class AlertKind(StrEnum):
     STOCK_OUT = "offers.stock-out"
     QUARANTINE = "offers.quarantined"
     FAILING = "instances.failing"
+    TROUBLE = "fleet.trouble"
     STALE = "reconcile.stale"
     OLD_PROFILE = "profile.stale"
 
@@ -41,6 +42,7 @@ RULES: Mapping[AlertKind, str] = MappingProxyType(
         AlertKind.QUARANTINE: "a cloud names prices that cannot be right",
         AlertKind.FAILING: f"{FAILURES} instances of a fleet failed within {FAILURES_WITHIN.total_seconds() / 60:.0f} "
         "minutes",
+        AlertKind.TROUBLE: "a fleet cannot be planned, or its plan cannot be run",
         AlertKind.STALE: f"a fleet was not planned for {STALE_AFTER.total_seconds() / 60:.0f} minutes",
         AlertKind.OLD_PROFILE: "that plan rests on other step times than the newest one: profiles were made since",
     }
@@ -87,6 +89,8 @@ class FleetFacts:
     """Keys of offers that its plan rents and that are not asked for now, since they were refused or taken back."""
     has_old_profile: bool = False
     """Its newest plan was made with other step times than the one it is held to."""
+    trouble: str = ""
+    """Why it cannot be planned or run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,8 @@ def _of_fleet(fleet: FleetFacts, now: datetime) -> Iterable[Alert]:
     if len(fleet.failures) >= FAILURES:
         text = f"{len(fleet.failures)} instances failed within an hour, the last one because {fleet.failures[-1]}"
         yield Alert(AlertKind.FAILING, name, Severity.CRITICAL, text)
+    if fleet.trouble:
+        yield Alert(AlertKind.TROUBLE, name, Severity.CRITICAL, f"it {fleet.trouble}")
     if fleet.planned_at is not None and now - fleet.planned_at > STALE_AFTER:
         minutes = (now - fleet.planned_at).total_seconds() / 60
         text = f"not planned for {minutes:.0f} minutes: is `medley reconcile` running, and what does its log say?"

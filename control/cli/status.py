@@ -28,9 +28,10 @@ def status(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives; and
-    clouds that plans leave out, with the reason."""
+    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives;
+    fleets that cannot be planned or run, and clouds that plans leave out, with the reason."""
     from control.db.database import open_database
+    from control.db.fleets import PostgresFleets
     from control.fleet.statuses import fleet_statuses
     from control.fleet.views import instance_views
     from control.market.cloud_status import cloud_statuses
@@ -39,13 +40,16 @@ def status(
     with open_database(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database, datetime.now(UTC))
+        trouble_of = {name: held.trouble for name, held in PostgresFleets(database).targets().items() if held.trouble}
     if output is not Output.TABLE:
-        emit({"clouds": clouds, "fleets": found}, output)
+        emit({"clouds": clouds, "fleets": found, "trouble": trouble_of}, output)
         return
     if not found:
         typer.echo("no fleet runs: every instance on record is terminated")
     for fleet in found:
         _print(fleet)
+    for name, trouble in trouble_of.items():
+        typer.echo(f"fleet {name} {trouble}")
     for cloud in clouds:
         if cloud.left_out:
             typer.echo(f"{cloud.cloud} is left out of plans: {cloud.left_out}")

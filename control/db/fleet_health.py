@@ -31,7 +31,13 @@ class FleetHealth:
         newest = select(plan.c.name, plan.c.created_at, plan.c.snapshot_version, place).subquery()
         planned_at = func.coalesce(newest.c.created_at, fleet.c.updated_at).label("at")
         fleets = (
-            select(fleet.c.name, fleet_target.c.accepted, planned_at, library.c.cost_model_fingerprint.label("costs"))
+            select(
+                fleet.c.name,
+                fleet_target.c.accepted,
+                fleet_target.c.trouble,
+                planned_at,
+                library.c.cost_model_fingerprint.label("costs"),
+            )
             .join(fleet_target, fleet_target.c.fleet == fleet.c.name)
             .outerjoin(newest, and_(newest.c.name == fleet.c.name, newest.c.place == 1))
             .outerjoin(snapshot, snapshot.c.version == newest.c.snapshot_version)
@@ -60,7 +66,7 @@ class FleetHealth:
             held = plans.load(row.accepted)
             seen = plans.snapshot(held.snapshot_version)
         except LookupError:  # none was accepted, or it was thrown away
-            return FleetFacts(row.name, {}, None, row.at, failures)
+            return FleetFacts(row.name, {}, None, row.at, failures, trouble=row.trouble)
         return FleetFacts(
             row.name,
             held.unmet,
@@ -69,4 +75,5 @@ class FleetHealth:
             failures,
             stock_outs=tuple(sorted(each.offer for each in held.offers if each.offer in short)),
             has_old_profile=row.costs is not None and row.costs != seen.cost_model_fingerprint,
+            trouble=row.trouble,
         )

@@ -140,6 +140,11 @@ class PostgresFleets:
             PostgresEvents(database).add([event], now)
         return held
 
+    def say(self, name: str, trouble: str) -> None:
+        """Why the fleet cannot be planned or run now; empty: it can. No version: what was judged on others holds."""
+        with self.database.transaction() as connection:
+            connection.execute(update(fleet_target).where(fleet_target.c.fleet == name).values(trouble=trouble))
+
     def _prices(self, **plans: str) -> dict[str, float]:
         """What each of these plans costs, $/h; without those that are not stored (any more)."""
         query = select(plan_table.c.id, plan_table.c.usd_per_hour).where(plan_table.c.id.in_(plans.values()))
@@ -186,6 +191,7 @@ def _target(row: Row[Any]) -> FleetTarget:
         row.proposed,
         _iso(row.proposed_at),
         row.version,
+        row.trouble,
     )
 
 

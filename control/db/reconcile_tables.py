@@ -43,6 +43,13 @@ fleet_target = Table(
     Column("proposed", Text, nullable=False, comment="plan that waits for approval; empty: none"),
     Column("proposed_at", DateTime(timezone=True)),
     Column("version", Integer, nullable=False),
+    Column(
+        "trouble",
+        Text,
+        nullable=False,
+        server_default="",
+        comment="why it cannot be planned or run now, as the loop says; empty: it can",
+    ),
 )
 
 event = Table(

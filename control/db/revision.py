@@ -4,7 +4,9 @@ from sqlalchemy import Connection, text
 
 from control.db.errors import NewerRevisionError, OldRevisionError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
+REVISIONS = (
+    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014"),
+)
 """Every revision in `migrations/versions`, oldest first (a test holds the two equal)."""
 
 

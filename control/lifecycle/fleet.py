@@ -43,3 +43,5 @@ class FleetTarget:
     proposed: str = ""
     proposed_at: str = ""
     version: int = 0
+    trouble: str = ""
+    """Why the fleet cannot be planned or run now; empty: it can."""

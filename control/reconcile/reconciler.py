@@ -5,7 +5,7 @@ import math
 import queue
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from control.cloud.errors import CloudError
@@ -107,6 +107,7 @@ class Reconciler:
         self._read()
         self._order()
         self._publish()
+        self._say()
         self._has_read = True
         return True
 
@@ -120,6 +121,7 @@ class Reconciler:
             self._decide()
             self._order()
             self._publish()
+            self._say()
             self._has_read = True
         except DatabaseUnavailableError as error:
             _log.warning("%s", error)
@@ -372,6 +374,13 @@ class Reconciler:
             if fleet.trouble.startswith(_UNASKED):
                 self._trouble(fleet, "")
             self._ports.publisher.serve(name, made)
+
+    def _say(self) -> None:
+        """Put on record what keeps fleets from being planned or run."""
+        for name, fleet in self._fleets.items():
+            if fleet.trouble != fleet.target.trouble and (fleet.solved or fleet.trouble):
+                self._ports.stores.fleets.say(name, fleet.trouble)
+                fleet.target = replace(fleet.target, trouble=fleet.trouble)
 
     def _earlier(self, name: str, now: str) -> list[Plan]:
         found = (self._kept(plan) for plan in self._ports.stores.instances.plans_of_fleet(name) if plan != now)

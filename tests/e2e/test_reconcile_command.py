@@ -148,6 +148,8 @@ def test_nothing_is_rented_that_could_not_find_its_control_plane(team: Team) -> 
     done = team.run("reconcile", "--once")
     assert (done.returncode, "nodes at aws would look for the control plane at 127.0.0.1" in done.stderr) == (1, True)
     assert json.loads(team.ok("instances", "-o", "json")) == []
+    assert "fleet rented cannot be run: nodes at aws would look" in team.ok("status")
+    assert "critical  fleet.trouble  fleet rented: it cannot be run: nodes at aws" in team.ok("alerts", "list")
 
 
 @pytest.mark.slow

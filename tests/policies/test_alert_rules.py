@@ -41,6 +41,7 @@ def test_a_fleet_that_fares_well_is_no_news() -> None:
         (replace(FINE, stock_outs=["aws/az1/g6e.xlarge/spot"]), AlertKind.STOCK_OUT),
         (replace(FINE, has_old_profile=True), AlertKind.OLD_PROFILE),
         (replace(FINE, failures=["it broke"] * FAILURES), AlertKind.FAILING),
+        (replace(FINE, trouble="cannot be run: no weights"), AlertKind.TROUBLE),
         (replace(FINE, planned_at=NOW - STALE_AFTER - timedelta(seconds=1)), AlertKind.STALE),
     ],
 )

@@ -62,6 +62,7 @@ class Fleet(BaseModel):
     ending: bool = Field(description="Its instances are drained; it is gone with the last of them.")
     updated_at: str
     plan: Held
+    trouble: str = Field(description="Why it cannot be planned or run now, as its control plane says; empty: it can.")
 
 
 @router.get("/fleets", responses=problems())
@@ -192,4 +193,5 @@ def _shown(record: FleetRecord, target: FleetTarget | None) -> Fleet:
         ending=record.ending,
         updated_at=record.updated_at,
         plan=held(target or FleetTarget(record.name)),
+        trouble="" if target is None else target.trouble,
     )

@@ -74,9 +74,11 @@ def test_a_file_that_a_spec_names_is_read_again_when_it_has_changed(place: Place
     plane.run(70)
     assert "arrivals.csv" in plane.loop.trouble()["chat"]
     assert len(place.states()) > 1
+    assert "arrivals.csv" in place.fleets.target("chat").trouble
     write(720)
     plane.run(70)
     assert plane.loop.trouble() == {}
+    assert place.fleets.target("chat").trouble == ""
 
 
 def test_a_fleet_in_observe_is_planned_and_not_touched(place: Place) -> None:

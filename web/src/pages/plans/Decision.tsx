@@ -31,6 +31,7 @@ export function Decision({ plan, fleet }: { plan: Plan; fleet: Fleet }) {
         <span className="grow" />
         {diff && <Acts plan={plan} fleet={fleet} diff={diff} />}
       </div>
+      {fleet.trouble && <Warning>This fleet {fleet.trouble}.</Warning>}
       {plan.unmet_share > 0 && (
         <Warning>
           This plan leaves <Percent value={plan.unmet_share} /> of all requests unserved. What is missing is said below.
