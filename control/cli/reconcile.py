@@ -63,8 +63,7 @@ def reconcile(
         daemon = Daemon(database, fleet_planner(database, progress), settings, clouds)
         outcome = asyncio.run(daemon.serve())
         fleets = PostgresFleets(database)
-        targets = fleets.targets()
-        waiting = [record for record in fleets.all() if targets[record.name].proposed]
+        records, targets = (fleets.all(), fleets.targets()) if once else ((), {})
     for fleet, why in sorted(outcome.trouble.items()):
         typer.echo(f"{fleet}: {why}", err=True)
     if not once:
@@ -73,8 +72,13 @@ def reconcile(
         typer.echo("another control plane leads, and keeps the fleets")
         return
     which = "every other fleet" if outcome.trouble else "every fleet"
-    typer.echo(f"{which} is as its plan wants it" if outcome.settled else "not every fleet is as its plan wants it yet")
-    for record in waiting:
+    if not outcome.settled:
+        typer.echo("not every fleet is as its plan wants it yet")
+    elif not outcome.trouble or any(record.name not in outcome.trouble for record in records):
+        typer.echo(f"{which} is as its plan wants it")
+    for record in records:
+        if not targets[record.name].proposed:
+            continue
         observed = record.mode is FleetMode.OBSERVE
         why = "in mode observe nothing is done" if observed else f"`medley approve {record.name}` shows what it changes"
         typer.echo(f"{record.name}: a plan waits: {why}")
