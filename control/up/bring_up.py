@@ -71,6 +71,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     document = read_text(options.spec)
     world = read_world(options.spec)
     weights_of(world)
+    if not world.fleet.is_local:  # before anything is put on record, built or planned
+        raise UnrunnableError(f"`medley up` runs the local cloud only, which {options.spec} does not name")
     machines = local_machines(world.fleet)
     home = UpHome.below(options.home)
     with ExitStack() as stack:

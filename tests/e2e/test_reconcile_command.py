@@ -144,7 +144,8 @@ def test_a_round_for_cron_says_what_somebody_should_know(team: Team) -> None:
 def test_nothing_is_rented_that_could_not_find_its_control_plane(team: Team) -> None:
     rented = team.home / "rented.yaml"
     rented.write_text(RENTED)
-    assert "is held to plan" in team.ok("apply", "-f", rented, "--mode", "auto", "--yes")
+    # In auto the plan may give way to one that rents nothing, as soon as no credentials are found.
+    assert "is held to plan" in team.ok("apply", "-f", rented, "--mode", "approve", "--yes")
     done = team.run("reconcile", "--once")
     assert (done.returncode, "nodes at aws would look for the control plane at 127.0.0.1" in done.stderr) == (1, True)
     assert json.loads(team.ok("instances", "-o", "json")) == []

@@ -286,11 +286,11 @@ def test_a_port_that_is_taken_ends_it_and_leaves_nothing(up_place: Path) -> None
     [
         (["-f", "{tmp}/nowhere.yaml"], "nowhere.yaml"),
         (["-f", "{tmp}/broken.yaml"], "broken.yaml"),
-        (["-f", str(EXAMPLES / "coral-core.yaml")], "it is not known where the weights of"),
+        (["-f", str(EXAMPLES / "coral-core.yaml")], "`medley up` runs the local cloud only"),
         (["--database-url", "postgresql://u:secret@127.0.0.1:1/d"], "u:***@127.0.0.1:1/d does not answer"),
         (["--port", "65536"], "65536"),
     ],
-    ids=["no spec", "no yaml", "no weights", "no database", "no port"],
+    ids=["no spec", "no yaml", "no local cloud", "no database", "no port"],
 )
 def test_what_it_cannot_do_is_one_line(medley: Run, tmp_path: Path, arguments: list[str], words: str) -> None:
     (tmp_path / "broken.yaml").write_text("models: [")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from templates_lib.hub_weights import is_on_hub
 from templates_lib.models import load_models, weights_places
 from templates_lib.weights_place import NoWeightsError, package_folder, weights_path
 
@@ -35,8 +36,10 @@ def test_a_path_that_is_nearly_there_is_suggested(tmp_path: Path) -> None:
         weights_path(f"path:{tmp_path / 'smolm2'}")
 
 
-def test_every_model_that_comes_as_a_package_is_one_of_the_catalogue() -> None:
+def test_weights_of_the_catalogue_are_in_a_package_that_is_installed_or_on_the_hub() -> None:
     places = weights_places()
     assert places
-    assert set(places) <= set(load_models())
-    assert all(any(package_folder(p.removeprefix("package:")).glob("*.gguf")) for p in places.values())
+    assert set(places) == set(load_models())
+    packages = [place.removeprefix("package:") for place in places.values() if not is_on_hub(place)]
+    assert packages
+    assert all(any(package_folder(package).glob("*.gguf")) for package in packages)
