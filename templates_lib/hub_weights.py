@@ -87,7 +87,7 @@ class _Repository:
         """Where it lies in the hub's own cache. A new one is checked against its SHA-256, where the hub names it."""
         try:
             from huggingface_hub import hf_hub_download, try_to_load_from_cache
-            from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+            from huggingface_hub.errors import RemoteEntryNotFoundError
             from huggingface_hub.utils.tqdm import disable_progress_bars
         except ImportError:
             raise NoWeightsError("huggingface-hub is not installed: pip install 'medley-serving[agent]'") from None
@@ -100,9 +100,7 @@ class _Repository:
             return Path(known)
         try:
             found = Path(hf_hub_download(self.name, file, endpoint=os.environ.get(ENDPOINT_VARIABLE), **at))
-        except EntryNotFoundError as error:
-            if isinstance(error, LocalEntryNotFoundError):  # it was neither here nor to be had
-                raise NoWeightsError(f"{self}: {file} cannot be fetched: {_first(error)}") from error
+        except RemoteEntryNotFoundError as error:
             raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
         except Exception as error:  # the client's, HTTP's, the system's: none of them says what to do
             raise NoWeightsError(f"{self}: {file} cannot be fetched: {_reason(error)}") from error

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -24,6 +26,13 @@ class Hub:
     sent: list[str] = field(default_factory=list)
     """Files that were sent, in order."""
     url: str = ""
+
+
+def use(hub: Hub, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on the client asks `hub`, in this process and in those it starts, and keeps what it fetches in `home`."""
+    for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_TOKEN": ""}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # other tests import it offline
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

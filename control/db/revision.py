@@ -4,9 +4,7 @@ from sqlalchemy import Connection, text
 
 from control.db.errors import NewerRevisionError, OldRevisionError
 
-REVISIONS = (
-    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013", "0014"),
-)
+REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
 """Every revision in `migrations/versions`, oldest first (a test holds the two equal)."""
 
 

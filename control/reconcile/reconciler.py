@@ -36,9 +36,9 @@ _log = logging.getLogger(__name__)
 
 _AGAIN_S = 2.0
 """Between the starts of two solves of a fleet, whatever asks for them."""
-_UNASKED = "cannot be asked"
 _LOOK_AGAIN_S = 60.0
 """The same, where nothing has happened but that an offer may be asked again."""
+_UNASKED = "cannot be asked"
 
 
 @dataclass(slots=True)
@@ -105,10 +105,7 @@ class Reconciler:
         if not self._lead():
             return False
         self._read()
-        self._order()
-        self._publish()
-        self._say()
-        self._has_read = True
+        self._carry_out()
         return True
 
     def tick(self) -> None:
@@ -119,10 +116,7 @@ class Reconciler:
             self._read()
             self._plan()
             self._decide()
-            self._order()
-            self._publish()
-            self._say()
-            self._has_read = True
+            self._carry_out()
         except DatabaseUnavailableError as error:
             _log.warning("%s", error)
         if self._has_read:  # else it would not know that anything is wanted
@@ -328,6 +322,12 @@ class Reconciler:
             self._note("plan.proposed", decision.reason, fleet.record.name, solved.plan.id)
         if solved.plan.id in (fleet.target.accepted, fleet.target.proposed):  # beside the loop, which does not wait
             self._ports.effects.begin(f"compare {solved.plan.id}", lambda: self._ports.planner.compare(solved))
+
+    def _carry_out(self) -> None:
+        self._order()
+        self._publish()
+        self._say()
+        self._has_read = True
 
     def _order(self) -> None:
         """Hold every fleet to its plan, on the newest look at the market."""

@@ -43,8 +43,8 @@ class Tokenizers:
             return tokenizer_here(weights)
         kept = self._folder / quote(weights.removeprefix(PREFIX), safe="")
         if not kept.is_dir():
-            at_s, why = self._failed.get(weights, (0.0, ""))
-            if not why or self._monotonic() - at_s >= _AGAIN_S:
+            failed = self._failed.get(weights)
+            if failed is None or self._monotonic() - failed[0] >= _AGAIN_S:
                 self._effects.begin(f"fetch the tokenizer of {weights}", lambda: self._fetch(weights, kept))
         if kept.is_dir():
             return str(kept)

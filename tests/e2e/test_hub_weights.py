@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from tests.control.gateway.world import byte_tokenizer
 from tests.e2e.test_up_command import running_in, start
-from tests.hub_server import Hub, files_of, serving
+from tests.hub_server import Hub, files_of, serving, use
 
 LAYERS = 6
 SPEC = """\
@@ -68,8 +68,7 @@ def test_weights_and_tokenizer_of_a_fleet_come_from_the_hub(home: Path, monkeypa
     (home / "spec.yaml").write_text(SPEC)
     files = files_of(home / "repository")
     with serving(Hub({"acme/tiny": {name: files[name] for name in files.keys() - {"tokenizer.json"}}})) as hub:
-        for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hub"), "HF_HUB_OFFLINE": "0"}.items():
-            monkeypatch.setenv(name, value)
+        use(hub, home / "hub", monkeypatch)
         up = start(home)
         up.until("trouble    fleet own cannot be asked: hf:acme/tiny has no tokenizer.json")
         hub.files = {"acme/tiny": files}

@@ -8,7 +8,7 @@ import pytest
 
 from templates_lib.hub_weights import fetch_layers, fetch_text
 from templates_lib.weights_place import NoWeightsError
-from tests.hub_server import COMMIT, Hub, serving
+from tests.hub_server import COMMIT, Hub, serving, use
 
 PLACE = "hf:acme/tiny"
 TENSORS = {
@@ -31,10 +31,7 @@ FILES = {
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     whole = {"config.json": b"{}", "model.safetensors": b"all of it"}
     with serving(Hub({"acme/tiny": FILES, "acme/whole": whole, "acme/none": {"README.md": b""}})) as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("HF_TOKEN", "")
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # other tests import it offline
+        use(hub, tmp_path / "home", monkeypatch)
         yield hub
 
 

@@ -18,7 +18,7 @@ from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.stage.instances import Gateway, Instance, play
 from tests.agents.stage.questions import GREEDY, WARM, asked, expected
-from tests.hub_server import Hub, files_of, serving
+from tests.hub_server import Hub, files_of, serving, use
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,7 @@ def test_stages_fetch_of_the_hub_what_holds_their_layers(
         assert gateway.tokens(1) == expected(whole, *request)
 
     with serving(Hub({"acme/tiny": files_of(checkpoint)})) as hub:
-        for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}.items():
-            monkeypatch.setenv(name, value)
+        use(hub, tmp_path / "home", monkeypatch)
         with Instance(tmp_path, "hf:acme/tiny", (2, 4), ((1.0,), (1.0,))) as made:
             play(made, scenario)
         shards = {file for file in files_of(checkpoint) if file.endswith(".safetensors")}

@@ -11,7 +11,7 @@ from control.gateway.tokenizer_source import load_tokenizer
 from control.reconcile.tokenizers import AwaitedError, Tokenizers
 from templates_lib.weights_place import NoWeightsError
 from tests.control.gateway.world import byte_tokenizer
-from tests.hub_server import Hub, files_of, serving
+from tests.hub_server import Hub, files_of, serving, use
 
 PLACE = "hf:acme/tiny@main"
 
@@ -38,9 +38,7 @@ class Site:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     files = files_of(byte_tokenizer(tmp_path / "tiny"))
     with serving(Hub({"acme/tiny": files | {"model.safetensors": b"not for gateways"}})) as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # other tests import it offline
+        use(hub, tmp_path / "home", monkeypatch)
         made = Site(hub, tmp_path / "tokenizers")
         yield made
         made.effects.close()
