@@ -29,7 +29,7 @@ class Hub:
 
 
 def use(hub: Hub, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on the client asks `hub`, in this process and in those it starts, and keeps what it fetches in `home`."""
+    """From here on the client asks `hub`, in this process and in those it starts, and keeps its files in `home`."""
     for name, value in {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", "HF_TOKEN": ""}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # other tests import it offline
