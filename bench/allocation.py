@@ -23,12 +23,12 @@ import numpy as np
 from bench import best_known
 from bench.allocation_cases import Case, cases
 from bench.best_known import BestKnown, Plain
+from control.allocator import solve
+from control.allocator.highs import HighsMilp
+from control.allocator.problem import read_problem
+from control.allocator.program import Effort
+from control.allocator.restricted import restrict_to
 from control.checker import check
-from control.planner import solve
-from control.planner.highs import HighsMilp
-from control.planner.problem import read_problem
-from control.planner.program import Effort
-from control.planner.restricted import restrict_to
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot

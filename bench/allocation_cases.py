@@ -11,7 +11,7 @@ import numpy as np
 from bench import synthetic_library
 from bench.running_fleet import CHANGES, carried_out
 from bench.scenarios import scarce, set_up
-from control.planner import solve
+from control.allocator import solve
 from control.planning.recording import versioned
 from templates_lib.library import Library
 from templates_lib.offer import Offer

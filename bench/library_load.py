@@ -1,7 +1,7 @@
 """How long a library takes to store, to load and to open: `python -m bench.library_load [--templates 275000]`.
 
 Random templates over 20 configurations in 12 units, records of 48-80 bytes, into a new embedded PostgreSQL that is
-removed afterwards. The bar (design, section 4) is to load 275,000 templates in ≤ 2 s. The baseline is the same load by
+removed afterwards. The bar is to load 275,000 templates in ≤ 2 s. The baseline is the same load by
 one SELECT through SQLAlchemy, row by row. Exits with 1 when the bar is missed.
 """
 

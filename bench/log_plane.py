@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from control.simulator.replay.happened import is_move
 
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -22,13 +23,12 @@ from control.planning.world import World, read_world
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.log_cloud import LogCloud
 from control.simulator.market_log import MarketLog
-from control.simulator.node_manner import NodeManner
 from control.simulator.offer_log import OfferLog
 from control.simulator.plane import ControlPlane
 from control.simulator.replay.course import MINUTE_S, Life
 from control.simulator.replay.course import Demand as Offered
-from control.simulator.replay.happened import is_move
 from control.simulator.simulated_market import SimulatedMarket
+from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 from policies.routing_table import WHOLE
 from templates_lib.rate_series import RateSeries
@@ -100,7 +100,7 @@ class LogPlane:
                 session, self._world, market, demand, PostgresInstances(database).drained_since, log.planned
             ),
             self._clouds,
-            NodeManner(STARTUP_S, {(app, WHOLE): DRAIN_S for app in demand.series}, seed),
+            SimulatedTimings(STARTUP_S, {(app, WHOLE): DRAIN_S for app in demand.series}, seed),
             demand.start,
         )
 

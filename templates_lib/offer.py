@@ -45,3 +45,11 @@ class Offer:
     @property
     def key(self) -> str:
         return f"{self.cloud}/{self.zone}/{self.instance_type}/{self.market.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedOffer:
+    """An offer that is kept out of planning because its price cannot be right."""
+
+    offer: Offer
+    reason: str

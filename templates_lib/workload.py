@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DRIFT_LIMIT = 0.10
-"""A shape whose statistics moved by more than this (design, section 2) needs its templates certified again."""
+"""A shape whose statistics moved by more than this needs its templates certified again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -310,7 +310,7 @@ class SchedulerCore:
             self._runs += 1
             sequence.admission = Admission(self._runs, group, nodes, blocks, tokens)
             self._groups.join(group, nodes, blocks)
-            self._groups.put_off(group, nodes, tokens)
+            self._groups.count_prompt(group, nodes, tokens)
             self._running[self._runs] = sequence
             if sequence.phase is Phase.OFFERED:
                 self._await_kv(sequence, sequence.admission)
@@ -379,7 +379,7 @@ class SchedulerCore:
 
     def _put_off_no_more(self, held: Admission) -> None:
         if not held.has_sampled:
-            self._groups.put_off(held.group, held.nodes, -held.prompt)
+            self._groups.count_prompt(held.group, held.nodes, -held.prompt)
 
     def _forget(self, sequence: Sequence, reason: str) -> None:
         """`reason`: for the other leg, where there is one that waits."""

@@ -81,7 +81,7 @@ class Groups:
             chosen.append(first)
         return self._layout.groups + lane, tuple(chosen)
 
-    def put_off(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:
+    def count_prompt(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:
         """A prompt of so many tokens is to be computed there; below 0: no more. Only those in lanes are counted."""
         lane = group - self._layout.groups
         if lane < 0:

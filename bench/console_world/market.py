@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import insert
 
 from control.db.database import Database
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.market_tables import offer_price
 from control.market.answers import note
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from policies.availability import Outcome
-from templates_lib.offer import Market, Offer
+from templates_lib.offer import Market, Offer, QuarantinedOffer
 
 SPAN = timedelta(days=14)
 _STEP = timedelta(hours=6)
@@ -80,11 +80,11 @@ def _as_of_now(offer: Offer, rng: random.Random, at: datetime) -> Offer:
     )
 
 
-def _impossible(offers: tuple[Offer, ...]) -> tuple[SetAside, ...]:
+def _impossible(offers: tuple[Offer, ...]) -> tuple[QuarantinedOffer, ...]:
     first, second = [offer for offer in offers if offer.market is Market.SPOT][5:25:15]
     return (
-        SetAside(replace(first, usd_per_hour=0.0), "a price of 0 $/h cannot be right"),
-        SetAside(replace(second, usd_per_hour=9 * second.usd_per_hour), "9 times its last price"),
+        QuarantinedOffer(replace(first, usd_per_hour=0.0), "a price of 0 $/h cannot be right"),
+        QuarantinedOffer(replace(second, usd_per_hour=9 * second.usd_per_hour), "9 times its last price"),
     )
 
 

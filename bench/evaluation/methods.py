@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from control.allocator import solve
 from control.checker import check
-from control.planner import solve
 from control.planning.session import BASELINES
 from policies.scale_down import scale_below_whole, scale_demand
 from templates_lib.library import Library

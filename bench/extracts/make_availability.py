@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from bench.scenarios import EXAMPLES, SetUp, set_up, with_supply
+from control.allocator import solve
 from control.offers.availability import Availability
-from control.planner import solve
 from control.planning.session import BASELINES
 from policies.scale_down import scale_demand
 from templates_lib.settings import WorkLimits

@@ -44,7 +44,7 @@ class Quote:
 
 
 def interruptions_per_hour(monthly_class: str) -> float:
-    """Hazard rate of an advisor class: −ln(1 − p) / 730 (design, section 5). An unknown class counts as the worst."""
+    """Hazard rate of an advisor class: −ln(1 − p) / 730 (docs/plans.md). An unknown class counts as the worst."""
     return -math.log1p(-MONTHLY_INTERRUPTION.get(monthly_class, MONTHLY_INTERRUPTION[">20%"])) / HOURS_PER_MONTH
 
 

@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
 from control.api.trace import current_trace
 from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError, UnstorableError
+from control.fleet_file.problem import SpecError
+from control.fleet_file.validation import complaint
 from control.offers.quotes import OfferError
-from control.spec.problem import SpecError
-from control.spec.validation import complaint
 
 _log = logging.getLogger("medley.api")
 _NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: "too-large", 415: "not-json"}

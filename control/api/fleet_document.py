@@ -8,13 +8,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from control.api.problem import ApiError, FieldProblem, field_problem
+from control.fleet_file.document import MAX_DEPTH, MAX_NODES, Document, parse
+from control.fleet_file.own_model import OwnModel
+from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.schema import FleetFile
 from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import refuse_paths
-from control.spec.document import MAX_DEPTH, MAX_NODES, Document, parse
-from control.spec.own_model import OwnModel
-from control.spec.problem import Problem, SpecError
-from control.spec.schema import FleetFile
 
 
 class _SpecSchema:

@@ -10,7 +10,7 @@ class ApiSettings:
     port: int = 8080
     """0: any."""
     max_body_bytes: int = 1 << 20
-    """A spec file may have as many (`control.spec.document`); a model's config.json has less."""
+    """A spec file may have as many (`control.fleet_file.document`); a model's config.json has less."""
     body_timeout_s: float = 20.0
     """For a request's body to arrive: who sends a byte a minute holds no connection for long."""
     statement_timeout_s: float = 15.0

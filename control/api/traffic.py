@@ -5,7 +5,7 @@ from typing import Any
 
 from control.api.problem import ApiError
 from control.db.database import Database
-from control.fleet.views import views_of_fleet
+from control.fleet.live_instances import views_of_fleet
 
 
 def refuse_loss(database: Database, fleet: str, models: Collection[str], confirmed: Collection[str]) -> None:

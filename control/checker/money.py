@@ -79,7 +79,7 @@ def _init_usd(case: Case) -> tuple[float, float]:
 
 
 def _spot_risk(case: Case) -> tuple[float, float]:
-    """Σ interruptions_per_hour · nodes · restart_hours · instance price over spot instances (design, section 5)."""
+    """Σ interruptions_per_hour · nodes · restart_hours · instance price over spot instances (docs/plans.md)."""
     low = high = 0.0
     for planned in case.plan.instances:
         if planned.market is not Market.SPOT:

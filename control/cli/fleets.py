@@ -16,8 +16,8 @@ from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 if TYPE_CHECKING:
     from control.db.database import Database
     from control.diff.fleet_diff import FleetDiff
+    from control.fleet_file.schema import FleetFile
     from control.planning.world import World
-    from control.spec.schema import FleetFile
     from templates_lib.plan import Plan
 
 app = typer.Typer(
@@ -55,9 +55,9 @@ def apply(
     from control.db.database import open_database
     from control.db.fleets import PostgresFleets
     from control.db.instances import PostgresInstances
+    from control.fleet_file.document import read_text
     from control.planning.world import read_world
     from control.reconcile.difference import difference
-    from control.spec.document import read_text
 
     if project is not None:
         check_name("project", project)
@@ -213,7 +213,7 @@ def _accept(database: "Database", target: "FleetTarget", plan: "Plan") -> None:
 
 def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "FleetFile", yes: bool) -> None:
     """A model that serves somebody does not go because a line was lost."""
-    from control.fleet.views import views_of_fleet
+    from control.fleet.live_instances import views_of_fleet
 
     if before is None or yes:
         return

@@ -9,13 +9,13 @@ from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
-    from control.fleet.view import InstanceView, NodeView
+    from control.fleet.instance_view import InstanceView, NodeView
 
 
 def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """Show every instance that is not terminated: its nodes, the layers they hold, and how busy they are."""
     from control.db.database import open_database
-    from control.fleet.views import instance_views
+    from control.fleet.live_instances import instance_views
 
     with open_database(database_url) as database:
         views = instance_views(database)

@@ -13,8 +13,8 @@ from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
+    from control.fleet.fleet_status import FleetStatus, ModelStatus
     from control.fleet.latency import GatewayFigures
-    from control.fleet.status import FleetStatus, ModelStatus
 
 _TIMEOUT_S = 5.0
 _MAX_BYTES = 16 << 20
@@ -32,8 +32,8 @@ def status(
     fleets that cannot be planned or run, and clouds that plans leave out, with the reason."""
     from control.db.database import open_database
     from control.db.fleets import PostgresFleets
-    from control.fleet.statuses import fleet_statuses
-    from control.fleet.views import instance_views
+    from control.fleet.live_instances import instance_views
+    from control.fleet.recorded_statuses import fleet_statuses
     from control.market.cloud_status import cloud_statuses
 
     figures = _figures(gateway)

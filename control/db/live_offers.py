@@ -12,16 +12,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from control.db.database import Database
 from control.db.market_tables import live_offer, market_memory, market_source, offer_price
 from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer
+from templates_lib.offer import Offer, QuarantinedOffer
 from templates_lib.supply import SupplyPool
-
-
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """An offer whose price cannot be right, and why."""
-
-    offer: Offer
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,7 @@ class CloudMarket:
     offers: tuple[Offer, ...] = ()
     configs: Mapping[str, NodeConfig] = field(default_factory=dict)
     pools: tuple[SupplyPool, ...] = ()
-    quarantined: tuple[SetAside, ...] = ()
+    quarantined: tuple[QuarantinedOffer, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -82,12 +74,12 @@ class PostgresOffers:
         with self.database.transaction() as connection:
             return tuple(connection.execute(query).one())
 
-    def quarantined(self) -> dict[str, tuple[SetAside, ...]]:
+    def quarantined(self) -> dict[str, tuple[QuarantinedOffer, ...]]:
         """By cloud, of all that were asked at least once."""
         query = select(market_source.c.cloud, market_source.c.quarantined).order_by(market_source.c.cloud)
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
-        return {row.cloud: msgspec.json.decode(row.quarantined, type=tuple[SetAside, ...]) for row in rows}
+        return {row.cloud: msgspec.json.decode(row.quarantined, type=tuple[QuarantinedOffer, ...]) for row in rows}
 
     def prices(self, cloud: str) -> dict[str, float]:
         """Offer key → $/h, as stored last."""
@@ -147,7 +139,7 @@ class PostgresOffers:
         """A person vouches for the quarantined price of an offer; None: there is none."""
         with self.database.transaction() as connection:
             for row in connection.execute(select(market_source).with_for_update()).all():
-                aside = msgspec.json.decode(row.quarantined, type=tuple[SetAside, ...])
+                aside = msgspec.json.decode(row.quarantined, type=tuple[QuarantinedOffer, ...])
                 found = next((each.offer for each in aside if each.offer.key == key), None)
                 if found is None:
                     continue
@@ -199,7 +191,7 @@ def _market(row: Any, offers: tuple[Offer, ...]) -> CloudMarket:
         offers,
         msgspec.json.decode(row.configs, type=dict[str, NodeConfig]),
         msgspec.json.decode(row.pools, type=tuple[SupplyPool, ...]),
-        msgspec.json.decode(row.quarantined, type=tuple[SetAside, ...]),
+        msgspec.json.decode(row.quarantined, type=tuple[QuarantinedOffer, ...]),
         msgspec.json.decode(row.notes, type=tuple[str, ...]),
     )
 

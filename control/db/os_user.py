@@ -47,7 +47,7 @@ def server_user() -> OsUser | None:
     return OsUser(entry.pw_uid, entry.pw_gid)
 
 
-def let_through(path: Path) -> None:
+def grant_search(path: Path) -> None:
     """Give everybody the right to pass through (not to list) the directories above `path`, where it is missing.
 
     A data directory or an environment below /root is otherwise out of the server user's reach.
@@ -58,7 +58,7 @@ def let_through(path: Path) -> None:
             directory.chmod(mode & 0o7777 | _SEARCH)
 
 
-def let_read(installation: Path) -> None:
+def grant_read(installation: Path) -> None:
     """Give everybody the right to read and run the server's program files, where an umask took it."""
     if (installation / "bin" / "postgres").stat().st_mode & _READ_AND_SEARCH == _READ_AND_SEARCH:
         return

@@ -13,7 +13,7 @@ from control.db.database import Database
 from control.db.errors import InUseError
 from control.db.guarded import lock_row
 from control.db.nearest import not_stored
-from control.spec.own_model import OwnModel
+from control.fleet_file.own_model import OwnModel
 
 
 @dataclass(frozen=True, slots=True)

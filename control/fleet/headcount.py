@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from control.fleet.view import InstanceView
+from control.fleet.instance_view import InstanceView
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from control.fleet.cloud_work import CloudWork
 from control.fleet.effects import Effects
 from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.kept_fleet import KeptFleet
-from control.fleet.observer import Deaf, Observer
+from control.fleet.observer import NoObserver, Observer
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
@@ -60,7 +60,7 @@ class Keeper:
         self._board = board
         self._clouds = CloudWork(stores, effects, monotonic)
         self._publish = publish
-        self.observer: Observer = Deaf()
+        self.observer: Observer = NoObserver()
         self._settings = settings or KeeperSettings()
         self._monotonic = monotonic
         self._gang_of = gang
@@ -239,7 +239,7 @@ class Keeper:
             if step.version > self._noted.get(instance.id, 0):
                 self._noted[instance.id] = step.version
                 self._fleets[instance.fleet].note(instance, step, self._monotonic())
-                self.observer.said(instance.fleet, step)
+                self.observer.on_transition(instance.fleet, step)
 
     def _repair(self) -> None:
         if self._monotonic() - self._repaired_s >= self._settings.repair_s:

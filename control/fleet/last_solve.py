@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.plan_summary import PlanSummary, PostgresPlanList
+from control.fleet_file.document import parse
+from control.fleet_file.reconcile_section import ReconcileSection
 from control.lifecycle.fleet import FleetRecord
-from control.spec.document import parse
-from control.spec.reconcile_section import ReconcileSection
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from templates_lib.offer import Offer
 class Observer(Protocol):
     """Called from the loop's thread only."""
 
-    def said(self, fleet: str, step: PastTransition) -> None:
+    def on_transition(self, fleet: str, step: PastTransition) -> None:
         """A step in an instance's life, whoever took it."""
         ...
 
@@ -27,10 +27,10 @@ class Observer(Protocol):
         ...
 
 
-class Deaf:
+class NoObserver:
     """Nobody."""
 
-    def said(self, fleet: str, step: PastTransition) -> None: ...
+    def on_transition(self, fleet: str, step: PastTransition) -> None: ...
 
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None: ...
 

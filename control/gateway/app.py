@@ -16,11 +16,11 @@ from control.gateway.access import check_access
 from control.gateway.api_error import ApiError, unavailable, unknown_model
 from control.gateway.bodies import ChatBody, CompletionBody, read_body
 from control.gateway.chat_reply import ChatReply
-from control.gateway.chat_request import wanted_chat
+from control.gateway.chat_request import chat_params
 from control.gateway.completion_reply import CompletionReply
-from control.gateway.completion_request import wanted_completion
+from control.gateway.completion_request import completion_params
 from control.gateway.dispatcher import Dispatcher
-from control.gateway.generation import TIMEOUT_SLACK_S, Asking, Generation
+from control.gateway.generation import TIMEOUT_SLACK_S, Generation, HttpExchange
 from control.gateway.http import JSON, ClientGoneError, Receive, Scope, Send, answer, header, read_all
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -51,13 +51,13 @@ class GatewayApp:
         self._metrics = metrics
         self._generation = generation
         self._start_span = start_span
-        self._get: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
+        self._get: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/models": self._models,
             "/healthz": self._health,
             "/readyz": self._ready,
             "/metrics": self._show_metrics,
         }
-        self._post: dict[str, Callable[[Asking, Scope], Awaitable[None]]] = {
+        self._post: dict[str, Callable[[HttpExchange, Scope], Awaitable[None]]] = {
             "/v1/completions": self._complete,
             "/v1/chat/completions": self._chat,
         }
@@ -72,8 +72,8 @@ class GatewayApp:
         headers = ((b"x-request-id", request.encode()), (b"traceparent", str(span.trace).encode()))
         try:
             async with asyncio.timeout(self.settings.request_timeout_s + TIMEOUT_SLACK_S) as timeout:
-                asking = Asking(request, receive, send, headers, timeout, span.trace, _is_retry(scope))
-                await self._route(scope, asking)
+                exchange = HttpExchange(request, receive, send, headers, timeout, span.trace, _is_retry(scope))
+                await self._route(scope, exchange)
         except ApiError as error:
             status = error.status
             await answer(send, status, error.encode(), (JSON, *error.headers, *headers))
@@ -90,7 +90,7 @@ class GatewayApp:
         span.end(request=request, status=status)
         self._metrics.requests.labels(scope["path"] if scope["path"] in self._post else "other", status).inc()
 
-    async def _route(self, scope: Scope, asking: Asking) -> None:
+    async def _route(self, scope: Scope, exchange: HttpExchange) -> None:
         path, method = scope["path"], scope["method"]
         handlers = self._post if method == "POST" else self._get if method in ("GET", "HEAD") else {}
         handler = handlers.get(path)
@@ -103,8 +103,8 @@ class GatewayApp:
             if published is None:
                 raise unavailable(self._table.problem)
             key = check_access(header(scope, b"authorization"), self._table.access)
-            asking = replace(asking, key=key)
-        await handler(asking, scope)
+            exchange = replace(exchange, key=key)
+        await handler(exchange, scope)
 
     def _no_handler(self, path: str, method: str) -> ApiError:
         other = {**self._get, **self._post}.get(path)
@@ -119,46 +119,46 @@ class GatewayApp:
             headers=((b"allow", allowed.encode()),),
         )
 
-    async def _complete(self, asking: Asking, scope: Scope) -> None:
-        body = read_body(await self._body(asking, scope), CompletionBody)
-        await self._generation.serve(wanted_completion(body), asking, CompletionReply)
+    async def _complete(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), CompletionBody)
+        await self._generation.serve(completion_params(body), exchange, CompletionReply)
 
-    async def _chat(self, asking: Asking, scope: Scope) -> None:
-        body = read_body(await self._body(asking, scope), ChatBody)
-        await self._generation.serve(wanted_chat(body), asking, ChatReply)
+    async def _chat(self, exchange: HttpExchange, scope: Scope) -> None:
+        body = read_body(await self._body(exchange, scope), ChatBody)
+        await self._generation.serve(chat_params(body), exchange, ChatReply)
 
-    async def _body(self, asking: Asking, scope: Scope) -> bytes:
-        return await read_all(scope, asking.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
+    async def _body(self, exchange: HttpExchange, scope: Scope) -> bytes:
+        return await read_all(scope, exchange.receive, self.settings.max_body_bytes, self.settings.body_timeout_s)
 
-    async def _models(self, asking: Asking, _scope: Scope) -> None:
+    async def _models(self, exchange: HttpExchange, _scope: Scope) -> None:
         models = self._dispatcher.models
         parts = {model.served.longer for model in models.values()}
         data = [_model_object(model) for model in models.values() if model.id not in parts]
-        await self._say(asking, 200, {"object": "list", "data": data})
+        await self._say(exchange, 200, {"object": "list", "data": data})
 
-    async def _model(self, asking: Asking, scope: Scope) -> None:
+    async def _model(self, exchange: HttpExchange, scope: Scope) -> None:
         name = scope["path"].removeprefix("/v1/models/")
         model = self._dispatcher.models.get(name)
         if model is None:
             raise unknown_model(name, self._dispatcher.models)
-        await self._say(asking, 200, _model_object(model))
+        await self._say(exchange, 200, _model_object(model))
 
-    async def _health(self, asking: Asking, _scope: Scope) -> None:
+    async def _health(self, exchange: HttpExchange, _scope: Scope) -> None:
         """The process answers."""
-        await self._say(asking, 200, {"status": "ok"})
+        await self._say(exchange, 200, {"status": "ok"})
 
-    async def _ready(self, asking: Asking, _scope: Scope) -> None:
+    async def _ready(self, exchange: HttpExchange, _scope: Scope) -> None:
         """Requests of some model can be served."""
         ready = sorted(model.id for model in self._dispatcher.models.values() if model.is_ready)
         waiting = sorted(set(self._dispatcher.models) - set(ready))
         about = {"ready": ready, "waiting": waiting, "problem": self._table.problem}
-        await self._say(asking, 200 if ready else 503, about)
+        await self._say(exchange, 200 if ready else 503, about)
 
-    async def _show_metrics(self, asking: Asking, _scope: Scope) -> None:
-        await answer(asking.send, 200, self._metrics.text(), (_TEXT, *asking.headers))
+    async def _show_metrics(self, exchange: HttpExchange, _scope: Scope) -> None:
+        await answer(exchange.send, 200, self._metrics.text(), (_TEXT, *exchange.headers))
 
-    async def _say(self, asking: Asking, status: int, value: object) -> None:
-        await answer(asking.send, status, msgspec.json.encode(value), (JSON, *asking.headers))
+    async def _say(self, exchange: HttpExchange, status: int, value: object) -> None:
+        await answer(exchange.send, status, msgspec.json.encode(value), (JSON, *exchange.headers))
 
 
 def _is_retry(scope: Scope) -> bool:

@@ -10,7 +10,7 @@ from control.gateway.api_error import ApiError
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GenerationRequest:
     """What stays the same whatever happens to the instances."""
 
     request: str
@@ -37,7 +37,7 @@ class News(NamedTuple):
 class Call:
     """Written by the dispatcher on the loop, read by the one task that answers the client."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: GenerationRequest) -> None:
         self.asked = asked
         self.generated: list[int] = []
         """All tokens so far: what a resumed attempt goes on behind."""

@@ -1,14 +1,14 @@
-"""POST /v1/chat/completions: from body to `Wanted`."""
+"""POST /v1/chat/completions: from body to `GenerationParams`."""
 
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import ChatBody, Message
 from control.gateway.chat_template import ChatMessage
-from control.gateway.wanted import Wanted, refuse_unsupported, sampling_of, stops_of
+from control.gateway.generation_params import GenerationParams, refuse_unsupported, sampling_of, stops_of
 
 _ROLES = ("system", "developer", "user", "assistant")
 
 
-def wanted_chat(body: ChatBody) -> Wanted:
+def chat_params(body: ChatBody) -> GenerationParams:
     """Raises ApiError."""
     refuse_unsupported(body)
     if body.tools or body.functions:
@@ -19,7 +19,7 @@ def wanted_chat(body: ChatBody) -> Wanted:
         raise unsupported("modalities", 'only ["text"] is')
     if body.top_logprobs is not None and not body.logprobs:
         raise bad_request("`top_logprobs` needs `logprobs: true`", "top_logprobs")
-    return Wanted(
+    return GenerationParams(
         model=body.model,
         prompt=[_message(message, index) for index, message in enumerate(body.messages)],
         sampling=sampling_of(body, (body.top_logprobs or 0) if body.logprobs else None),

@@ -1,14 +1,14 @@
-"""POST /v1/completions: from body to `Wanted`."""
+"""POST /v1/completions: from body to `GenerationParams`."""
 
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import CompletionBody
-from control.gateway.wanted import Wanted, refuse_unsupported, sampling_of, stops_of
+from control.gateway.generation_params import GenerationParams, refuse_unsupported, sampling_of, stops_of
 
 _DEFAULT_MAX_TOKENS = 16
 """OpenAI's own for this endpoint."""
 
 
-def wanted_completion(body: CompletionBody) -> Wanted:
+def completion_params(body: CompletionBody) -> GenerationParams:
     """Raises ApiError."""
     refuse_unsupported(body)
     if body.echo:
@@ -17,7 +17,7 @@ def wanted_completion(body: CompletionBody) -> Wanted:
         raise unsupported("suffix", "engines only continue text")
     if body.best_of not in (None, 1):
         raise unsupported("best_of", "one candidate is generated")
-    return Wanted(
+    return GenerationParams(
         model=body.model,
         prompt=_prompt(body.prompt),
         sampling=sampling_of(body, body.logprobs),

@@ -9,21 +9,21 @@ from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer
 from control.gateway.api_error import ApiError, bad_request, client_left, over_capacity, unknown_model, unsupported
-from control.gateway.books import Books, Entry
-from control.gateway.call import Asked, Call
+from control.gateway.call import Call, GenerationRequest
 from control.gateway.chat_template import ChatTemplateError
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
 from control.gateway.gate import Gate
+from control.gateway.generation_params import GenerationParams
 from control.gateway.holding import Charges, Place
 from control.gateway.http import JSON, Receive, Send, answer
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
 from control.gateway.reply import Reply, error_event
+from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
-from control.gateway.wanted import Wanted
 from policies.admission import Charge
 
 MakeReply = Callable[[str, str, int, Tokenizer, bool], Reply]
@@ -34,7 +34,7 @@ TIMEOUT_SLACK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class HttpExchange:
     """One HTTP request: its id, and where its answer goes."""
 
     request: str
@@ -53,52 +53,57 @@ class Generation:
     """What all requests share."""
 
     def __init__(
-        self, dispatcher: Dispatcher, gate: Gate, books: Books, settings: GatewaySettings, metrics: GatewayMetrics
+        self,
+        dispatcher: Dispatcher,
+        gate: Gate,
+        accounts: RequestAccounts,
+        settings: GatewaySettings,
+        metrics: GatewayMetrics,
     ) -> None:
         self._dispatcher = dispatcher
         self._gate = gate
-        self._books = books
+        self._accounts = accounts
         self._settings = settings
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._open = 0
 
-    async def serve(self, wanted: Wanted, asking: Asking, make_reply: MakeReply) -> None:
+    async def serve(self, params: GenerationParams, exchange: HttpExchange, make_reply: MakeReply) -> None:
         """Raises ApiError as long as nothing has been sent."""
         started_s = time.monotonic()
-        model = self._model(wanted)
-        prompt = await self._tokens(wanted, model)
+        model = self._model(params)
+        prompt = await self._tokens(params, model)
         model = self._for_length(model, len(prompt))
-        max_tokens = self._room(wanted, model, prompt)
-        entry = self._books.open(model, asking.key, len(prompt), max_tokens, is_retry=asking.is_retry)
+        max_tokens = self._room(params, model, prompt)
+        entry = self._accounts.open(model, exchange.key, len(prompt), max_tokens, is_retry=exchange.is_retry)
         try:
             charges = self._admit(model, len(prompt), max_tokens)
         except ApiError:
-            self._books.refuse(entry)
+            self._accounts.refuse(entry)
             raise
-        id_ = asking.request.removeprefix("req-")
-        reply = make_reply(id_, wanted.model, int(time.time()), model.tokenizer, wanted.with_usage)
-        asking = replace(asking, headers=(*asking.headers, *entry.headers))
-        events = EventStream(asking.send, asking.headers, reply) if wanted.is_stream else None
+        id_ = exchange.request.removeprefix("req-")
+        reply = make_reply(id_, params.model, int(time.time()), model.tokenizer, params.with_usage)
+        exchange = replace(exchange, headers=(*exchange.headers, *entry.headers))
+        events = EventStream(exchange.send, exchange.headers, reply) if params.is_stream else None
         gone: asyncio.Future[None] = self._loop.create_future()
-        watch = self._loop.create_task(self._watch(asking.receive, model.id, gone))
+        watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))
         self._count_open(1)
         try:
             if isinstance(charges, Place):
-                charges = await self._hold(charges, entry, asking, gone, events)
-                if wanted.max_tokens is None:  # who serves it now may have less room than its model's context
+                charges = await self._hold(charges, entry, exchange, gone, events)
+                if params.max_tokens is None:  # who serves it now may have less room than its model's context
                     max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
-            call = Call(self._asked(wanted, asking, model, prompt, max_tokens))
+            call = Call(self._asked(params, exchange, model, prompt, max_tokens))
             gone.add_done_callback(lambda _: self._end(call, client_left()))
-            answer_ = Answer(call, model.tokenizer, wanted.stop, self._dispatcher, started_s)
+            answer_ = Answer(call, model.tokenizer, params.stop, self._dispatcher, started_s)
             deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, call, _too_long())
             self._metrics.prompt_tokens.labels(model.id).inc(len(prompt))
             try:
                 self._dispatcher.start(call)
                 if events is not None:
-                    await self._stream(answer_, reply, events, wanted.with_usage)
+                    await self._stream(answer_, reply, events, params.with_usage)
                 else:
-                    await self._whole(answer_, reply, asking)
+                    await self._whole(answer_, reply, exchange)
             finally:
                 deadline.cancel()
                 self._dispatcher.cancel(call)
@@ -112,27 +117,32 @@ class Generation:
             self._count_open(-1)
 
     def _asked(
-        self, wanted: Wanted, asking: Asking, model: ModelEntry, prompt: tuple[int, ...], max_tokens: int
-    ) -> Asked:
-        stop_ids = () if wanted.ignores_eos else model.tokenizer.stop_ids
+        self,
+        params: GenerationParams,
+        exchange: HttpExchange,
+        model: ModelEntry,
+        prompt: tuple[int, ...],
+        max_tokens: int,
+    ) -> GenerationRequest:
+        stop_ids = () if params.ignores_eos else model.tokenizer.stop_ids
         deadline_s = self._loop.time() + self._settings.request_timeout_s
-        return Asked(
-            asking.request, model.id, prompt, wanted.sampling, max_tokens, stop_ids, deadline_s, str(asking.trace)
+        return GenerationRequest(
+            exchange.request, model.id, prompt, params.sampling, max_tokens, stop_ids, deadline_s, str(exchange.trace)
         )
 
-    def _model(self, wanted: Wanted) -> ModelEntry:
-        model = self._dispatcher.models.get(wanted.model)
+    def _model(self, params: GenerationParams) -> ModelEntry:
+        model = self._dispatcher.models.get(params.model)
         if model is None:
-            raise unknown_model(wanted.model, self._dispatcher.models)
-        top, most = wanted.sampling.top_logprobs, model.served.max_top_logprobs
+            raise unknown_model(params.model, self._dispatcher.models)
+        top, most = params.sampling.top_logprobs, model.served.max_top_logprobs
         if top is not None and (most is None or top > most):
             why = "the engine of this model has none" if most is None else f"at most {most} alternatives can be had"
             raise unsupported("logprobs", why)
         return model
 
-    async def _tokens(self, wanted: Wanted, model: ModelEntry) -> tuple[int, ...]:
+    async def _tokens(self, params: GenerationParams, model: ModelEntry) -> tuple[int, ...]:
         """Raises ApiError for what cannot be a prompt."""
-        prompt, tokenizer = wanted.prompt, model.tokenizer
+        prompt, tokenizer = params.prompt, model.tokenizer
         try:
             if isinstance(prompt, tuple):
                 tokens = prompt
@@ -156,18 +166,18 @@ class Generation:
             return self._dispatcher.models.get(served.longer, model)
         return model
 
-    def _room(self, wanted: Wanted, model: ModelEntry, prompt: tuple[int, ...]) -> int:
+    def _room(self, params: GenerationParams, model: ModelEntry, prompt: tuple[int, ...]) -> int:
         """Tokens that the answer may have."""
-        context, param = model.served.context_tokens, "messages" if isinstance(wanted.prompt, list) else "prompt"
+        context, param = model.served.context_tokens, "messages" if isinstance(params.prompt, list) else "prompt"
         room = context - len(prompt)
-        if room < 1 or (wanted.max_tokens or 1) > room:
-            asked = f" and {wanted.max_tokens} for the answer" if room >= 1 else ""
+        if room < 1 or (params.max_tokens or 1) > room:
+            asked = f" and {params.max_tokens} for the answer" if room >= 1 else ""
             raise bad_request(
                 f"This model's context is {context} tokens; the prompt has {len(prompt)}{asked}. Ask for less.",
                 param,
                 "context_length_exceeded",
             )
-        return wanted.max_tokens or room
+        return params.max_tokens or room
 
     def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | Place:
         if self._open >= self._settings.max_open_calls:
@@ -178,12 +188,12 @@ class Generation:
         self,
         place: Place,
         entry: Entry,
-        asking: Asking,
+        exchange: HttpExchange,
         gone: "asyncio.Future[None]",
         events: EventStream | None,
     ) -> Charges:
         """Wait for its turn. Raises ApiError when that does not come in time, or nobody waits for it any more."""
-        asking.timeout.reschedule(None)  # the place in the queue has a time-out of its own
+        exchange.timeout.reschedule(None)  # the place in the queue has a time-out of its own
         try:
             while not (place.turn.done() or gone.done()):
                 pause_s = None if events is None else self._settings.hold_comment_s
@@ -194,16 +204,16 @@ class Generation:
                 raise client_left()
             charges = place.turn.result()
         except BaseException:
-            self._books.refuse(entry)
+            self._accounts.refuse(entry)
             self._gate.leave(place)
             raise
-        asking.timeout.reschedule(self._loop.time() + self._settings.request_timeout_s + TIMEOUT_SLACK_S)
+        exchange.timeout.reschedule(self._loop.time() + self._settings.request_timeout_s + TIMEOUT_SLACK_S)
         return charges
 
-    async def _whole(self, answer_: Answer, reply: Reply, asking: Asking) -> None:
+    async def _whole(self, answer_: Answer, reply: Reply, exchange: HttpExchange) -> None:
         pieces = [piece async for piece in answer_.pieces()]
         body = reply.whole(pieces, answer_.finish_reason, answer_.usage)
-        await answer(asking.send, 200, body, (JSON, *asking.headers))
+        await answer(exchange.send, 200, body, (JSON, *exchange.headers))
 
     async def _stream(self, answer_: Answer, reply: Reply, events: EventStream, with_usage: bool) -> None:
         async for piece in answer_.pieces():
@@ -233,7 +243,7 @@ class Generation:
         is_whole = isinstance(call.end, FinishReason)
         has_left = isinstance(call.end, ApiError) and call.end.status == client_left().status
         got = answer_.usage.completion_tokens  # an instance may have made more, behind a stop string
-        self._books.close(entry, got, is_whole=is_whole, is_length_known=is_whole or (has_left and got > 0))
+        self._accounts.close(entry, got, is_whole=is_whole, is_length_known=is_whole or (has_left and got > 0))
         metrics.output_tokens.labels(model).inc(made)
         now_s = time.monotonic()
         if answer_.first_token_s is not None:

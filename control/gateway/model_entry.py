@@ -54,7 +54,7 @@ class ModelEntry:
         self.closed = self.unusable | own.intersection(full)
 
     def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
-        """What a request books: its prompt, and the answer that the plan expects."""
+        """What a request accounts: its prompt, and the answer that the plan expects."""
         output = min(float(max_tokens), self.served.mean_output_tokens)
         return (
             Charge(f"{self.id}/prompt", prompt_tokens, self._rates[0]),

@@ -17,7 +17,6 @@ import uvloop
 from agents.channels.keys import KeyPair
 from agents.tracing.spans import spans_of
 from control.gateway.app import GatewayApp
-from control.gateway.books import Books
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.gate import Gate
 from control.gateway.generation import Generation
@@ -26,6 +25,7 @@ from control.gateway.meter import Meter
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.published import Published
 from control.gateway.reporter import Reporter
+from control.gateway.request_accounts import RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.listener import listening, url_of
@@ -60,7 +60,7 @@ async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: G
 
     table = TableKeeper(path, dispatcher, metrics, taken)
     await table.look()
-    generation = Generation(dispatcher, gate, Books(meter), settings, metrics)
+    generation = Generation(dispatcher, gate, RequestAccounts(meter), settings, metrics)
     config = uvicorn.Config(
         GatewayApp(settings, dispatcher, table, generation, metrics, spans_of("medley-gateway")),
         http=BoundedHttpProtocol,

@@ -43,7 +43,7 @@ class ServedModel:
     max_top_logprobs: int | None = None
     """Alternatives that the engine can report; None where it has no log-probabilities."""
     mean_output_tokens: float = 256.0
-    """Of the demand that was planned for: what admission books for an answer whose length nobody knows."""
+    """Of the demand that was planned for: what admission accounts for an answer whose length nobody knows."""
     fleet: str = ""
     """That it belongs to: whose demand its requests are."""
     hold: Hold | None = None

@@ -11,7 +11,7 @@ from templates_lib.instance import Instance
 @dataclass(frozen=True, slots=True)
 class Patience:
     provisioning: timedelta = timedelta(minutes=10)
-    """Until the gang is whole (design, section 6: `gang_timeout`): what waits for the rest costs money."""
+    """Until the gang is whole (docs/instances.md): what waits for the rest costs money."""
     bootstrapping: timedelta = timedelta(minutes=10)
     """Until every agent has registered: an image is pulled and a driver loaded in less."""
     loading: timedelta = timedelta(minutes=30)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from control.db.database import Database
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.live.fetch import Fetched, fetch_all
 from control.offers.live.source import Answer, LiveSource, NoAccessError, SourceError
 from control.offers.quarantine import quarantine
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.offer import Market
+from templates_lib.offer import Market, QuarantinedOffer
 
 TIME_OUT_S = 180.0
 """For all clouds together: the slowest pages through some tens of thousands of prices."""
@@ -27,7 +27,7 @@ class Refreshed:
     cloud: str
     source: str
     offers: int
-    quarantined: tuple[SetAside, ...]
+    quarantined: tuple[QuarantinedOffer, ...]
     notes: tuple[str, ...]
     failure: str
     """Empty: it answered."""
@@ -55,7 +55,7 @@ def _stored(offers: PostgresOffers, fetched: Fetched, now: datetime) -> Refreshe
     if last and not result.offers and not result.partly:
         return _failed(offers, fetched, "it says that it sells nothing, which is not believed", now, left_out=False)
     good, bad = quarantine(result.offers, last or _shipped_prices(cloud))
-    aside = tuple(SetAside(each.offer, each.reason) for each in bad)
+    aside = tuple(QuarantinedOffer(each.offer, each.reason) for each in bad)
     market = CloudMarket(cloud, source, now, now, "", "", good, result.configs, result.pools, aside, _notes(result))
     offers.answered(market, partly=result.partly)
     return Refreshed(cloud, source, len(good), aside, result.notes, "", is_left_out=False)

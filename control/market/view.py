@@ -10,12 +10,13 @@ from control.db.market_memory import PostgresMarketMemory
 from control.offers.combined import combined
 from control.offers.derive import derive
 from control.offers.learned import with_learned
-from control.offers.quotes import Quarantined, Quotes
+from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from control.offers.traffic import traffic_prices
 from policies.availability import Learned
 from templates_lib.hardware import gpu, node_config_from_id
+from templates_lib.offer import QuarantinedOffer
 
 STALE = timedelta(hours=6)
 """Live prices older than this are planned with, and said to be old."""
@@ -80,9 +81,9 @@ class StoredMarket:
             {o.node_config: quotes.configs[o.node_config] for o in offers},
             tuple(replace(p, members=own) for p, own in zip(market.pools, members, strict=True) if own),
             traffic_prices({offer.zone_id for offer in offers}),
-            tuple(Quarantined(each.offer, each.reason) for each in aside),
+            tuple(QuarantinedOffer(each.offer, each.reason) for each in aside),
             (self._about(market), *market.notes),
-            stated_by_person=True,  # doubted once, when they were stored
+            already_checked=True,  # doubted once, when they were stored
         )
 
     def _about(self, market: CloudMarket) -> str:

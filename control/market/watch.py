@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.live_offers import CloudMarket, PostgresOffers
+from control.fleet_file.document import parse
+from control.fleet_file.problem import SpecError
 from control.market.refresh import Refreshed, refresh
 from control.market.sources import known_clouds, sources_of
 from control.offers.live.source import LiveSource
-from control.spec.document import parse
-from control.spec.problem import SpecError
 
 _log = logging.getLogger(__name__)
 

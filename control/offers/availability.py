@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from control.fleet_file.document import read_text
+from control.fleet_file.problem import Problem, SpecError
 from control.offers.quotes import Quotes
-from control.spec.document import read_text
-from control.spec.problem import Problem, SpecError
 from templates_lib.hardware import UnknownHardwareError, node_config_from_id
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market, Offer

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from control.offers.quarantine import quarantine
-from control.offers.quotes import Quarantined, Quotes
+from control.offers.quotes import Quotes
 from control.offers.traffic import traffic_prices
 from templates_lib.hardware import weaker
 from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer
+from templates_lib.offer import Offer, QuarantinedOffer
 from templates_lib.supply import SupplyPool
 from templates_lib.traffic import TrafficPrice
 
@@ -23,12 +23,12 @@ def combined(sources: Iterable[Quotes]) -> Quotes:
     configs: dict[str, NodeConfig] = {}
     pools: dict[str, SupplyPool] = {}
     traffic: dict[tuple[str, str], TrafficPrice] = {}
-    quarantined: list[Quarantined] = []
+    quarantined: list[QuarantinedOffer] = []
     notes: list[str] = []
     for price in traffic_prices(zone for quotes in listed for zone in quotes.zones):
         traffic[price.source, price.target] = price
     for quotes in listed:
-        last = {} if quotes.stated_by_person else {key: offer.usd_per_hour for key, offer in offers.items()}
+        last = {} if quotes.already_checked else {key: offer.usd_per_hour for key, offer in offers.items()}
         good, bad = quarantine(quotes.offers, last)
         offers |= {offer.key: offer for offer in good}
         for config in quotes.configs.values():

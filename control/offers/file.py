@@ -23,12 +23,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from control.fleet_file.document import Document, parse, read_text
+from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.validation import validated
 from control.offers.availability import with_availability
 from control.offers.file_schema import OffersDocument
 from control.offers.quotes import Quotes
-from control.spec.document import Document, parse, read_text
-from control.spec.problem import Problem, SpecError
-from control.spec.validation import validated
 from templates_lib.hardware import weaker
 from templates_lib.node_config import NodeConfig
 from templates_lib.supply import SupplyPool
@@ -55,7 +55,7 @@ class FileOffers:
             configs=configs,
             pools=tuple(SupplyPool(p.id, p.limit, p.unit, dict(p.members), source) for p in content.pools),
             traffic=tuple(TrafficPrice(t.source, t.target, t.usd_per_gb) for t in content.traffic),
-            stated_by_person=True,
+            already_checked=True,
         )
         return with_availability(quotes, [section.fact() for section in content.availability])
 

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from control.fleet_file.numbers import NonNegative, NonNegativeCount, Positive
 from control.offers.availability import Availability
 from control.offers.availability import availability as availability_of
-from control.spec.numbers import NonNegative, NonNegativeCount, Positive
 from templates_lib.hardware import node_config_from_id
 from templates_lib.node_config import NodeConfig, network_class
 from templates_lib.offer import Market, Offer

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from control.offers.quotes import Quarantined
-from templates_lib.offer import Market, Offer
+from templates_lib.offer import Market, Offer, QuarantinedOffer
 
 MAX_CHANGE = 3.0
 """A price that is more than this many times above or below the last known one is a mistake until a person agrees
-(design, section 5)."""
+(docs/offers.md)."""
 
 
 def quarantine(
     offers: Iterable[Offer], last_usd_per_hour: Mapping[str, float] | None = None
-) -> tuple[tuple[Offer, ...], tuple[Quarantined, ...]]:
+) -> tuple[tuple[Offer, ...], tuple[QuarantinedOffer, ...]]:
     """Offers that may be planned with, and those that may not, each with the reason.
 
     `last_usd_per_hour` maps an offer's key to the price it had before; an offer without one is judged alone. Only owned
@@ -21,11 +20,11 @@ def quarantine(
     """
     last = last_usd_per_hour or {}
     good: list[Offer] = []
-    bad: list[Quarantined] = []
+    bad: list[QuarantinedOffer] = []
     for offer in offers:
         reason = _doubt(offer, last.get(offer.key))
         if reason:
-            bad.append(Quarantined(offer, reason))
+            bad.append(QuarantinedOffer(offer, reason))
         else:
             good.append(offer)
     return tuple(good), tuple(bad)

@@ -5,21 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer
+from templates_lib.offer import Offer, QuarantinedOffer
 from templates_lib.supply import SupplyPool
 from templates_lib.traffic import TrafficPrice
 
 
 class OfferError(ValueError):
     """A request that no source can answer, such as a region that its cloud does not have. Give up and correct it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """An offer that is kept out of planning because its price cannot be right."""
-
-    offer: Offer
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +22,10 @@ class Quotes:
     configs: Mapping[str, NodeConfig]
     pools: tuple[SupplyPool, ...] = ()
     traffic: tuple[TrafficPrice, ...] = ()
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[QuarantinedOffer, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader of the plan should know about these prices."""
-    stated_by_person: bool = False
+    already_checked: bool = False
     """Somebody wrote these prices down for this fleet: they are not doubted for being far from another source's."""
     doubtful: frozenset[str] = frozenset()
     """Keys of offers that refused lately: nobody knows whether there is more of them than is held."""

@@ -34,7 +34,7 @@ def local_quotes(machines: Iterable[LocalMachine]) -> Quotes:
             for machine in listed
         ),
         configs={local_config(machine).id: local_config(machine) for machine in listed},
-        stated_by_person=True,
+        already_checked=True,
     )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config, local_gpu
 from control.planning.world import World, local_machines
-from control.profiles.errands import SweepError
 from control.profiles.local_sweep import sweep
+from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import Subject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms

@@ -2,9 +2,9 @@
 
 import math
 
+from control.fleet_file.demand_section import ForecastSection
+from control.fleet_file.model_section import ModelSection
 from control.planning.world import World
-from control.spec.demand_section import ForecastSection
-from control.spec.model_section import ModelSection
 from policies.forecast import Ewma, Forecast, Last
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule

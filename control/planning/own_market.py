@@ -5,11 +5,11 @@ from pathlib import Path
 
 from control.cloud.ssh.cloud import NAME
 from control.cloud.ssh.own_host import OwnHost
+from control.fleet_file.cloud_section import HostSection
+from control.fleet_file.document import Document
+from control.fleet_file.problem import SpecError
+from control.fleet_file.schema import FleetFile
 from control.offers.quotes import Quotes
-from control.spec.cloud_section import HostSection
-from control.spec.document import Document
-from control.spec.problem import SpecError
-from control.spec.schema import FleetFile
 from templates_lib.hardware import node_config_from_id
 from templates_lib.offer import Market, Offer
 
@@ -47,7 +47,7 @@ def own_quotes(fleet: FleetFile) -> Quotes:
             for (zone, config, usd_per_hour), count in counts.items()
         ),
         configs={config: node_config_from_id(config) for _, config, _ in counts},
-        stated_by_person=True,
+        already_checked=True,
     )
 
 

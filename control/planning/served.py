@@ -5,15 +5,15 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from control.fleet_file.demand_section import DemandSection
+from control.fleet_file.document import Document, Key, read_text
+from control.fleet_file.located import located
+from control.fleet_file.model_section import ModelSection
+from control.fleet_file.own_model import OwnModel
+from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.schema import FleetFile
+from control.fleet_file.section import is_path
 from control.planning.trace_files import shape_of, trace_of
-from control.spec.demand_section import DemandSection
-from control.spec.document import Document, Key, read_text
-from control.spec.located import located
-from control.spec.model_section import ModelSection
-from control.spec.own_model import OwnModel
-from control.spec.problem import Problem, SpecError
-from control.spec.schema import FleetFile
-from control.spec.section import is_path
 from templates_lib.config_fields import UnsupportedModelError
 from templates_lib.hf_config import model_from_hf_config
 from templates_lib.long_prompts import by_prompt_length

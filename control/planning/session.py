@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from control.allocator import solve
 from control.checker import check
 from control.explain import Explanation, explain, reasons
 from control.explain.certificate import Certificate, certificates
-from control.planner import solve
 from control.planning.cost_models import how_to_measure
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned

@@ -1,6 +1,6 @@
 """From the policy and solver sections of a spec file to what the planner is asked."""
 
-from control.spec.schema import FleetFile
+from control.fleet_file.schema import FleetFile
 from templates_lib.settings import Guardrails, Replicas, Settings, WorkLimits
 
 

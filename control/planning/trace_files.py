@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from control.spec.section import is_path
+from control.fleet_file.section import is_path
 from templates_lib.shapes import load_shape
 from templates_lib.traces import Trace, read_trace
 from templates_lib.workload import WorkloadShape

@@ -7,6 +7,13 @@ from pathlib import Path
 
 from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
 from control.cloud.ssh.own_host import OwnHost
+from control.fleet_file.cloud_section import OWNED
+from control.fleet_file.document import Document, parse, read_text
+from control.fleet_file.located import located
+from control.fleet_file.names import Names
+from control.fleet_file.own_model import OwnModel
+from control.fleet_file.read import read
+from control.fleet_file.schema import FleetFile
 from control.offers.availability import read_availability, with_availability
 from control.offers.combined import combined
 from control.offers.file import FileOffers
@@ -21,13 +28,6 @@ from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
-from control.spec.cloud_section import OWNED
-from control.spec.document import Document, parse, read_text
-from control.spec.located import located
-from control.spec.names import Names
-from control.spec.own_model import OwnModel
-from control.spec.read import read
-from control.spec.schema import FleetFile
 from templates_lib.hardware import load_gpus
 from templates_lib.instance import Instance
 from templates_lib.models import load_models, weights_places

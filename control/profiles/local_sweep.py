@@ -8,7 +8,7 @@ import msgspec
 
 from control.cloud.local.kind import LocalKind
 from control.profiles.engine_home import engine_python
-from control.profiles.errands import PATIENCE_S, Errand, run_errands
+from control.profiles.measurement_jobs import PATIENCE_S, MeasurementJob, run_jobs
 from templates_lib.hub_weights import is_on_hub
 from templates_lib.model_spec import ModelSpec
 from templates_lib.pipeline_cost import PipelineCost
@@ -39,11 +39,11 @@ def sweep(
     python, place = engine_python(engine), weights if is_on_hub(weights) else f"path:{weights_path(weights)}"
     what = ("engine", "--engine", engine, "--weights", place)
     company = ("--company-s", str(PATIENCE_S))
-    engines = [Errand(kind, model.dtype, python, (*what, *company)) for kind in kinds]
-    pipeline = Errand(
+    engines = [MeasurementJob(kind, model.dtype, python, (*what, *company)) for kind in kinds]
+    pipeline = MeasurementJob(
         _PIPELINE, model.dtype, engine_python("torch"), ("pipeline", "--hidden-size", str(model.hidden_size))
     )
-    *swept, (cost,) = run_errands([*engines, pipeline], work, progress)
+    *swept, (cost,) = run_jobs([*engines, pipeline], work, progress)
     return Sweep(
         {kind.name: rows_of(map(_block, lines), kind.cpu_cores) for kind, lines in zip(kinds, swept, strict=True)},
         msgspec.json.decode(cost, type=PipelineCost),

@@ -130,7 +130,8 @@ class Daemon:
         )
         stores = ReconcileStores.of(self._database)
         return Ports(
-            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now, said=_said,
+            stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now,
+            on_transition=_on_transition,
             starts=starts, reach=self._reach, tokenizer=Tokenizers(home.tokenizers, made.effects),
         )  # fmt: skip
 
@@ -214,7 +215,7 @@ async def _until(stop: asyncio.Event, seconds: float) -> None:
         pass
 
 
-def _said(fleet: str, step: PastTransition) -> None:
+def _on_transition(fleet: str, step: PastTransition) -> None:
     _log.info("fleet %s: %s %s -> %s: %s", fleet, step.instance_id, step.from_state, step.to_state, step.reason)
 
 

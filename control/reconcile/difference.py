@@ -4,9 +4,9 @@ from control.db.database import Database
 from control.diff.fleet_diff import FleetDiff, fleet_diff
 from control.diff.supply import supply_of
 from control.diff.target import targets
-from control.fleet.views import running
+from control.fleet.live_instances import running
+from control.fleet_file.schema import FleetFile
 from control.reconcile.ordering import limits_of
-from control.spec.schema import FleetFile
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from control.cost.treasury import Purse
+from control.cost.spending_limit import SpendingLimit
 from control.diff.limits import Disruption
+from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
 from control.planning.report import PlanReport
@@ -16,7 +17,6 @@ from control.planning.within_budget import within_budget
 from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, Market
-from control.spec.own_model import OwnModel
 from policies.churn import LeftOut, Payback
 from policies.degradation import Take
 from templates_lib.instance import LEAVING, Instance
@@ -75,17 +75,17 @@ class FleetPlanner:
         demand: DemandSource,
         drained: Callable[[str, datetime], Sequence[datetime]],
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
-        purse: Callable[[FleetRecord, datetime], Purse] = lambda _, __: Purse(),
+        spending_limit: Callable[[FleetRecord, datetime], SpendingLimit] = lambda _, __: SpendingLimit(),
     ) -> None:
         """`prepare` adds to a world, for every plan anew, what is known beside its spec, such as measured profiles.
-        `drained`: when ready instances of a fleet were told to drain, since a time. `own`: registered models. `purse`:
-        what budgets leave to a fleet."""
+        `drained`: when ready instances of a fleet were told to drain, since a time. `own`: registered models.
+        `spending_limit`: what budgets leave to a fleet."""
         self._session = session
         self._prepare = prepare
         self.market = market
         self._demand = demand
         self._own = own
-        self._purse = purse
+        self._spending_limit = spending_limit
         self._drained = drained
         self._worlds: dict[str, _Read] = {}
         self._left_out: dict[str, LeftOut] = {}
@@ -140,8 +140,8 @@ class FleetPlanner:
             report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
             return world, recording.snapshot, report
 
-        purse = self._purse(record, now)
-        within = within_budget(world, purse.allowed, purse.in_force, planned, lambda solved: solved[2].plan)
+        limit = self._spending_limit(record, now)
+        within = within_budget(world, limit.allowed, limit.in_force, planned, lambda solved: solved[2].plan)
         world, snapshot, report = within.solved
         if supposed is as_it_is:
             self._left_out[record.name] = left_out.after(report.plan, now, longest)

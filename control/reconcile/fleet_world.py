@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from control.fleet_file.document import Document, Key, parse
+from control.fleet_file.own_model import OwnModel
+from control.fleet_file.problem import SpecError
+from control.fleet_file.section import is_path
 from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
-from control.spec.document import Document, Key, parse
-from control.spec.own_model import OwnModel
-from control.spec.problem import SpecError
-from control.spec.section import is_path
 
 
 def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> World:

@@ -1,9 +1,10 @@
 """The planner of fleets on record, on the market and the models that a database knows."""
 
 import time
+from functools import partial
 from pathlib import Path
 
-from control.cost.treasury import Treasury
+from control.cost.spending_limit import spending_limit
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
@@ -27,5 +28,5 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         MeteredDemand(database),
         PostgresInstances(database).drained_since,
         PostgresModels(database).own,
-        Treasury(database).purse,
+        partial(spending_limit, database),
     )

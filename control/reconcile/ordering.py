@@ -10,6 +10,7 @@ from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
+from control.fleet_file.schema import FleetFile
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
@@ -17,7 +18,6 @@ from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
-from control.spec.schema import FleetFile
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.plan import Plan
 from templates_lib.served_model import ServedModel

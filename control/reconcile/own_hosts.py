@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from control.cloud.ssh.own_host import OwnHost
+from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.reconcile.fleet_world import world_of_record
-from control.spec.own_model import OwnModel
 
 
 def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -> tuple[OwnHost, ...]:

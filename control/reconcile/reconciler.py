@@ -76,7 +76,7 @@ class Ports:
     effects: Effects
     clock: Callable[[], datetime]
     monotonic: Callable[[], float] = time.monotonic
-    said: Callable[[str, PastTransition], None] = lambda _, __: None
+    on_transition: Callable[[str, PastTransition], None] = lambda _, __: None
     """Told of the fleet, and of a step in the life of an instance of it."""
     starts: Mapping[str, NodeStart] = field(default_factory=dict)
     """Cloud → what a new node of it runs."""
@@ -147,8 +147,8 @@ class Reconciler:
         planned &= all(f.to_publish is None or f.trouble for f in fleets)
         return bool(planned) and self._solved.empty() and self._ports.keeper.is_settled()
 
-    def said(self, fleet: str, step: PastTransition) -> None:
-        self._ports.said(fleet, step)
+    def on_transition(self, fleet: str, step: PastTransition) -> None:
+        self._ports.on_transition(fleet, step)
 
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:
         """A cloud did not give a node: the next plan is made at once, and knows it."""

@@ -13,12 +13,12 @@ from control.planning.session import BASELINES, Method, Session, plan_medley
 from control.planning.world import World
 from control.reconcile.market import DemandSource
 from control.simulator.log_cloud import LogCloud
-from control.simulator.node_manner import NodeManner
 from control.simulator.plane import ControlPlane
 from control.simulator.plane_log import PlaneLog
 from control.simulator.scenario import DemandSeen, Scenario
 from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.simulated_market import SimulatedMarket
+from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.library import Library
@@ -89,7 +89,7 @@ class _Plane:
                 session, self._world, market, demand, PostgresInstances(database).drained_since, log.planned
             ),
             self.clouds,
-            NodeManner(scenario.startup_s, _drains(scenario), scenario.seed),
+            SimulatedTimings(scenario.startup_s, _drains(scenario), scenario.seed),
             scenario.start,
             -lead_s if scenario.warm else 0.0,
         )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from control.fleet_file.problem import Problem, SpecError
 from control.simulator.step_log import StepLog, step_log
-from control.spec.problem import Problem, SpecError
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market, Offer
 from templates_lib.traces import iterate_rows

@@ -25,8 +25,8 @@ from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
-from control.simulator.node_manner import NodeManner
 from control.simulator.plane_log import PlaneLog
+from control.simulator.simulated_timings import SimulatedTimings
 from templates_lib.instance import Instance
 
 OWNER = "simulated"
@@ -48,7 +48,7 @@ class ControlPlane:
         database: Database,
         planner: Callable[[PlaneLog], FleetPlanner],
         clouds: Mapping[str, LogCloud],
-        manner: NodeManner,
+        manner: SimulatedTimings,
         start: datetime,
         begin_s: float = 0.0,
     ) -> None:
@@ -69,7 +69,7 @@ class ControlPlane:
         self._loop = Reconciler(
             Ports(
                 ReconcileStores.of(database), leader, planner(self.log), self.keeper, self.log, InlineEffects(),
-                self.now, self._monotonic, said=self.log.said, starts=starts, gang=placed_gang,
+                self.now, self._monotonic, on_transition=self.log.on_transition, starts=starts, gang=placed_gang,
             )
         )  # fmt: skip
         self._fleets = PostgresFleets(database)
@@ -122,7 +122,7 @@ class ControlPlane:
     def _words(self) -> Iterator[tuple[Instance, Event, float]]:
         """What nodes will say, and when. Those that are gone say nothing."""
         for instance in self.keeper.known:
-            word = self._manner.next_word(instance, self.log.wanted.get(instance.id))
+            word = self._manner.next_event(instance, self.log.wanted.get(instance.id))
             if word is not None and self._is_whole(instance):
                 event, after_s = word
                 since = datetime.fromisoformat(instance.state_since)

@@ -97,7 +97,7 @@ class PlaneLog:
         if not self.tables or self.tables[-1][1] != models:
             self.tables.append((self._seconds(), models))
 
-    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+    def on_transition(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
         self.steps.append(((datetime.fromisoformat(step.at) - self._start).total_seconds(), step))
 
     def trouble(self, text: str) -> None:

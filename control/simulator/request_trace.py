@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from control.spec.problem import Problem, SpecError
+from control.fleet_file.problem import Problem, SpecError
 from templates_lib.traces import BadRow, iterate_requests
 
 MAX_REQUESTS = 10_000_000

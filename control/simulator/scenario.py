@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from control.fleet_file.document import Document, parse, read_text
+from control.fleet_file.located import located
+from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.validation import validated
 from control.planning.recording import decode_plan
 from control.planning.world import World, read_world
 from control.simulator.market_log import MarketLog, market_log
@@ -18,10 +22,6 @@ from control.simulator.scenario_schema import MarketSection, ScenarioFile, Strea
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
-from control.spec.document import Document, parse, read_text
-from control.spec.located import located
-from control.spec.problem import Problem, SpecError
-from control.spec.validation import validated
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.nearest_name import nearest_name
 from templates_lib.plan import Plan

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from control.spec.numbers import NonNegative, NonNegativeCount, Number, Positive
-from control.spec.section import Name
+from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
+from control.fleet_file.section import Name
 
 
 class Section(BaseModel):

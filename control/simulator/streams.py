@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from control.fleet_file.section import is_path
 from control.planning.trace_files import shape_of
 from control.simulator.request_trace import MAX_REQUESTS, Stream, read_stream
 from control.simulator.scenario_schema import StreamSection
-from control.spec.section import is_path
 from templates_lib.arrivals import arrival_times
 from templates_lib.nearest_name import nearest_name
 from templates_lib.rate_files import read_rate_series

@@ -20,6 +20,7 @@ from control.db.leader import PostgresLeader
 from control.db.projects import PostgresProjects
 from control.file_lock import try_lock
 from control.fleet.wanted import wanted
+from control.fleet_file.document import read_text
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.fleet_event import FleetEvent
@@ -34,7 +35,6 @@ from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
-from control.spec.document import read_text
 from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome
@@ -111,7 +111,9 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         leader = PostgresLeader(database, f"medley up, process {os.getpid()}")
         stack.callback(leader.resign)
         cloud = LocalCloud(home.cloud, [machine.kind for machine in machines])
-        said: Callable[[str, PastTransition], None] = lambda _, step: serving.said(step)  # noqa: E731
+
+        def on_transition(_fleet: str, step: PastTransition) -> None:
+            serving.on_transition(step)
 
         def reach(world: World, plan: Plan) -> None:
             """Also of a spec that somebody else applies meanwhile."""
@@ -122,7 +124,8 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             return Leading(
                 Reconciler(
                     Ports(
-                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now, said=said,
+                        stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now,
+                        on_transition=on_transition,
                         starts={CLOUD: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
                     )
                 ),

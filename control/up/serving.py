@@ -52,7 +52,7 @@ class Serving:
         missing = sum(planned.count for planned in solved.plan.instances)
         self._greeting = Greeting(steps, gateway.url, key, models, missing)
 
-    def said(self, step: PastTransition) -> None:
+    def on_transition(self, step: PastTransition) -> None:
         """In any thread."""
         self._steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
         told = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone

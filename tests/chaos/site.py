@@ -10,7 +10,7 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
 from control.diff.supply import supply_of
-from control.fleet.observer import Deaf
+from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted
@@ -60,7 +60,7 @@ def site(
     return site, order
 
 
-class _Loop(Deaf):
+class _Loop(NoObserver):
     """Keeps one order."""
 
     def __init__(
@@ -81,7 +81,7 @@ class _Loop(Deaf):
     def wake(self, fleet: str, why: str) -> None:
         """It has one plan."""
 
-    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+    def on_transition(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
         self._said(step)
 
 

@@ -18,9 +18,9 @@ from agents.weights.source import open_checkpoint
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
+from control.fleet.instance_view import InstanceView
+from control.fleet.live_instances import instance_views
 from control.fleet.order import FleetOrder
-from control.fleet.view import InstanceView
-from control.fleet.views import instance_views
 from control.lifecycle.history import PastTransition
 from control.up.gateway_process import ensure_gateway
 from control.up.home import UpHome

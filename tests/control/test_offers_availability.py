@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.offers.availability import Availability, read_availability, with_availability
 from control.offers.quotes import Quotes
-from control.spec.problem import SpecError
 from templates_lib.hardware import node_config_from_id
 from templates_lib.offer import Market, Offer
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.offers.file import FileOffers
-from control.spec.problem import SpecError
 from templates_lib.hardware import node_config_from_id
 from templates_lib.offer import Market
 

@@ -21,7 +21,7 @@ def offer(usd: float, market: Market = Market.SPOT, machine: str = "g6.xlarge", 
 
 def quotes(*offers: Offer, by_person: bool = False) -> Quotes:
     configs = {o.node_config: node_config_from_id(o.node_config) for o in offers}
-    return Quotes(offers, configs, stated_by_person=by_person)
+    return Quotes(offers, configs, already_checked=by_person)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from control.access.secret import Secret
 from control.cloud.local.kind import LocalKind
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.fleet.views import instance_views
+from control.fleet.live_instances import instance_views
 from tests.agents.engines.tiny_models import LAYERS, assert_same, prompt_of, reference, save_model
 from tests.agents.hand_off.fleet import Stream, id_tokenizer
 from tests.chaos.victims import Victim, kill, of_nodes

@@ -13,7 +13,7 @@ from control.access.role import Role
 from control.cloud.local.kind import LocalKind
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.fleet.views import instance_views
+from control.fleet.live_instances import instance_views
 from tests.agents.hand_off.fleet import id_tokenizer
 from tests.chaos.victims import Victim, kill, of_nodes
 from tests.control.db.processes import lives

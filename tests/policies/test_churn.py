@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from control.allocator import solve
 from control.checker import check
-from control.planner import solve
 from policies.churn import LeftOut, Payback, guard
 from templates_lib.instance import Instance
 from templates_lib.plan import Plan, PlannedInstance, PlannedOffer, Reason

@@ -7,8 +7,8 @@ with the other two B in one replica, are both served, with no node idle.
 
 import pytest
 
+from control.allocator import solve
 from control.checker import check
-from control.planner import solve
 from control.planning.recording import versioned
 from policies.cauchy import plan_cauchy
 from policies.homo import plan_homo

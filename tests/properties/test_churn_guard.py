@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench.running_fleet import carried_out
+from control.allocator import solve
 from control.checker import check
-from control.planner import solve
 from policies.churn import Payback, guard
 from templates_lib.library import Library
 from templates_lib.plan import Plan

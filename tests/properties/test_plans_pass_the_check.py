@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from control.allocator import solve
 from control.checker import check, claims_of, read_files
-from control.planner import solve
 from control.planning.recording import versioned
 from tests.properties.random_fleets import random_fleet
 

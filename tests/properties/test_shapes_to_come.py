@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from control.allocator import solve
 from control.checker import check, claims_of
-from control.planner import solve
 from control.planning.recording import Recording, decode, versioned
 from templates_lib.library import Library
 from templates_lib.listed_source import ListedSource, ListedTemplate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from control.spec.schema import FleetFile
+from control.fleet_file.schema import FleetFile
 from tests.conftest import TERRAFORM_PYTHON
 from tests.terraform.conftest import REPOSITORY, Make
 

@@ -18,8 +18,8 @@ from control.db.database import Database
 from control.db.instance_pages import instance_page
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
-from control.fleet.view import InstanceView
-from control.fleet.views import views
+from control.fleet.instance_view import InstanceView
+from control.fleet.live_instances import views
 from control.lifecycle.advance import Refusal
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition

@@ -18,8 +18,8 @@ from control.db.database import Database
 from control.db.errors import InUseError, NotStoredError
 from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels, RegisteredModel
-from control.spec.own_model import OwnModel
-from control.spec.problem import SpecError
+from control.fleet_file.own_model import OwnModel
+from control.fleet_file.problem import SpecError
 from templates_lib.config_fields import UnsupportedModelError
 from templates_lib.model_spec import ModelSpec
 from templates_lib.models import load_models, weights_places

@@ -12,8 +12,8 @@ from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import PathName
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import PostgresSloSamples, SloSample
+from control.fleet_file.model_section import SloSection
 from control.ledger.period import Period
-from control.spec.model_section import SloSection
 
 router = api_router("slo")
 

@@ -4,11 +4,11 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.fleet.fleet_status import FleetStatus
 from control.fleet.headcount import Headcount, headcount
 from control.fleet.last_solve import LastSolve, last_solves
-from control.fleet.status import FleetStatus
-from control.fleet.statuses import fleet_statuses
-from control.fleet.views import instance_views
+from control.fleet.live_instances import instance_views
+from control.fleet.recorded_statuses import fleet_statuses
 from control.market.cloud_status import CloudStatus, cloud_statuses
 
 router = api_router("status")

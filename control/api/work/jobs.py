@@ -23,6 +23,7 @@ from control.db.ledger import PostgresLedger
 from control.db.libraries import PostgresLibraries
 from control.db.operations import Operation
 from control.db.plans import PostgresPlans
+from control.fleet_file.problem import SpecError
 from control.given_name import DEFAULT_PROJECT
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.market.refresh import refresh
@@ -33,7 +34,6 @@ from control.planning.session import Session
 from control.planning.what_if import supposed
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
-from control.spec.problem import SpecError
 from policies.budget import Allowance
 from templates_lib.snapshot import Snapshot
 

@@ -105,7 +105,7 @@ class Demand:
         return found
 
 
-def course(
+def build_course(
     edges_s: Floats,
     held: Sequence[Held],
     plans: Sequence[tuple[float, float]],

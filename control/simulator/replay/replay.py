@@ -9,6 +9,7 @@ from pathlib import Path
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels
+from control.fleet_file.document import parse, read_text
 from control.lifecycle.fleet import FleetRecord
 from control.planning.local_profiles import with_known_profiles
 from control.planning.metered import demand_rules
@@ -17,12 +18,11 @@ from control.reconcile.fleet_world import world_of_record
 from control.simulator.fleet_run import Around
 from control.simulator.replay.change import Change
 from control.simulator.replay.course import Course
-from control.simulator.replay.happened import happened
+from control.simulator.replay.recorded_course import recorded_course
 from control.simulator.replay.recorded_market import recorded_market
 from control.simulator.replay.rerun import Subject, rerun
 from control.simulator.replay.span import read_span, refuse_unheard
 from control.simulator.report.over_time import epochs
-from control.spec.document import parse, read_text
 
 _STEP_S, _SHORT_STEP_S = 3600.0, 600.0
 _SHORT_S = 6 * 3600.0
@@ -72,7 +72,7 @@ def replay(database: Database, asked: Asked, now: datetime, home: Path, around: 
     market = recorded_market(database, span, subject.world)
     subject = replace(subject, world=replace(subject.world, quotes=market.quotes))
     edges_s = epochs(span.length_s, _SHORT_STEP_S if span.length_s <= _SHORT_S else _STEP_S)
-    was = happened(database, span, then, edges_s)
+    was = recorded_course(database, span, then, edges_s)
     found = rerun(database, span, subject, market, edges_s, around, asked.seed)
     notes = (*_spec_notes(record, asked), *found.notes)
     return Replay(asked, was, found.course, found.plans, found.troubles, notes)

@@ -25,14 +25,22 @@ from control.planning.world import World
 from control.reconcile.metered_demand import HISTORY, MeteredDemand
 from control.simulator.fleet_run import Around
 from control.simulator.log_cloud import LogCloud
-from control.simulator.node_manner import NodeManner
 from control.simulator.plane import OWNER, ControlPlane
 from control.simulator.plane_log import PlaneLog
 from control.simulator.replay.change import Strategy
-from control.simulator.replay.course import Course, Floats, Life, course
-from control.simulator.replay.happened import REFUSALS, drains_s, held_of, moves_of, offered, startup_s, wanted_then
+from control.simulator.replay.course import Course, Floats, Life, build_course
+from control.simulator.replay.recorded_course import (
+    REFUSALS,
+    drains_s,
+    held_of,
+    moves_of,
+    offered,
+    startup_s,
+    wanted_then,
+)
 from control.simulator.replay.recorded_market import RecordedMarket, ReplayedMarket
 from control.simulator.replay.span import Span
+from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 
 _REPLAYED = "replay"
@@ -127,7 +135,7 @@ class _Run:
                 session, world, planner, demand, PostgresInstances(own).drained_since, log.planned
             ),
             self._clouds,
-            NodeManner(self._startup_s, drains_s(span, self._wanted), seed),
+            SimulatedTimings(self._startup_s, drains_s(span, self._wanted), seed),
             span.since,
             span.seconds(span.begin),
         )
@@ -150,7 +158,7 @@ class _Run:
         calls = past.calls(self._span.since, self._span.until)
         nodes = past.nodes(self._span.begin, self._span.until)
         plans = tuple((plan.at_s, plan.usd_per_hour) for plan in log.plans)
-        found = course(
+        found = build_course(
             edges_s,
             # By what the loop itself stamped on them, as what happened is: prices count from the plan that saw them.
             [held for node in nodes if node.charged for held in held_of(node, self._span)],
@@ -182,7 +190,7 @@ class _Run:
         for past, _ in taken:
             self._log.wanted[past.id] = self._wanted[past.id]
             for step in steps_before(past, begin):
-                self._log.said(span.fleet, step)
+                self._log.on_transition(span.fleet, step)
         self._plane.hold(span.fleet, self._subject.spec, self._subject.folder)
         if span.held and span.held[1] in kept:
             fleets = PostgresFleets(self._own)

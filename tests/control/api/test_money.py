@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from control.db.database import Database
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from templates_lib.hardware import node_config_from_id
+from templates_lib.offer import QuarantinedOffer
 from tests.control.api.conftest import Api, now
 from tests.control.api.worlds import OFFER, spec
 
@@ -51,7 +52,7 @@ def test_offers_are_listed_with_what_they_cost_before(operator: Api, database: D
     first, then = now() - timedelta(hours=2), now() - timedelta(hours=1)
     offers = PostgresOffers(database)
     dear = replace(OFFER, usd_per_hour=80.0, instance_type="g6.2xlarge")
-    aside = (SetAside(dear, "100 times what it was"),)
+    aside = (QuarantinedOffer(dear, "100 times what it was"),)
     configs = {OFFER.node_config: node_config_from_id(OFFER.node_config)}
     for price, at in ((0.9, first), (0.8, then)):
         sold = replace(OFFER, usd_per_hour=price, observed_at=at.isoformat())

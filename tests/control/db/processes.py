@@ -30,7 +30,7 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def let_go(process: subprocess.Popen[str]) -> None:
+def end_input(process: subprocess.Popen[str]) -> None:
     """End its input and wait for a good end."""
     process.communicate("", timeout=PATIENCE_S)
     assert process.returncode == 0

@@ -19,7 +19,7 @@ from control.db.errors import (
 )
 from control.db.location import locate, redacted
 from control.db.revision import REVISIONS
-from tests.control.db.processes import ROOT, let_go, line, start
+from tests.control.db.processes import ROOT, end_input, line, start
 
 SECRET = "hunter2"  # noqa: S105
 
@@ -136,7 +136,7 @@ def test_commands_that_make_the_tables_at_once_take_turns(empty_database_url: st
         assert command.stdin is not None
         print(file=command.stdin, flush=True)
     for command in commands:
-        let_go(command)
+        end_input(command)
 
 
 def test_every_error_can_be_caught_as_one() -> None:

@@ -12,7 +12,7 @@ import pytest
 from control.db.cluster import Cluster, ServerAddress
 from control.db.embedded import embedded_server
 from control.db.errors import EmbeddedServerError
-from tests.control.db.processes import let_go, line, lives, start, wait_until
+from tests.control.db.processes import end_input, line, lives, start, wait_until
 
 USE = """
 import sys
@@ -52,10 +52,10 @@ def test_another_command_may_leave_before_or_after(home: Path) -> None:
     with embedded_server(home) as server:
         early, late = start(USE, str(home)), start(USE, str(home))
         assert int(line(early)) == int(line(late)) == server.pid
-        let_go(early)
+        end_input(early)
         connect(server).close()
     connect(server).close()
-    let_go(late)
+    end_input(late)
     wait_until(lambda: not lives(server.pid))
 
 
@@ -113,7 +113,7 @@ def test_commands_that_start_at_once_share_one_server(home: Path) -> None:
     pid, *others = (int(line(user)) for user in users)
     assert others == [pid] * 3
     for user in users:
-        let_go(user)
+        end_input(user)
     wait_until(lambda: not lives(pid))
 
 

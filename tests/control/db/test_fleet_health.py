@@ -10,11 +10,12 @@ from control.db.alerts import PostgresAlerts
 from control.db.database import Database
 from control.db.fleet_health import FleetHealth
 from control.db.fleets import PostgresFleets
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.plans import PostgresPlans
 from control.db.tables import library
 from control.market.answers import note
 from policies.availability import Outcome
+from templates_lib.offer import QuarantinedOffer
 from tests.control.api.worlds import OFFER, kept_plan
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -56,7 +57,7 @@ def test_a_plan_of_older_step_times_is_told_once_a_newer_one_is_made(database: D
 
 
 def test_quarantined_prices_become_an_alert_of_their_cloud(database: Database) -> None:
-    doubted = (SetAside(replace(OFFER, usd_per_hour=0.0), "a price of 0 $/h cannot be right"),)
+    doubted = (QuarantinedOffer(replace(OFFER, usd_per_hour=0.0), "a price of 0 $/h cannot be right"),)
     PostgresOffers(database).answered(CloudMarket("aws", "a test", NOW, NOW, quarantined=doubted), partly=False)
     AlertWatch(database, lambda: NOW).step()
     (alert,) = PostgresAlerts(database).recent(9)

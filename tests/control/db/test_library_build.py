@@ -13,7 +13,7 @@ from control.db.errors import LibraryConflictError
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
 from templates_lib.source import TemplateBatch
-from tests.control.db.processes import let_go, line, start, wait_until
+from tests.control.db.processes import end_input, line, start, wait_until
 from tests.control.db.random_source import RandomSource
 
 BUILD = """
@@ -78,7 +78,7 @@ def test_two_builders_of_one_library_take_turns(database: Database, database_url
         build.add(source.batch("unit-2"), 0.5)
         assert not journal.exists()
     version = line(other)
-    let_go(other)
+    end_input(other)
     assert journal.read_text().split() == ["unit-3", "unit-1", "unit-0"]
     assert store.find(source.fingerprint) == version
     assert build_library(source, store, ignore) == version

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from control.db.database import Database
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from templates_lib.hardware import instance_type, node_configs
-from templates_lib.offer import Offer
+from templates_lib.offer import Offer, QuarantinedOffer
 from templates_lib.supply import SupplyPool
 from tests.control.market.markets import NOON, after, offer
 
@@ -21,7 +21,7 @@ def offers(database: Database) -> PostgresOffers:
     return PostgresOffers(database)
 
 
-def said(*listed: Offer, at_s: float = 0, quarantined: tuple[SetAside, ...] = ()) -> CloudMarket:
+def said(*listed: Offer, at_s: float = 0, quarantined: tuple[QuarantinedOffer, ...] = ()) -> CloudMarket:
     now = after(at_s)
     return CloudMarket("aws", "aws-api", now, now, "", "", listed, CONFIGS, (), quarantined)
 
@@ -32,7 +32,9 @@ def priced(known: Offer, usd_per_hour: float, at_s: float) -> Offer:
 
 def test_what_a_cloud_says_comes_back_as_it_was_said(offers: PostgresOffers) -> None:
     pool = SupplyPool("aws/us-east-2/G-VT/spot", 64.0, "vcpus", {A.key: 4.0}, "service-quotas")
-    market = replace(said(A, B, quarantined=(SetAside(priced(A, 9, 0), "too much"),)), pools=(pool,), notes=("note",))
+    market = replace(
+        said(A, B, quarantined=(QuarantinedOffer(priced(A, 9, 0), "too much"),)), pools=(pool,), notes=("note",)
+    )
     offers.answered(market, partly=False)
     assert offers.markets() == {"aws": market}
     assert offers.prices("aws") == {A.key: 0.25, B.key: 0.25}
@@ -63,7 +65,7 @@ def test_what_is_not_named_any_more_is_not_sold_unless_the_answer_is_a_part(offe
 
 def test_an_offer_in_quarantine_stays_at_its_last_price(offers: PostgresOffers) -> None:
     offers.answered(said(A), partly=False)
-    offers.answered(said(at_s=60, quarantined=(SetAside(priced(A, 9, 60), "too much"),)), partly=False)
+    offers.answered(said(at_s=60, quarantined=(QuarantinedOffer(priced(A, 9, 60), "too much"),)), partly=False)
     assert offers.prices("aws") == {A.key: 0.25}
     assert offers.accept(A.key, after(61)) == priced(A, 9, 60)
     assert offers.prices("aws") == {A.key: 9}

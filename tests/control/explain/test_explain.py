@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from control.allocator import solve
 from control.explain import explain, reasons
 from control.explain.node_saving import VERIFIED
-from control.planner import solve
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.settings import Replicas

@@ -27,7 +27,7 @@ from control.executor.nodes import NodeExecutor
 from control.fleet.effects import ThreadEffects
 from control.fleet.keeper import Keeper
 from control.fleet.keeper_settings import KeeperSettings
-from control.fleet.observer import Deaf
+from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.publisher import Publisher
 from control.fleet.routing import Front, Routing
@@ -99,7 +99,7 @@ class Place:
         return found
 
 
-class ControlPlane(Deaf):
+class ControlPlane(NoObserver):
     """One that keeps `plan`; made on a running loop."""
 
     def __init__(self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = ()) -> None:
@@ -129,7 +129,7 @@ class ControlPlane(Deaf):
             place.memory_mib,
         )
 
-    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+    def on_transition(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
         self.steps.append(step)
 
     async def start(self) -> None:

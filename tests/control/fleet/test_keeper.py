@@ -18,7 +18,7 @@ from control.executor.node_start import NodeStart
 from control.fleet.effects import InlineEffects
 from control.fleet.keeper import Keeper, Ready
 from control.fleet.keeper_settings import KeeperSettings
-from control.fleet.observer import Deaf
+from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
@@ -44,7 +44,7 @@ def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1", count: int =
 
 
 @dataclass
-class World(Deaf):
+class World(NoObserver):
     """Time passes a quarter of a second a tick, clouds answer within it."""
 
     database: Database
@@ -80,7 +80,7 @@ class World(Deaf):
     def publish(self, ready: Ready) -> None:
         self.published.append(list(ready))
 
-    def said(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
+    def on_transition(self, fleet: str, step: PastTransition) -> None:  # noqa: ARG002
         self.steps.append(step)
 
     def refused(self, fleet: str, offer: Offer, error: CloudError) -> None:

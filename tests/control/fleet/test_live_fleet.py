@@ -15,7 +15,7 @@ from control.access.role import Role
 from control.access.secret import Secret
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.fleet.views import instance_views
+from control.fleet.live_instances import instance_views
 from control.lifecycle.state import InstanceState
 from tests.agents.engines.tiny_models import NEAR_TIE, reference, save_model
 from tests.control.db.processes import lives

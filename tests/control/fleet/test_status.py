@@ -12,11 +12,11 @@ import pytest
 from control.cli.output import Output, render
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.fleet.fleet_status import fleet_status
+from control.fleet.instance_view import InstanceView, instance_view
 from control.fleet.latency import GatewayFigures, Histogram
-from control.fleet.status import fleet_status
-from control.fleet.statuses import fleet_statuses
-from control.fleet.view import InstanceView, instance_view
-from control.fleet.views import instance_views
+from control.fleet.live_instances import instance_views
+from control.fleet.recorded_statuses import fleet_statuses
 from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.held_node import HeldNode

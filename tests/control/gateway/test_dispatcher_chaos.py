@@ -13,7 +13,7 @@ from agents.echo.sequence import echo_token
 from agents.messages.to_gateway import Failure, FinishReason
 from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import ApiError
-from control.gateway.call import Asked, Call
+from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -68,7 +68,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         prompt = tuple(dice.randrange(256) for _ in range(dice.randrange(1, 30)))
         count = dice.randrange(1, 300)
         deadline_s = asyncio.get_running_loop().time() + 600
-        call = Call(Asked(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s, ""))
+        call = Call(GenerationRequest(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s, ""))
         dispatcher.start(call)
         got: list[int] = []
         while call.end is None or len(got) < len(call.generated):

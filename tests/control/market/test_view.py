@@ -8,14 +8,14 @@ import pytest
 
 from control.cloud.errors import StockOutError
 from control.db.database import Database
-from control.db.live_offers import CloudMarket, PostgresOffers, SetAside
+from control.db.live_offers import CloudMarket, PostgresOffers
 from control.market.answers import note_refusal, note_success
 from control.market.view import StoredMarket
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from templates_lib.hardware import instance_type, node_configs
-from templates_lib.offer import Market
+from templates_lib.offer import Market, QuarantinedOffer
 from templates_lib.settings import Settings
 from templates_lib.supply import SupplyPool
 from tests.control.market.markets import NOON, after, offer
@@ -96,7 +96,7 @@ def test_a_cloud_that_only_failed_to_answer_is_planned_with_what_it_said(
 
 
 def test_an_offer_whose_price_is_doubted_gets_no_new_node(database: Database, offers: PostgresOffers) -> None:
-    doubted = SetAside(replace(L4, usd_per_hour=25.0), "more than 3x off")
+    doubted = QuarantinedOffer(replace(L4, usd_per_hour=25.0), "more than 3x off")
     market = replace(offers.markets()["aws"], offers=(NEIGHBOUR, ON_DEMAND), quarantined=(doubted,))
     offers.answered(market, partly=False)
     quotes = current_quotes(database, [AWS], NOON)

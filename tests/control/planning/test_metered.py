@@ -7,11 +7,11 @@ import pytest
 
 from control.db.database import Database
 from control.db.demand_overrides import Override, PostgresDemandOverrides
+from control.fleet_file.problem import SpecError
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.metered import demand_rules
 from control.planning.world import World, read_world
 from control.reconcile.metered_demand import MeteredDemand
-from control.spec.problem import SpecError
 from policies.forecast import Ewma, Last
 from policies.headroom_forecast import Headroom
 from policies.seasonal_forecast import Seasonal

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.planning.world import read_world
-from control.spec.problem import SpecError
 from templates_lib.settings import Mode
 from tests.control.planning.worlds import world_of
 

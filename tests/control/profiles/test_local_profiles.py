@@ -15,7 +15,7 @@ from control.planning.local_market import local_config, local_gpu
 from control.planning.local_profiles import ensure_profiles, with_known_profiles
 from control.planning.world import World, read_world
 from control.profiles.engine_home import NoEngineError
-from control.profiles.errands import Errand, SweepError, run_errands
+from control.profiles.measurement_jobs import MeasurementJob, SweepError, run_jobs
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.cost_model import Step
@@ -101,7 +101,9 @@ def test_a_node_that_cannot_be_measured_says_why_and_is_gone(
 ) -> None:
     kind = LocalKind("odd", 1.0, memory_mib, 1)
     with pytest.raises(SweepError, match=f"odd could not be profiled: .*{text}"):
-        run_errands([Errand(kind, "fp32", Path(sys.executable), ("engine", "--weights", weights))], tmp_path, quiet)
+        run_jobs(
+            [MeasurementJob(kind, "fp32", Path(sys.executable), ("engine", "--weights", weights))], tmp_path, quiet
+        )
     assert LocalCloud(tmp_path, [kind]).list({}, datetime.now(UTC)) == ()
 
 

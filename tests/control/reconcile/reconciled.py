@@ -4,11 +4,12 @@ pass. No node ever runs: the test says what nodes would report."""
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from control.cloud.fake import FakeCloud
-from control.cost.treasury import Treasury
+from control.cost.spending_limit import spending_limit
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.db.events import PostgresEvents
@@ -137,7 +138,7 @@ class Plane:
             LiveMarket(database),
             MeteredDemand(database),
             PostgresInstances(database).drained_since,
-            purse=Treasury(database).purse,
+            spending_limit=partial(spending_limit, database),
         )
         self.loop = Reconciler(
             Ports(

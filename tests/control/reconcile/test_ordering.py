@@ -9,10 +9,10 @@ import pytest
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
+from control.fleet_file.problem import SpecError
 from control.hub.gang import UnplaceableError
 from control.planning.world import World, read_world
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
-from control.spec.problem import SpecError
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 from templates_lib.weights_place import NoWeightsError

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.offers.quotes import Quotes
 from control.simulator.market_log import MarketLog, market_log
 from control.simulator.market_rows import LogTime, Place, read_log
 from control.simulator.step_log import StepLog
-from control.spec.problem import SpecError
 from templates_lib.offer import Market
 from tests import factories as make
 

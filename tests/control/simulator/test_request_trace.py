@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.simulator.request_trace import Stream, read_stream
-from control.spec.problem import SpecError
 
 HEADER = "arrival_s,input_tokens,output_tokens\n"
 

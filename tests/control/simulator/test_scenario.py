@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from control.fleet_file.problem import SpecError
 from control.simulator.scenario import Scenario, read_scenario
-from control.spec.problem import SpecError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FLEET = EXAMPLES / "simulate" / "chat-fleet.yaml"

@@ -74,7 +74,7 @@ def wait(sequences: Ints, instance: Ints, row: int) -> None:
 
 
 @compiled
-def wait_no_more(sequences: Ints, instance: Ints, row: int) -> None:
+def leave_queue(sequences: Ints, instance: Ints, row: int) -> None:
     unlink(sequences, instance, I_WAIT_HEAD, I_WAIT_TAIL, S_PREVIOUS, S_NEXT, row)
 
 
@@ -96,6 +96,6 @@ def hold(sequences: Ints, instance: Ints, row: int) -> None:
 
 
 @compiled
-def let_go(sequences: Ints, instance: Ints, row: int) -> None:
+def leave_instance(sequences: Ints, instance: Ints, row: int) -> None:
     unlink(sequences, instance, I_ALL_HEAD, I_ALL_TAIL, S_ALL_PREVIOUS, S_ALL_NEXT, row)
     instance[I_ALL] -= 1

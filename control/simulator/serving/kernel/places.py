@@ -121,7 +121,7 @@ def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
 
 
 @compiled
-def put_off(w: World, row: int, sign: int) -> None:
+def count_prompt(w: World, row: int, sign: int) -> None:
     """Its prompt is one more, or one less, that its nodes are to compute, where it is in a lane."""
     sequence = w.sequences[row]
     group = sequence[S_GROUP]
@@ -167,7 +167,7 @@ def stop(w: World, row: int) -> None:
     count(w, row, -1)
     take(w, row, -sequence[S_BLOCKS])
     if not sequence[S_SAMPLED]:
-        put_off(w, row, -1)
+        count_prompt(w, row, -1)
     leave_group(w.sequences, w.groups[group], row)
     w.instances[w.groups[group, G_INSTANCE], I_RUNNING] -= 1
     sequence[S_RUN] = 0

@@ -66,7 +66,7 @@ from control.simulator.serving.kernel.compiled import by_reference, compiled, en
 from control.simulator.serving.kernel.heap import ID_BITS, pop, push
 from control.simulator.serving.kernel.links import hand_off_end_s
 from control.simulator.serving.kernel.lists import wait
-from control.simulator.serving.kernel.places import put_off
+from control.simulator.serving.kernel.places import count_prompt
 from control.simulator.serving.kernel.scheduler import forget, order, wake
 from control.simulator.serving.kernel.world import Limits, World
 
@@ -198,7 +198,7 @@ def _join(w: World, limits: Limits, group: int, step: int, now_s: float) -> None
             sequence[S_POSITION] += sequence[S_COUNT]
             if sequence[S_POSITION] == sequence[S_TOKENS]:
                 if not sequence[S_SAMPLED]:
-                    put_off(w, row, -1)
+                    count_prompt(w, row, -1)
                 sequence[S_SAMPLED] = 1
                 sequence[S_TOKENS] += 1
                 _deliver(w, limits, row, now_s)

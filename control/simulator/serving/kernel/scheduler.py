@@ -66,16 +66,16 @@ from control.simulator.serving.kernel.columns import (
 )
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push
-from control.simulator.serving.kernel.lists import enter_group, let_go, wait, wait_no_more
+from control.simulator.serving.kernel.lists import enter_group, leave_instance, leave_queue, wait
 from control.simulator.serving.kernel.places import (
     CHOSEN,
     CHUNKS,
     ORDER_OF_GROUPS,
     blocks_of,
     count,
+    count_prompt,
     place,
     place_prompt,
-    put_off,
     stop,
     take,
 )
@@ -100,8 +100,8 @@ def forget(w: World, row: int, now_s: float) -> None:
     if sequence[S_RUN]:
         stop(w, row)
     elif sequence[S_PHASE] in (OFFERED, COMPUTED):
-        wait_no_more(w.sequences, w.instances[instance], row)
-    let_go(w.sequences, w.instances[instance], row)
+        leave_queue(w.sequences, w.instances[instance], row)
+    leave_instance(w.sequences, w.instances[instance], row)
     sequence[S_PHASE] = ABSENT
     wake(w, instance, now_s)
 
@@ -142,7 +142,7 @@ def _admit(w: World, instance: int, now_s: float) -> None:
             group = _group_with_room(w, instance, blocks, blocks_of(w, instance, sequence[S_MOST]))
         if group < 0:
             return
-        wait_no_more(w.sequences, own, row)
+        leave_queue(w.sequences, own, row)
         w.registers[R_RUNS] += 1
         sequence[S_RUN] = w.registers[R_RUNS]
         sequence[S_GROUP] = group
@@ -154,7 +154,7 @@ def _admit(w: World, instance: int, now_s: float) -> None:
             sequence[S_NODES + stage] = w.scratch[CHOSEN, stage]
         count(w, row, 1)
         take(w, row, blocks)
-        put_off(w, row, 1)
+        count_prompt(w, row, 1)
         enter_group(w.sequences, w.groups[group], row)
         own[I_RUNNING] += 1
         if sequence[S_PHASE] == OFFERED:

@@ -14,6 +14,7 @@ from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
 from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.plans import PostgresPlans
+from control.fleet_file.document import parse
 from control.market.live_market import LiveMarket
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
@@ -22,12 +23,11 @@ from control.planning.session import Session
 from control.planning.world import world_of
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.log_cloud import LogCloud
-from control.simulator.node_manner import NodeManner
 from control.simulator.offer_log import OfferLog
 from control.simulator.plane import ControlPlane
+from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.step_log import StepLog
 from control.simulator.watched_planner import WatchedPlanner
-from control.spec.document import parse
 from templates_lib.offer import Market, Offer
 
 START = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
@@ -90,7 +90,7 @@ class Recording:
                 PostgresInstances(database).drained_since, log.planned,
             ),
             {"aws": LogCloud("aws", logs, START, seed=1)},
-            NodeManner((STARTUP_S, STARTUP_S), {(APP, "whole"): DRAIN_S}, seed=1),
+            SimulatedTimings((STARTUP_S, STARTUP_S), {(APP, "whole"): DRAIN_S}, seed=1),
             START,
         )  # fmt: skip
 

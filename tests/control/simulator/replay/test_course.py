@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from control.simulator.replay.course import Demand, Held, Life, Moves, course
+from control.simulator.replay.course import Demand, Held, Life, Moves, build_course
 from templates_lib.work import Leg, Route
 
 EDGES = np.array([0.0, 3600.0, 5400.0])
@@ -17,7 +17,7 @@ def lives(*rows: tuple[str, str, float, float, float]) -> list[Life]:
 
 def unmet(found: list[Life], rate: float = 2.0, *, anywhere: bool = False) -> list[float]:
     demand = Demand({"chat": np.full(90, rate)})
-    made = course(EDGES, [], [], demand, [ROUTE], found, NOTHING, anywhere=anywhere)
+    made = build_course(EDGES, [], [], demand, [ROUTE], found, NOTHING, anywhere=anywhere)
     assert made.offered.tolist() == pytest.approx([3600 * rate, 1800 * rate])
     return made.unmet.tolist()
 
@@ -39,7 +39,7 @@ def test_money_is_the_integral_of_price_over_time_and_what_has_no_price_is_said(
     held = [Held("x", -100.0, 1800.0, 2.0), Held("x", 1800.0, 7200.0, 4.0), Held("y", 0.0, 1800.0, None)]
     none = Demand({"chat": np.zeros(90)})
     plans = [(600.0, 5.0), (4500.0, 7.0)]
-    found = course(EDGES, held, plans, none, [ROUTE], [], Moves((10.0, 4000.0), (20.0,), (), ()), anywhere=False)
+    found = build_course(EDGES, held, plans, none, [ROUTE], [], Moves((10.0, 4000.0), (20.0,), (), ()), anywhere=False)
     assert found.usd.tolist() == pytest.approx([3.0, 2.0])
     assert found.unpriced_node_hours == pytest.approx(0.5)
     assert found.planned_usd_per_hour.tolist() == pytest.approx([5.0, 6.0])

@@ -1,0 +1,237 @@
+"""All columns of the allocation, (operating point, group) pairs, priced as matrix products and never listed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from control.allocator.market import Supply
+from templates_lib.library import Library
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """What a column costs at given row duals, as linear maps of its nodes and its capacity."""
+
+    cell: Floats
+    """(C, G) $/h of one node."""
+    class_value: Floats
+    """(K, G) $/h for the whole peak load of a class."""
+    count_value: Floats
+    """(K,) $/h for being an instance that serves the class."""
+    with_risk: bool
+    """Whether spot risk counts (it does not while unmet demand is minimised)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picked:
+    """Columns by point and group, with their reduced costs."""
+
+    point: Ints
+    group: Ints
+    reduced_cost: Floats
+
+    def __len__(self) -> int:
+        return len(self.point)
+
+    def take(self, at: Ints) -> "Picked":
+        return Picked(self.point[at], self.group[at], self.reduced_cost[at])
+
+
+def concatenate(parts: list[Picked]) -> Picked:
+    if not parts:
+        return Picked(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    return Picked(
+        np.concatenate([p.point for p in parts]),
+        np.concatenate([p.group for p in parts]),
+        np.concatenate([p.reduced_cost for p in parts]),
+    )
+
+
+def allowed_groups(library: Library, supply: Supply) -> NDArray[np.bool_]:
+    """(n, G): whether one instance of the template fits what the group sells of every configuration."""
+    allowed = np.ones((library.size, len(supply.groups)), dtype=bool)
+    for c in range(len(library.configs)):
+        used = library.nodes[:, c]
+        most = int(used.max(initial=0))
+        for g in np.flatnonzero(supply.bound[c] < most):
+            allowed[:, g] &= used <= supply.bound[c, g]
+    return allowed
+
+
+def restrict(library: Library, classes: tuple[int, ...]) -> Library:
+    """The library without capacity for other classes, and without points and templates that then have none."""
+    wanted = np.zeros(len(library.classes), dtype=bool)
+    wanted[list(classes)] = True
+    keep_entry = wanted[library.entry_class] & (library.entry_units_per_s > 0)
+    if keep_entry.all():
+        return library
+    keep_point = np.zeros(len(library.point_template), dtype=bool)
+    keep_point[library.entry_point[keep_entry]] = True
+    keep_template = np.zeros(library.size, dtype=bool)
+    keep_template[library.point_template[keep_point]] = True
+    new_point = np.cumsum(keep_point, dtype=np.int32) - 1
+    new_template = np.cumsum(keep_template, dtype=np.int32) - 1
+    return replace(
+        library,
+        ids=library.ids[keep_template],
+        nodes=library.nodes[keep_template],
+        point_template=new_template[library.point_template[keep_point]],
+        entry_point=new_point[library.entry_point[keep_entry]],
+        entry_class=library.entry_class[keep_entry],
+        entry_units_per_s=library.entry_units_per_s[keep_entry],
+    )
+
+
+class Columns:
+    """The points of a library's templates over G groups. `units` are capacities as shares of the class's peak load.
+
+    Every capacity of `library` must be of one of `classes` (see `restrict`).
+
+    A single-point template's capacity is clipped at the peak: an integer count that covers the load before clipping
+    covers it after, and the linear relaxation is tighter (docs/plans.md).
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        supply: Supply,
+        allowed: NDArray[np.bool_],
+        classes: tuple[int, ...],
+        usable_share: Floats,
+        risk_hours: float,
+    ) -> None:
+        """`usable_share` (K,) turns units per second into shares of the peak (utilisation cap / peak)."""
+        self.library, self.supply, self.allowed = library, supply, allowed
+        self.nodes = library.nodes.astype(np.float32)
+        self.points = len(library.point_template)
+        self.classes = len(classes)
+        position = np.full(len(library.classes), -1, dtype=np.int64)
+        position[list(classes)] = np.arange(len(classes))
+        self.entry_class = position[library.entry_class]
+        self.template_start = np.searchsorted(library.point_template, np.arange(library.size + 1))
+        self.entry_start = np.searchsorted(library.entry_point, np.arange(self.points + 1))
+        points_of = np.diff(self.template_start)
+        self.single_point = points_of == 1
+        units = library.entry_units_per_s * usable_share[self.entry_class]
+        clip = self.single_point[library.point_template[library.entry_point]]
+        self.units: Floats = np.where(clip, np.minimum(units, 1.0), units)
+        self.plain = bool(self.points == library.size and len(units) == self.points)
+        self._units32 = self.units.astype(np.float32)
+        self._blocked = ~allowed
+        self._risk_groups: Ints = np.flatnonzero(supply.interruptions_per_hour.any(axis=0) & (risk_hours > 0))
+        self._risk_hours = risk_hours
+        groups = max(1, len(supply.groups))
+        # About two thousand (chunk, group) pairs, each of which may offer its best column in a round of generation.
+        self.chunk = int(np.clip(library.size * groups // 2000, 64, 8192))
+
+    def entries(self, point: Ints) -> tuple[Ints, Ints]:
+        """(position in `point`, capacity entry) of every capacity of the points."""
+        return expand(self.entry_start[point], self.entry_start[point + 1])
+
+    def points_of(self, template: Ints) -> tuple[Ints, Ints]:
+        """(position in `template`, point) of every point of the templates."""
+        return expand(self.template_start[template], self.template_start[template + 1])
+
+    def rent(self, template: Ints, group: Ints) -> Floats:
+        """$/h of one instance at the cheapest offer of every cell."""
+        nodes = self.library.nodes[template].astype(np.float64)
+        return np.asarray(np.einsum("ic,ci->i", nodes, self.supply.price[:, group]))
+
+    def risk(self, template: Ints, group: Ints) -> Floats:
+        """$/h lost by interruptions: interruptions per hour of all nodes · restart hours · price of the instance."""
+        if not len(self._risk_groups):
+            return np.zeros(len(template))
+        nodes = self.library.nodes[template].astype(np.float64)
+        often = np.einsum("ic,ci->i", nodes, self.supply.interruptions_per_hour[:, group])
+        return np.asarray(self.rent(template, group) * often * self._risk_hours)
+
+    def most(self, template: Ints, group: Ints) -> Floats:
+        """Instances that the cells' bounds allow, were nothing else there."""
+        nodes = self.library.nodes[template].astype(np.float64)
+        bound = self.supply.bound[:, group].T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.floor(np.where(nodes > 0, bound / nodes, np.inf).min(axis=1, initial=np.inf)))
+
+    def chunks(self, prices: Prices) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """(first point, reduced costs (points, G)) of consecutive templates; +∞ where supply forbids the column."""
+        cell = prices.cell.astype(np.float32)
+        class_value = prices.class_value.astype(np.float32)
+        counted = prices.count_value if prices.count_value.any() else None
+        for first in range(0, self.library.size, self.chunk):
+            last = min(first + self.chunk, self.library.size)
+            cost = self.nodes[first:last] @ cell
+            if prices.with_risk:
+                for g in self._risk_groups:
+                    cost[:, g] += self.risk(np.arange(first, last), np.full(last - first, g)).astype(np.float32)
+            cost[self._blocked[first:last]] = np.inf
+            p0, p1 = self.template_start[first], self.template_start[last]
+            e0, e1 = self.entry_start[p0], self.entry_start[p1]
+            value = self._units32[e0:e1, None] * class_value[self.entry_class[e0:e1]]
+            if not self.plain:
+                value = np.add.reduceat(value, self.entry_start[p0:p1] - e0, axis=0)
+                cost = cost[self.library.point_template[p0:p1] - first]
+            cost -= value
+            if counted is not None:
+                served = self.served(np.arange(first, last)) @ counted
+                cost -= served[self.library.point_template[p0:p1] - first, None].astype(np.float32)
+            yield int(p0), cost
+
+    def served(self, template: Ints) -> Floats:
+        """(len(template), K): 1 where any point of the template serves the class."""
+        entry_template = self.library.point_template[self.library.entry_point]
+        first, last = np.searchsorted(entry_template, template), np.searchsorted(entry_template, template + 1)
+        owner, entry = expand(first, last)
+        out = np.zeros((len(template), self.classes))
+        out[owner, self.entry_class[entry]] = 1.0
+        return out
+
+    def reduced_costs(self, prices: Prices, point: Ints, group: Ints) -> Floats:
+        """In float64, for chosen columns."""
+        template = self.library.point_template[point]
+        nodes = self.library.nodes[template].astype(np.float64)
+        cost = np.einsum("ic,ci->i", nodes, prices.cell[:, group])
+        if prices.with_risk:
+            cost += self.risk(template, group)
+        owner, entry = self.entries(point)
+        value = self.units[entry] * prices.class_value[self.entry_class[entry], group[owner]]
+        cost -= np.bincount(owner, weights=value, minlength=len(point))
+        if prices.count_value.any():
+            cost -= self.served(template) @ prices.count_value
+        return np.asarray(cost)
+
+    def best(self, prices: Prices, below: float) -> Picked:
+        """The least reduced cost of every chunk and group, where it is under `below`."""
+        parts: list[Picked] = []
+        for first, reduced in self.chunks(prices):
+            row = reduced.argmin(axis=0)
+            least = reduced[row, np.arange(reduced.shape[1])]
+            group = np.flatnonzero(least < below)
+            parts.append(Picked(first + row[group], group, least[group].astype(np.float64)))
+        return concatenate(parts)
+
+    def under(self, prices: Prices, threshold: float) -> Picked:
+        """Every column whose reduced cost is under `threshold`."""
+        parts: list[Picked] = []
+        for first, reduced in self.chunks(prices):
+            row, group = np.nonzero(reduced < threshold)
+            parts.append(Picked(first + row, group, reduced[row, group].astype(np.float64)))
+        return concatenate(parts)
+
+    def all(self) -> Picked:
+        template, group = np.nonzero(self.allowed)
+        owner, point = self.points_of(template)
+        return Picked(point, group[owner], np.zeros(len(point)))
+
+
+def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Concatenated ranges [first_i, last_i): (i of each element, the element)."""
+    lengths = last - first
+    owner = np.repeat(np.arange(len(first)), lengths)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return owner, np.asarray(first[owner] + offset)

@@ -1,0 +1,99 @@
+"""A snapshot and a library read into everything that the solve works on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from control.allocator.columns import Columns, Floats, allowed_groups, restrict
+from control.allocator.frame import Frame, FrameBuilder, RunningColumns
+from control.allocator.market import Supply, read_supply, running_counts
+from control.allocator.routing import Routing, read_routing
+from templates_lib.library import Library
+from templates_lib.nearest_name import nearest_name
+from templates_lib.settings import Mode
+from templates_lib.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    snapshot: Snapshot
+    library: Library
+    """Without what nothing demands."""
+    supply: Supply
+    routing: Routing
+    columns: Columns
+    frame: Frame
+
+    @property
+    def group_place(self) -> NDArray[np.integer[Any]]:
+        """(G,) the place of every group."""
+        if self.snapshot.settings.mode is Mode.PAPER:
+            return np.zeros(len(self.supply.groups), dtype=np.int64)
+        return self.supply.group_zone
+
+
+def read_problem(snapshot: Snapshot, library: Library) -> Problem:
+    """ValueError for bad offers and for replica bounds on a class that the library does not know."""
+    supply = read_supply(snapshot, library.configs)
+    class_ids = tuple(c.id for c in library.classes)
+    also = _classes_with_a_minimum(snapshot, class_ids)
+    wanted = _demanded(snapshot, class_ids) | also
+    library = restrict(library, tuple(sorted(wanted)))
+    allowed = allowed_groups(library, supply)
+    class_zone = _class_zone(library, allowed, supply)
+    routing = read_routing(snapshot, class_ids, supply.zones, class_zone, also)
+    library = restrict(library, routing.classes)
+    if library.size != len(allowed):
+        allowed = allowed_groups(library, supply)
+    peak = routing.peak
+    usable: Floats = np.where(peak > 0, snapshot.settings.utilisation_cap / np.where(peak > 0, peak, 1.0), 0.0)
+    columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours)
+    running = _running(snapshot, library, supply, allowed)
+    frame = FrameBuilder(snapshot, supply, routing, columns).build(running)
+    return Problem(snapshot, library, supply, routing, columns, frame)
+
+
+def _demanded(snapshot: Snapshot, class_ids: tuple[str, ...]) -> frozenset[int]:
+    index = {name: i for i, name in enumerate(class_ids)}
+    asked = {(d.app, d.request_type) for d in snapshot.demand if d.requests_per_s > 0}
+    legs = (leg for r in snapshot.routes if (r.app, r.request_type) in asked for leg in r.legs)
+    return frozenset(index[leg.work_class] for leg in legs if leg.work_class in index)
+
+
+def _classes_with_a_minimum(snapshot: Snapshot, class_ids: tuple[str, ...]) -> frozenset[int]:
+    index = {name: i for i, name in enumerate(class_ids)}
+    for name in snapshot.settings.guardrails.replicas:
+        if name not in index:
+            raise ValueError(
+                f"guardrails.replicas names the unknown work class {name!r}; {nearest_name(name, class_ids)}"
+            )
+    return frozenset(index[name] for name, r in snapshot.settings.guardrails.replicas.items() if r.min > 0)
+
+
+def _class_zone(library: Library, allowed: NDArray[np.bool_], supply: Supply) -> NDArray[np.bool_]:
+    """(classes of the library, zones): whether some template of the class fits a group of the zone."""
+    out = np.zeros((len(library.classes), len(supply.zones)), dtype=bool)
+    entry_template = library.point_template[library.entry_point]
+    for k in range(len(library.classes)):
+        templates = entry_template[library.entry_class == k]
+        if len(templates):
+            np.logical_or.at(out[k], supply.group_zone, allowed[templates].any(axis=0))
+    return out
+
+
+def _running(snapshot: Snapshot, library: Library, supply: Supply, allowed: NDArray[np.bool_]) -> RunningColumns:
+    counts = running_counts(snapshot)
+    group_index = {group: g for g, group in enumerate(supply.groups)}
+    wanted = sorted({name.encode() for name, _, _ in counts})
+    at = np.flatnonzero(np.isin(library.ids, np.array(wanted, dtype=library.ids.dtype)))
+    template_index = {library.template_id(int(t)): int(t) for t in at}
+    found = [
+        (template_index[name], group_index[zone, market], count)
+        for (name, zone, market), count in counts.items()
+        if name in template_index and (zone, market) in group_index
+    ]
+    found = sorted(f for f in found if allowed[f[0], f[1]])
+    table = np.array(found, dtype=np.int64).reshape(-1, 3)
+    return RunningColumns(table[:, 0], table[:, 1], table[:, 2].astype(np.float64))

@@ -1,0 +1,187 @@
+"""A settled solution as a plan."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from control.allocator.columns import Floats, Ints
+from control.allocator.market import running_counts
+from control.allocator.problem import Problem
+from control.allocator.search import Outcome
+from control.allocator.settle import Settled
+from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
+
+LEAST_FLOW = 1e-9
+"""Shares of a demand under this are rounding of the solver."""
+LEAST_UNMET = 1e-6
+"""The same for the share that is not served, which the solver may leave at its feasibility tolerance."""
+LEAST_DUAL = 1e-9
+
+
+def planned_offers(problem: Problem, settled: Settled) -> tuple[PlannedOffer, ...]:
+    """Every node of the plan by the offer it is rented from; held offers that it leaves are not listed."""
+    supply = problem.supply
+    used = _nodes_by_cell(problem, settled)
+    planned = []
+    for o, offer in enumerate(supply.offers):
+        c, g = int(supply.offer_config[o]), int(supply.offer_group[o])
+        nodes = int(used[c, g]) if supply.only_offer[c, g] == o else int(settled.offers[o])
+        if nodes > 0:
+            held = min(nodes, int(supply.offer_held[o]))
+            planned.append(PlannedOffer(offer.key, offer.node_config, nodes, held, offer.usd_per_hour))
+    return tuple(planned)
+
+
+def planned_instances(problem: Problem, settled: Settled) -> tuple[PlannedInstance, ...]:
+    """One row per (template, zone, market); nodes of a cell of several offers cost their average."""
+    supply, library = problem.supply, problem.library
+    mean = mean_prices(problem, settled)
+    running = running_counts(problem.snapshot)
+    rows = []
+    for template, group, count in zip(settled.template, settled.group, settled.count, strict=True):
+        zone, market = supply.groups[group]
+        name = library.template_id(int(template))
+        nodes = library.nodes[template]
+        units = _units_per_instance(problem, settled, int(template), int(group), int(count))
+        served = [c for c in library.classes if c.id in units]
+        model, phase = _joined(c.component for c in served), _joined(c.phase for c in served)
+        bill = {library.configs[c]: int(nodes[c]) for c in np.flatnonzero(nodes)}
+        kept, usd = min(int(count), running[name, zone, market]), float(count * (nodes @ mean[:, group]))
+        rows.append(PlannedInstance(name, model, phase, zone, market, int(count), kept, bill, units, usd))
+    return tuple(rows)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "+".join(dict.fromkeys(names))
+
+
+def _nodes_by_cell(problem: Problem, settled: Settled) -> Ints:
+    used = np.zeros(problem.supply.bound.shape, dtype=np.int64)
+    nodes = problem.library.nodes[settled.template].astype(np.int64) * settled.count[:, None]
+    np.add.at(used.T, settled.group, nodes)
+    return used
+
+
+def mean_prices(problem: Problem, settled: Settled) -> Floats:
+    """(C, G) $/h that one node of a cell costs on average at the offers used."""
+    supply = problem.supply
+    paid, nodes = np.zeros(supply.bound.shape), np.zeros(supply.bound.shape)
+    for o in np.flatnonzero(settled.offers > 0):
+        cell = supply.offer_config[o], supply.offer_group[o]
+        paid[cell] += settled.offers[o] * supply.offers[o].usd_per_hour
+        nodes[cell] += settled.offers[o]
+    return np.where(nodes > 0, paid / np.where(nodes > 0, nodes, 1.0), supply.price)
+
+
+def _units_per_instance(problem: Problem, settled: Settled, template: int, group: int, count: int) -> dict[str, float]:
+    library, columns = problem.library, problem.columns
+    units: dict[str, float] = {}
+    for point, instances in settled.mixtures[template * len(problem.supply.groups) + group].items():
+        for entry in range(columns.entry_start[point], columns.entry_start[point + 1]):
+            name = library.classes[library.entry_class[entry]].id
+            units[name] = units.get(name, 0.0) + instances / count * float(library.entry_units_per_s[entry])
+    return units
+
+
+def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
+    """Requests per second by demand key."""
+    unmet: dict[str, float] = {}
+    for demand, share in zip(problem.routing.demands, settled.unmet, strict=True):
+        if share > LEAST_UNMET:
+            unmet[demand.key] = unmet.get(demand.key, 0.0) + float(min(share, 1.0)) * demand.requests_per_s
+    return unmet
+
+
+def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
+    """What each way carries; together exactly the demand that is not unmet."""
+    routing = problem.routing
+    ways = np.where(settled.ways > LEAST_FLOW, settled.ways, 0.0)
+    of = np.array([w.demand for w in routing.ways], dtype=np.int64)
+    carried = np.bincount(of, weights=ways, minlength=len(routing.demands))
+    due = 1.0 - np.where(settled.unmet > LEAST_UNMET, np.minimum(settled.unmet, 1.0), 0.0)
+    rows = []
+    for share, way in zip(ways, routing.ways, strict=True):
+        exact = float(share * due[way.demand] / carried[way.demand]) if share > 0 else 0.0
+        if exact > 0:
+            rate = exact * routing.demands[way.demand].requests_per_s
+            places = tuple(routing.places[p] for p in way.places)
+            rows.append(Flow(way.route.id, places, rate, exact * way.usd_per_hour))
+    return tuple(rows)
+
+
+def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str) -> Plan:
+    """The plan without an id. Its reasons are the minima of replicas that supply cannot give; others are explained."""
+    snapshot, columns = problem.snapshot, problem.columns
+    offers, instances = planned_offers(problem, settled), planned_instances(problem, settled)
+    unmet = unmet_demand(problem, settled)
+    moved = flows(problem, settled)
+    rent = sum(o.nodes * o.usd_per_hour for o in offers)
+    traffic = sum(f.traffic_usd_per_hour for f in moved)
+    running = np.array([i.running for i in instances], dtype=np.float64)
+    new = settled.count - running
+    init = snapshot.settings.init_factor * float(columns.rent(settled.template, settled.group) @ new)
+    risk = float(columns.risk(settled.template, settled.group) @ settled.count)
+    objective = rent + traffic + init + risk
+    bound = max(0.0, min(outcome.bound, objective))
+    gap = (objective - bound) / objective if objective > 0 else 0.0
+    within = gap <= snapshot.settings.limits.gap * (1 + 1e-9)
+    return Plan(
+        "", snapshot.version, snapshot.library_version, policy, instances, offers, moved, rent + traffic, rent,
+        traffic, init, risk, unmet, objective, bound, gap, 0.0,
+        "partial" if unmet else "optimal" if within else "feasible",
+        duals(problem, outcome), tuple(replica_shortages(problem, settled)),
+        outcome.statistics | {"timed_out": float(outcome.timed_out)},
+    )  # fmt: skip
+
+
+def replica_shortages(problem: Problem, settled: Settled) -> Iterator[Reason]:
+    """A reason for every work class with fewer instances than `guardrails.replicas` asks for."""
+    served = problem.columns.served(settled.template)
+    for position, k in enumerate(problem.routing.classes):
+        name = problem.library.classes[k].id
+        bounds = problem.snapshot.settings.guardrails.replicas.get(name)
+        have = int(settled.count @ served[:, position])
+        if bounds is not None and have < bounds.min:
+            text = f"{name}: supply allows {have} of the {bounds.min} instances that replicas.min asks for"
+            yield Reason("replicas", text, name)
+
+
+def duals(problem: Problem, outcome: Outcome) -> dict[str, float]:
+    """Shadow prices of the relaxation by row name, nonzero ones.
+
+    `offer/…` $/h per node (≤ 0: one more would save), `pool/…` per unit of the pool, `demand/…` per request/s,
+    `class/…` per unit/s of capacity in a place, `budget` per $/h; others per share of the class's peak load.
+    """
+    frame, routing, supply = problem.frame, problem.routing, problem.supply
+    vertex = outcome.relaxed.vertex
+    per = {f"demand/{d.key}": d.requests_per_s for d in routing.demands}
+    library = problem.library
+    for k, peak in zip(routing.classes, routing.peak, strict=True):
+        name = library.classes[k].id
+        per[f"class/{name}"] = peak
+        per.update({f"class/{name}@{place}": peak for place in routing.places})
+    out = {}
+    row_dual = vertex.row_dual.copy()
+    # A way's bound of the whole demand may carry part of the price: what the cheapest way costs is all of it.
+    row_dual[frame.demand_rows] = np.inf
+    for way, variable in zip(routing.ways, frame.way_variables, strict=True):
+        row = frame.demand_rows[way.demand]
+        row_dual[row] = min(row_dual[row], vertex.row_dual[row] + vertex.reduced_cost[variable])
+    row_dual[np.isinf(row_dual)] = 0.0
+    for name, dual in zip(frame.row_names, row_dual, strict=True):
+        if abs(dual) > LEAST_DUAL and not name.startswith(("running/", "nodes/", "unmet/")):
+            out[name] = float(dual / per.get(name, 1.0))
+    for o in np.flatnonzero(frame.offer_variables >= 0):
+        reduced = vertex.reduced_cost[frame.offer_variables[o]]
+        if reduced < -LEAST_DUAL:
+            out[f"offer/{supply.offers[o].key}"] = float(reduced)
+    return out
+
+
+def with_id(plan: Plan) -> Plan:
+    """The plan under the hash (128 bits of BLAKE2b) of what it says, timing and statistics left out."""
+    content = replace(plan, id="", solve_s=0.0, statistics={})
+    return replace(plan, id=hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest())

@@ -1,0 +1,344 @@
+"""From the relaxation to whole instances: least unmet demand first, then the least cost, with a proven bound."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from control.allocator.columns import Floats, Ints, Picked, concatenate
+from control.allocator.frame import Level
+from control.allocator.polish import polish
+from control.allocator.problem import Problem
+from control.allocator.program import Answer, Effort, MilpSolver, Program, Start
+from control.allocator.refine import Refined, can_refine, refine
+from control.allocator.relaxation import NOTHING, Relaxation, Relaxed
+from control.allocator.restricted import restrict_to
+from templates_lib.settings import WorkLimits
+
+Progress = Callable[[str, float, float], None]
+"""Called with (stage, objective of the best plan so far, bound)."""
+
+UNMET_GAP = 1e-6
+SLACK = 1e-6
+"""Room above the least unmet demand, as a share of it, so that rounding does not make the next stage infeasible."""
+
+
+ROOM = 0.15
+"""Of the relaxation's bound: what a plan is first expected to cost more than it."""
+FEW_IMPROVING = 3_000
+"""So few columns that may improve a plan are searched at once, without polishing it first."""
+POOL = 400
+"""Columns in the first program for whole plans."""
+POOL_NODES = 200
+POLISH_NODES = 50
+POLISH_GAP = 1e-4
+POLISH_SHARE = 0.5
+"""Of the simplex iterations; the rest is for the proof."""
+OUT_OF_WORK = Answer(None, np.inf, -np.inf, False, 0, 0, 0.0, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incumbent:
+    counts: dict[int, int]
+    """Instances by template · G + group."""
+    objective: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    incumbent: Incumbent
+    bound: float
+    relaxed: Relaxed
+    row_upper: Floats
+    """Limits of the rows, with the least unmet demand in them."""
+    timed_out: bool
+    statistics: dict[str, float] = field(default_factory=dict)
+
+
+class Search:
+    """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
+
+    def __init__(self, problem: Problem, milp: MilpSolver, progress: Progress) -> None:
+        self._problem, self._milp, self._progress = problem, milp, progress
+        settings = problem.snapshot.settings
+        self._limits: WorkLimits = settings.limits
+        self._seed = settings.seed
+        self._relaxation = Relaxation(problem, settings.seed)
+        self._seconds = 0.0
+        self._timed_out = False
+        self._rounds = 0
+        self._is_done = False
+        """Nothing is left to search for, whether or not the gap is reached."""
+        self._nodes = 0
+        self._iterations = 0
+        self._bound = -np.inf
+        self._best: Incumbent | None = None
+        self._wanted: dict[int, int] = {}
+        """Counts that reach the least unmet demand: their columns are in every later program."""
+
+    def run(self) -> Outcome:
+        relaxed, values = self._relax()
+        if not any(values) and self._is_large() and can_refine(self._problem):
+            self._refine(relaxed)
+        if self._best is None and (any(values) or not self._find(relaxed)):
+            relaxed = self._least_unmet(values)
+            if not self._find(relaxed):
+                raise self._failure("no whole plan reaches the least unmet demand just found")
+        if not self._is_done:
+            self._prove(relaxed)
+        assert self._best is not None  # noqa: S101 - for the type checker; _find returned true
+        return Outcome(
+            self._best,
+            min(self._bound, self._best.objective),
+            relaxed,
+            self._relaxation.row_upper.copy(),
+            self._timed_out,
+            {
+                "columns": float(self._relaxation.total),
+                "generated_columns": float(self._relaxation.generated),
+                "generation_rounds": float(self._relaxation.rounds),
+                "lp_iterations": float(self._relaxation.iterations),
+                "pricing_rounds": float(self._rounds),
+                "relaxation_bound": relaxed.bound,
+                "milp_nodes": float(self._nodes),
+                "milp_iterations": float(self._iterations),
+            },
+        )
+
+    def _relax(self) -> tuple[Relaxed, tuple[float, ...]]:
+        """The least cost at the least unmet demand of the relaxation, and that demand by level."""
+        levels = self._problem.frame.levels
+        relaxed = self._relaxation.minimise(self._dear(), cost=True)
+        values = [_value(level, relaxed.vertex.x) for level in levels]
+        if max(values, default=0.0) > NOTHING:
+            values = []
+            for level in levels:
+                weights = dict(zip(level.variables, level.weights, strict=True))
+                relaxed = self._relaxation.minimise(weights, cost=False)
+                values.append(_value(level, relaxed.vertex.x))
+                self._relaxation.limit(level.row, _roomy(values[-1]))
+        for level, value in zip(levels, values, strict=True):
+            self._relaxation.limit(level.row, _roomy(value))
+        relaxed = self._relaxation.minimise({}, cost=True)
+        self._bound = relaxed.bound
+        self._progress("relaxation", np.inf, relaxed.bound)
+        return relaxed, tuple(0.0 if v <= NOTHING else v for v in values)
+
+    def _dear(self) -> dict[int, float]:
+        """A price on unmet demand that no plan would rather pay, higher for higher priorities."""
+        levels = self._problem.frame.levels
+        return {v: self._relaxation.dear * (len(levels) - i) for i, level in enumerate(levels) for v in level.variables}
+
+    def _least_unmet(self, least: tuple[float, ...]) -> Relaxed:
+        """Fix the least unmet demand that whole instances reach, level by level, and relax again at that.
+
+        Among few columns first; among more where these stay above `least`, which the relaxation reaches.
+        """
+        self._release_levels()
+        relaxed = self._relaxation.minimise(self._dear(), cost=True)
+        for limit in (self._limits.incumbent_columns, self._limits.proof_columns):
+            self._release_levels()
+            picked = self._pick(relaxed, limit)
+            values = self._fix_unmet(picked)
+            reached = all(value <= _roomy(low) + SLACK for value, low in zip(values, least, strict=True))
+            if reached or len(picked) == self._relaxation.total:
+                break
+        relaxed = self._relaxation.minimise({}, cost=True)
+        self._bound = relaxed.bound
+        return relaxed
+
+    def _release_levels(self) -> None:
+        for level in self._problem.frame.levels:
+            self._relaxation.limit(level.row, np.inf)
+
+    def _fix_unmet(self, picked: Picked) -> list[float]:
+        """The least unmet demand of each level that whole instances of these columns reach, which limits it."""
+        values: list[float] = []
+        for level in self._problem.frame.levels:
+            weights = np.zeros(len(self._problem.frame.variables))
+            weights[list(level.variables)] = level.weights
+            program = restrict_to(self._problem, picked, self._relaxation.row_upper, weights, cost=False)
+            start = program.start(self._wanted) if self._wanted else None
+            answer = self._solve(program.program, start, UNMET_GAP, "unmet demand")
+            if answer.x is None:
+                raise self._failure("no plan was found although demand may stay unmet")
+            values.append(_value(level, answer.x))
+            self._relaxation.limit(level.row, _roomy(values[-1]))
+            self._wanted = program.counts(answer.x)
+        return values
+
+    def _find(self, relaxed: Relaxed) -> bool:
+        """A first plan from few columns; whether there is one."""
+        picked = self._pick(relaxed, self._limits.incumbent_columns)
+        whole = len(picked) == self._relaxation.total
+        answer = self._cost_program(picked, "plan")
+        if whole and answer.complete:
+            self._bound = max(self._bound, answer.bound)
+            self._is_done = self._best is not None
+        return self._best is not None
+
+    def _failure(self, what: str) -> Exception:
+        """There always is a plan, if only one that serves nothing: time was short, or this is a mistake."""
+        if self._timed_out:
+            return ValueError(
+                f"no plan was found within solver.wall_clock_s = {self._limits.wall_clock_s:g}: allow more"
+            )
+        return RuntimeError(f"{what}; please report this")
+
+    def _is_large(self) -> bool:
+        """Whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner."""
+        return self._relaxation.total > 2 * self._limits.incumbent_columns
+
+    def _refine(self, relaxed: Relaxed) -> None:
+        """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""
+        room = ROOM * max(relaxed.bound, 1e-6)
+        found = self._first_plan(relaxed, room)
+        if self._best is not None and self._best.objective > relaxed.bound + room and not found.narrowed:
+            found = self._first_plan(relaxed, self._best.objective - relaxed.bound)
+        if self._best is None or self._gap() <= self._limits.gap:
+            self._is_done = self._best is not None
+            return
+        order = found.order
+        if len(self._improving(found, order)) > FEW_IMPROVING:
+            some = self._improving(found, order[: self._limits.incumbent_columns])
+            self._polish(found, np.unique(np.concatenate([found.in_bundles, order[:POOL], some])))
+        if self._gap() > self._limits.gap:
+            self._prove_refined(found, self._improving(found, order))
+        self._is_done = True
+
+    def _first_plan(self, relaxed: Relaxed, room: float) -> Refined:
+        """Prices for what demands share, and plans from the columns that answer them best."""
+        found = refine(self._problem, relaxed, self._relaxation.row_upper, room, self._seed, self._raise_bound)
+        self._raise_bound(found.bound)
+        self._rounds += found.rounds
+        near = np.union1d(found.in_bundles, found.order[:POOL])
+        for pool in (found.in_bundles, near):
+            self._cost_program(self._whole_templates(found.examined.take(pool)), "plan", POOL_NODES)
+            if self._best is not None:
+                break
+        return found
+
+    def _improving(self, found: Refined, at: Ints) -> Ints:
+        """Those of the columns that a plan better than the best so far may use."""
+        assert self._best is not None  # noqa: S101
+        return at[found.rise[at] <= self._best.objective - found.priced_bound]
+
+    def _polish(self, found: Refined, pool: Ints) -> None:
+        assert self._best is not None  # noqa: S101
+        picked = self._whole_templates(found.examined.take(pool))
+        cost = self._problem.frame.variables.cost
+        program = restrict_to(self._problem, picked, self._relaxation.row_upper, cost, cost=True)
+
+        def solve(part: Program, start: Start) -> Answer | None:
+            if self._iterations > POLISH_SHARE * self._limits.simplex_iterations:
+                return None
+            return self._solve(part, start, POLISH_GAP, "polish", POLISH_NODES)
+
+        def better(counts: dict[int, int], objective: float) -> None:
+            self._best = Incumbent(counts, objective)
+            self._progress("polish", objective, self._bound)
+
+        target = self._bound / (1 - self._limits.gap)
+        polish(self._problem, program, self._best.counts, self._best.objective, target, self._seed, solve, better)
+
+    def _prove_refined(self, found: Refined, improving: Ints) -> None:
+        """A last program over all columns that a better plan may use, unless they are too many to prove anything."""
+        assert self._best is not None  # noqa: S101
+        if len(improving) > self._limits.proof_columns:
+            return
+        room = self._best.objective - found.priced_bound
+        answer = self._cost_program(self._whole_templates(found.examined.take(improving)), "proof")
+        self._raise_bound(min(answer.bound, found.priced_bound + room, found.limit))
+
+    def _raise_bound(self, bound: float) -> None:
+        if bound > self._bound:
+            self._bound = bound
+            self._progress("bound", np.inf if self._best is None else self._best.objective, bound)
+
+    def _prove(self, relaxed: Relaxed) -> None:
+        """Search among all columns that a better plan may use; the others cannot matter."""
+        assert self._best is not None  # noqa: S101
+        room = self._best.objective - relaxed.bound
+        survivors = self._survivors(relaxed, room)
+        keep, least_left_out = self._cheapest(survivors, self._limits.proof_columns)
+        answer = self._cost_program(keep, "proof")
+        self._bound = max(self._bound, min(answer.bound, relaxed.bound + min(least_left_out, room)))
+        self._is_done = self._gap() <= self._limits.gap
+
+    def _gap(self) -> float:
+        assert self._best is not None  # noqa: S101
+        return (self._best.objective - self._bound) / max(abs(self._best.objective), 1e-9)
+
+    def _cost_program(self, picked: Picked, stage: str, nodes: int | None = None) -> Answer:
+        """Minimise cost over columns, and keep the plan if it is the best so far."""
+        frame = self._problem.frame
+        program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
+        known = self._wanted if self._best is None else self._best.counts
+        start = program.start(known) if known else None
+        answer = self._solve(program.program, start, self._limits.gap, stage, nodes)
+        if answer.x is not None and (self._best is None or answer.objective < self._best.objective):
+            self._best = Incumbent(program.counts(answer.x), answer.objective)
+            self._progress(stage, answer.objective, self._bound)
+        return answer
+
+    def _solve(self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None) -> Answer:
+        limits = self._limits
+        left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
+        iterations = limits.simplex_iterations - (self._iterations if self._best is not None else 0)
+        if iterations <= 0:
+            return OUT_OF_WORK
+        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, left)
+        answer = self._milp(program, effort, start, lambda value: self._progress(stage, value, self._bound))
+        self._seconds += answer.seconds
+        self._nodes += answer.nodes
+        self._iterations += answer.iterations
+        self._timed_out |= answer.timed_out
+        return answer
+
+    def _pick(self, relaxed: Relaxed, limit: int) -> Picked:
+        """Columns of low reduced cost, as many for every class, and all that the relaxation uses or that run."""
+        if self._relaxation.total <= limit:
+            return self._problem.columns.all()
+        columns = self._problem.columns
+        near = self._survivors(relaxed, 0.02 * max(1.0, abs(relaxed.vertex.objective)))
+        first = columns.entry_class[columns.entry_start[near.point]]
+        chosen: list[Ints] = []
+        for k in range(columns.classes):
+            mine = np.flatnonzero(first == k)
+            share = limit // columns.classes
+            order = np.argsort(near.reduced_cost[mine], kind="stable")
+            chosen.append(mine[order[:share]])
+        at = np.sort(np.concatenate(chosen))
+        used = relaxed.vertex.x[len(self._problem.frame.variables) :] > NOTHING
+        parts = [
+            near.take(at),
+            Picked(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
+        ]
+        return self._whole_templates(concatenate(parts))
+
+    def _survivors(self, relaxed: Relaxed, room: float) -> Picked:
+        return self._problem.columns.under(relaxed.prices, room * (1 + 1e-6) + 1e-6)
+
+    def _cheapest(self, survivors: Picked, limit: int) -> tuple[Picked, float]:
+        """The `limit` columns of least reduced cost, and the least reduced cost among the others."""
+        order = np.argsort(survivors.reduced_cost, kind="stable")
+        least = float(survivors.reduced_cost[order[limit]]) if len(order) > limit else np.inf
+        return self._whole_templates(survivors.take(np.sort(order[:limit]))), least
+
+    def _whole_templates(self, picked: Picked) -> Picked:
+        """All points of every picked (template, group), those of running templates added, each once."""
+        columns, frame = self._problem.columns, self._problem.frame
+        groups = len(self._problem.supply.groups)
+        key = columns.library.point_template[picked.point] * groups + picked.group
+        counts = self._best.counts if self._best is not None else self._wanted
+        key = np.unique(np.concatenate([key, frame.running_key, np.array(sorted(counts), dtype=np.int64)]))
+        owner, point = columns.points_of(key // groups)
+        return Picked(point, (key % groups)[owner], np.zeros(len(point)))
+
+
+def _value(level: Level, x: Floats) -> float:
+    return float(x[list(level.variables)] @ np.array(level.weights))
+
+
+def _roomy(value: float) -> float:
+    return value * (1 + SLACK) + NOTHING

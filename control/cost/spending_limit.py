@@ -1,0 +1,30 @@
+"""What planning needs to know of money: how much a fleet may spend, and what it has given up so far."""
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from control.cost.budgets import budget_book
+from control.db.budgets import PostgresBudgets
+from control.db.database import Database
+from control.db.ledger import PostgresLedger
+from control.lifecycle.fleet import FleetRecord
+from policies.budget import Allowance
+from policies.degradation import Rung
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingLimit:
+    allowed: Allowance = field(default_factory=lambda: Allowance(math.inf))
+    in_force: Rung = Rung.NOTHING
+    """What the fleet has given up already to stay within it."""
+
+
+def spending_limit(database: Database, record: FleetRecord, now: datetime) -> SpendingLimit:
+    """What the budgets leave to a fleet at `now`. Raises DatabaseUnavailableError."""
+    budgets = PostgresBudgets(database)
+    in_force = budgets.given_up(record.name).rung
+    if not budgets.all():
+        return SpendingLimit(in_force=in_force)
+    book = budget_book(budgets, PostgresLedger(database), now)
+    return SpendingLimit(book.allowance(record.name, record.project), in_force)

@@ -1,0 +1,116 @@
+"""How a fleet does against its plan and its promises."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from control.fleet.instance_view import InstanceView
+from control.fleet.latency import GatewayFigures
+from templates_lib.plan import Plan
+from templates_lib.work import WorkClass
+
+PERCENTILES = (50.0, 90.0, 99.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LegStatus:
+    leg: str
+    planned: int
+    ready: int
+    running: int
+    waiting: int
+    units_per_s: float
+    """That the ready instances were planned to sustain together."""
+    planned_units_per_s: float
+    """The same of all that the plan has."""
+    demand_units_per_s: float
+    """That the plan was made for; what it leaves unmet counts, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    model: str
+    legs: tuple[LegStatus, ...]
+    ttft_ms: dict[str, float | None]
+    """By percentile, of all requests since the gateway started; None: no request yet, or the gateway is not asked."""
+    tpot_ms: dict[str, float | None]
+    ttft_slo_ms: float | None
+    tpot_slo_ms: float | None
+    requests: int
+    resumptions: int
+    """Attempts that were lost and went on elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    fleet: str
+    plan: str
+    usd_per_hour: float
+    unmet: dict[str, float]
+    models: tuple[ModelStatus, ...]
+
+
+def fleet_status(
+    fleet: str,
+    plan: Plan,
+    classes: Sequence[WorkClass],
+    views: Sequence[InstanceView],
+    figures: Mapping[str, GatewayFigures],
+    demand: Mapping[str, float],
+) -> FleetStatus:
+    """`views`: of the fleet's instances. `figures`: by model, empty where no gateway could be asked. `demand`: units
+    per second by work class that the plan was made for."""
+    models = sorted({i.model for i in plan.instances} | {view.model for view in views})
+    return FleetStatus(
+        fleet,
+        plan.id,
+        plan.usd_per_hour,
+        plan.unmet,
+        tuple(_model_status(model, plan, classes, views, figures.get(model), demand) for model in models),
+    )
+
+
+def _model_status(
+    model: str,
+    plan: Plan,
+    classes: Sequence[WorkClass],
+    views: Sequence[InstanceView],
+    figures: GatewayFigures | None,
+    demand: Mapping[str, float],
+) -> ModelStatus:
+    slo = {c.phase: c.slo_share_ms for c in classes if c.component == model}
+    phases = sorted({i.phase for i in plan.instances if i.model == model}, reverse=True)  # prefill, then decode
+    legs = tuple(_leg_status(model, phase, plan, views, demand) for phase in phases)
+
+    def of(which: str) -> dict[str, float | None]:
+        found = {f"p{p:g}": None if figures is None else getattr(figures, which).percentile(p) for p in PERCENTILES}
+        return {name: None if value is None else value * 1000 for name, value in found.items()}
+
+    return ModelStatus(
+        model,
+        legs,
+        of("ttft_s"),
+        of("tpot_s"),
+        slo.get("prefill"),
+        slo.get("decode", slo.get("aggregated")),
+        0 if figures is None else int(figures.ttft_s.total),
+        0 if figures is None else int(figures.resumptions),
+    )
+
+
+def _leg_status(
+    model: str, phase: str, plan: Plan, views: Sequence[InstanceView], demand: Mapping[str, float]
+) -> LegStatus:
+    planned = [i for i in plan.instances if (i.model, i.phase) == (model, phase)]
+    ids = {i.template_id for i in planned}
+    own = [v for v in views if v.model == model and v.template in ids]
+    ready = [v for v in own if v.state == "ready"]
+    return LegStatus(
+        phase,
+        sum(i.count for i in planned),
+        len(ready),
+        sum(v.running for v in own),
+        sum(v.waiting for v in own),
+        sum(v.units_per_s for v in ready),
+        sum(i.count * sum(i.units_per_s.values()) for i in planned),
+        sum(demand.get(name, 0.0) for name in {name for i in planned for name in i.units_per_s}),
+    )

@@ -1,0 +1,128 @@
+"""What a spec file says of a cloud: what of it may be rented, or which machines of one's own there are."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+
+from control.fleet_file.numbers import Count, NonNegative, Positive, Whole
+from control.fleet_file.section import Name, Section, known, names_of
+from templates_lib.hardware import node_config_from_id
+from templates_lib.offer import Market
+
+LOCAL = "local"
+"""The cloud whose nodes are processes on this machine."""
+OWNED = "owned"
+"""The cloud of machines that somebody has, reached over SSH."""
+
+
+def _gpu(name: str, info: ValidationInfo) -> str:
+    return known("GPU", name, names_of(info).gpus)
+
+
+def _cloud(name: str, info: ValidationInfo) -> str:
+    return known("cloud", name, frozenset(names_of(info).regions))
+
+
+CloudName = Annotated[str, AfterValidator(_cloud)]
+
+
+def _kind_name(name: str, info: ValidationInfo) -> str:
+    if name in names_of(info).gpus:
+        raise ValueError(f"{name!r} is a GPU: a kind of local node needs another name")
+    return name
+
+
+class KindSection(Section):
+    """A kind of local node: a share of this machine."""
+
+    name: Annotated[Name, AfterValidator(_kind_name)]
+    cpu_cores: Positive
+    memory_mib: Count
+    """For weights and KV cache; what the node's processes need comes on top."""
+    stock: Count
+    usd_per_hour: Positive
+
+
+def _node_config(name: str) -> str:
+    try:
+        return node_config_from_id(name).id
+    except LookupError as error:
+        raise ValueError(str(error)) from None
+
+
+class HostSection(Section):
+    """A machine of one's own, which is one node."""
+
+    name: Name
+    """Unique among all hosts of all fleets."""
+    address: str
+    port: Annotated[Whole, Field(ge=1, le=65535)] = 22
+    user: str
+    host_key: str
+    """Its public key, type and key. No other is accepted."""
+    key_file: str | None = None
+    """The private key to log in with, relative to the spec file; default: what an SSH agent holds."""
+    node_config: Annotated[str, AfterValidator(_node_config)]
+    """What the machine is, such as `H100:8/n200`."""
+    zone: Name = OWNED
+    """Hosts of a zone reach each other. Those of one zone and node_config are a pool, for all fleets."""
+    usd_per_hour: NonNegative = 0.0
+    """Stated, or sunk: 0."""
+    python: Annotated[str, Field(max_length=256)] = ""
+    """Of the environment that Medley's agent is installed in on it; default: `python3`."""
+
+
+class CloudSection(Section):
+    cloud: CloudName
+    regions: Annotated[list[str], Field(min_length=1)] | None = None
+    """Default: every region that the offers know."""
+    gpus: Annotated[list[Annotated[str, AfterValidator(_gpu)]], Field(min_length=1)] | None = None
+    """Default: every GPU."""
+    counts: Annotated[list[Count], Field(min_length=1)] | None = None
+    """GPUs per node; default: every size that is sold."""
+    markets: Annotated[list[Market], Field(min_length=1)] = Field(default=[Market.ON_DEMAND])
+    derived: bool = False
+    """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
+    kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
+    """Of the local cloud; default: those of `control.cloud.local.kinds`."""
+    hosts: Annotated[list[HostSection], Field(min_length=1, max_length=1000)] | None = None
+    """Of cloud `owned`."""
+
+    @model_validator(mode="after")
+    def _local(self) -> Self:
+        given = self.model_fields_set - {"cloud", "kinds"}
+        if self.cloud == LOCAL and given:
+            raise ValueError(f"the local cloud has kinds, and no {', '.join(sorted(given))}")
+        if self.cloud != LOCAL and self.kinds is not None:
+            raise ValueError(f"kinds are of cloud {LOCAL!r}; what {self.cloud} has is known")
+        names = [kind.name for kind in self.kinds or ()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"kinds must have different names; {', '.join(twice)} occurs twice")
+        return self
+
+    @model_validator(mode="after")
+    def _owned(self) -> Self:
+        given = self.model_fields_set - {"cloud", "hosts"}
+        if self.cloud == OWNED and (given or self.hosts is None):
+            raise ValueError(f"cloud {OWNED!r} has hosts, and no {', '.join(sorted(given)) or 'other keys'}")
+        if self.cloud != OWNED and self.hosts is not None:
+            raise ValueError(f"hosts are of cloud {OWNED!r}; {self.cloud} rents")
+        names = [host.name for host in self.hosts or ()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"hosts must have different names; {', '.join(twice)} occurs twice")
+        prices: dict[tuple[str, str], float] = {}
+        for host in self.hosts or ():
+            price = prices.setdefault((host.zone, host.node_config), host.usd_per_hour)
+            if price != host.usd_per_hour:
+                raise ValueError(
+                    f"the {host.node_config} in {host.zone} cost {price:g} and {host.usd_per_hour:g} $/h: "
+                    "state one price, or put them into different zones"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        if self.derived and not (self.counts and self.gpus):
+            raise ValueError("derived sizes need gpus and counts, so that what is made up is spelled out")
+        return self

@@ -1,0 +1,81 @@
+"""What a spec file says of a model's demand."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive, Whole
+from control.fleet_file.section import Section, is_path, known, names_of
+
+
+class ForecastSection(Section):
+    """How demand that is metered is carried on."""
+
+    policy: Literal["last", "ewma", "seasonal"] = "ewma"
+    half_life_minutes: Positive = 15.0
+    """Of the recent mean, and of the level of a season."""
+    period: Literal["day", "week"] = "day"
+    """Of a season."""
+    quantile: Annotated[Number, Field(ge=0.5, lt=1)] | None = 0.9
+    """Head-room: what the forecast would have needed to be enough in this share of the window; null: none."""
+    window_hours: Positive = 24.0
+
+
+class HoldSection(Section):
+    """Requests that wait at a gateway while nothing serves a model whose demand is metered."""
+
+    max_requests: NonNegativeCount = 100
+    timeout_s: Annotated[Positive, Field(le=3600)] = 600.0
+
+
+class DemandSection(Section):
+    """A fixed rate, the rate of a trace times `scale`, or what gateways meter. `demand: metered` is short for the last,
+    with all else as it is by default."""
+
+    requests_per_s: Number | None = None
+    trace: str | None = None
+    """A shipped rate series, or path of a trace file with arrival times."""
+    at: Literal["mean", "peak"] = "mean"
+    """Which rate of a series: the mean, or its busiest window (a trace file has windows of a minute)."""
+    scale: Positive = 1.0
+    metered: bool = False
+    forecast: ForecastSection = ForecastSection()
+    floor_requests_per_s: NonNegative = 0.0
+    """Planned for whatever the forecast says; 0: the model may go to zero."""
+    ceiling_requests_per_s: Positive | None = None
+    idle_minutes: Positive = 30.0
+    """Without a request for as long, and less than one to be expected, the model runs nothing."""
+    hold: HoldSection = HoldSection()
+    priority: Whole = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: object) -> object:
+        return {"metered": True} if given == "metered" else given
+
+    @field_validator("requests_per_s")
+    @classmethod
+    def _some(cls, rate: float | None) -> float | None:
+        if rate is not None and rate < 0:
+            raise ValueError(f"demand must be above 0, is {rate:g}")
+        if rate == 0:
+            raise ValueError("demand is 0, so nothing is to be planned for this model: give a rate or remove the model")
+        return rate
+
+    @field_validator("trace")
+    @classmethod
+    def _trace(cls, name: str | None, info: ValidationInfo) -> str | None:
+        return name if name is None or is_path(name) else known("rate series", name, names_of(info).rates)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.requests_per_s is not None) + (self.trace is not None) + self.metered != 1:
+            raise ValueError("give one of requests_per_s, trace and metered")
+        of_metered = {"forecast", "floor_requests_per_s", "ceiling_requests_per_s", "idle_minutes", "hold"}
+        if not self.metered and (stray := sorted(of_metered & self.model_fields_set)):
+            raise ValueError(f"{', '.join(stray)} belong to metered demand")
+        if self.ceiling_requests_per_s is not None and self.ceiling_requests_per_s < self.floor_requests_per_s:
+            raise ValueError(f"ceiling {self.ceiling_requests_per_s:g} is below floor {self.floor_requests_per_s:g}")
+        if self.trace is None and {"scale", "at"} & self.model_fields_set:
+            raise ValueError("scale and at belong to trace; put the product into requests_per_s")
+        return self

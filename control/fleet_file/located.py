@@ -1,0 +1,20 @@
+"""Errors of what a spec file refers to, told at the line that refers to it."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from control.fleet_file.document import Document, Key
+from control.fleet_file.problem import SpecError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def located(document: Document, key: Key, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `read` gives. Its ValueError or LookupError becomes a problem of the value at `key`."""
+    try:
+        return read(*args, **kwargs)
+    except SpecError as error:
+        raise SpecError([document.problem(key, str(p)) for p in error.problems]) from None
+    except (ValueError, LookupError) as error:
+        raise SpecError([document.problem(key, str(error))]) from None

@@ -1,0 +1,34 @@
+"""What sections of a spec file are made of."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
+
+from control.fleet_file.names import Names
+from control.given_name import NAME_PATTERN
+from templates_lib.nearest_name import nearest_name
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def known(kind: str, name: str, valid: frozenset[str]) -> str:
+    """The name. Raises ValueError with the nearest of `valid` when it is none of them."""
+    if name not in valid:
+        raise ValueError(f"unknown {kind} {name!r}; {nearest_name(name, valid)}")
+    return name
+
+
+def names_of(info: ValidationInfo) -> Names:
+    """What the file may name."""
+    names = info.context
+    assert isinstance(names, Names)  # noqa: S101 - read() always passes them
+    return names
+
+
+def is_path(name: str) -> bool:
+    """Whether a model or shape is given as a file, not as a name of the catalogue."""
+    return "/" in name or name.endswith((".json", ".csv", ".csv.gz"))

@@ -1,5 +1,0 @@
-"""The planner: pure functions from what is seen to what should run."""
-
-from control.planner.allocate import solve
-
-__all__ = ["solve"]
