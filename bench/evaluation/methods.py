@@ -7,14 +7,17 @@ from functools import partial
 
 from control.allocator import solve
 from control.checker import check
-from control.planning.session import BASELINES
+from policies.baselines import BASELINES, baseline
 from policies.scale_down import scale_below_whole, scale_demand
 from templates_lib.library import Library
 from templates_lib.plan import Plan
 from templates_lib.snapshot import Snapshot
 
 TIMED = partial(solve, clock=time.perf_counter)
-METHODS: dict[str, Callable[..., Plan]] = {"medley": lambda s, library, by: by(s, library), **BASELINES}
+METHODS: dict[str, Callable[..., Plan]] = {
+    "medley": lambda s, library, by: by(s, library),
+    **{name: baseline(name) for name in BASELINES},
+}
 NAMES = {"medley": "Medley", "homo": "Homo", "homo_joint": "Homo-joint", "cauchy": "Cauchy"}
 """As people know them."""
 _ANY_GAP = 0.1

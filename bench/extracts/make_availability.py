@@ -19,7 +19,7 @@ import numpy as np
 from bench.scenarios import EXAMPLES, SetUp, set_up, with_supply
 from control.allocator import solve
 from control.offers.availability import Availability
-from control.planning.session import BASELINES
+from policies.baselines import BASELINES, baseline
 from policies.scale_down import scale_demand
 from templates_lib.settings import WorkLimits
 from templates_lib.snapshot import Snapshot
@@ -59,7 +59,7 @@ def _normal(made: SetUp, ample: Snapshot) -> dict[tuple[str, str, str], int]:
     needed: Counter[str] = Counter()
     for demand in made.demands().values():
         snapshot = with_supply(demand, _facts(dict.fromkeys(_places(ample), UNLIMITED), ample))
-        for make in (lambda s, lib, _: solve(s, lib), *BASELINES.values()):
+        for make in (lambda s, lib, _: solve(s, lib), *map(baseline, BASELINES)):
             plan = make(snapshot, made.templates.library, solve)
             used: Counter[str] = Counter()
             for offer in plan.offers:

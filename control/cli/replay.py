@@ -8,7 +8,9 @@ import typer
 
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, write_text
-from control.simulator.replay.change import Change, ForecastPolicy, Strategy
+from control.simulator.replay.change import Change
+from policies.baselines import MEDLEY, StrategyName
+from policies.forecasts import ForecastName
 
 if TYPE_CHECKING:
     from control.simulator.replay.comparison import Comparison, Figures
@@ -26,9 +28,9 @@ def replay(
         Path | None,
         typer.Option("--file", "-f", help="Another spec than is on record.", metavar="SPEC", show_default=False),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="What plans.")] = Strategy.MEDLEY,
+    strategy: Annotated[StrategyName, typer.Option(help="What plans.")] = MEDLEY,
     forecast: Annotated[
-        ForecastPolicy | None, typer.Option(help="Of metered demand. Default: as in the spec.", show_default=False)
+        ForecastName | None, typer.Option(help="Of metered demand. Default: as in the spec.", show_default=False)
     ] = None,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Carry out every plan: no churn guard.")] = False,
     on_demand: Annotated[bool, typer.Option("--on-demand", help="Rent no spot node.")] = False,

@@ -6,12 +6,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive, Whole
 from control.fleet_file.section import Section, is_path, known, names_of
+from policies.forecasts import ForecastName
 
 
 class ForecastSection(Section):
     """How demand that is metered is carried on."""
 
-    policy: Literal["last", "ewma", "seasonal"] = "ewma"
+    policy: ForecastName = "ewma"
     half_life_minutes: Positive = 15.0
     """Of the recent mean, and of the level of a season."""
     period: Literal["day", "week"] = "day"

@@ -5,10 +5,10 @@ import math
 from control.fleet_file.demand_section import ForecastSection
 from control.fleet_file.model_section import ModelSection
 from control.planning.world import World
-from policies.forecast import Ewma, Forecast, Last
+from policies.forecast import Forecast
+from policies.forecasts import FORECASTS
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule
-from policies.seasonal_forecast import Seasonal
 from templates_lib.long_prompts import LONG_SUFFIX
 from templates_lib.served_model import ServedModel
 
@@ -48,11 +48,5 @@ def _rule(world: World, section: ModelSection, part: ServedModel, share: float) 
 
 
 def _forecast(section: ForecastSection) -> Forecast:
-    half_life_s = 60 * section.half_life_minutes
-    policies: dict[str, Forecast] = {
-        "last": Last(),
-        "ewma": Ewma(half_life_s),
-        "seasonal": Seasonal(_PERIODS_S[section.period], half_life_s),
-    }
-    chosen = policies[section.policy]
+    chosen = FORECASTS[section.policy](60 * section.half_life_minutes, _PERIODS_S[section.period])
     return chosen if section.quantile is None else Headroom(chosen, section.quantile, 3600 * section.window_hours)

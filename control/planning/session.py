@@ -14,10 +14,8 @@ from control.planning.recording import FORMAT, Recording, RecordingError, versio
 from control.planning.report import Basis, PlanReport, unmet_share
 from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
-from policies.cauchy import plan_cauchy
+from policies.baselines import BASELINES, MEDLEY, Method, baseline
 from policies.churn import Payback, guard
-from policies.homo import plan_homo
-from policies.homo_joint import plan_homo_joint
 from templates_lib.instance import Instance
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
@@ -30,8 +28,6 @@ from templates_lib.work import Unit
 
 GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survive"})
 """Rules of the check that a fleet's owner sets."""
-Method = Callable[[Snapshot, Library, Solve], Plan]
-"""What makes a plan, given the planner."""
 
 
 def plan_medley(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:
@@ -39,7 +35,9 @@ def plan_medley(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:
     return solve(snapshot, library)
 
 
-BASELINES: dict[str, Method] = {"homo": plan_homo, "homo_joint": plan_homo_joint, "cauchy": plan_cauchy}
+def method_of(strategy: str) -> Method:
+    """`strategy`: one of `STRATEGIES`. Raises KeyError."""
+    return plan_medley if strategy == MEDLEY else baseline(strategy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +111,7 @@ class Session:
     ) -> tuple[dict[str, Plan], dict[str, tuple[str, ...]]]:
         """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept."""
         timed = partial(solve, clock=self.clock)
-        others = {name: make(snapshot, library, timed) for name, make in BASELINES.items()}
+        others = {name: baseline(name)(snapshot, library, timed) for name in BASELINES}
         broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
         compared = [
             Baseline(name, other.usd_per_hour, unmet_share(other, snapshot), broken[name])

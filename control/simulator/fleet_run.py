@@ -9,7 +9,7 @@ from pathlib import Path
 from control.db.database import Database, open_database
 from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
-from control.planning.session import BASELINES, Method, Session, plan_medley
+from control.planning.session import Session, method_of
 from control.planning.world import World
 from control.reconcile.market import DemandSource
 from control.simulator.log_cloud import LogCloud
@@ -20,6 +20,7 @@ from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
+from policies.baselines import Method
 from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.library import Library
 from templates_lib.library_store import LibraryStore
@@ -127,7 +128,7 @@ def _as_simulated(scenario: Scenario, weights: Path) -> World:
 def _method(scenario: Scenario) -> Method:
     if scenario.fixed is not None:
         return _fixed(scenario.fixed)
-    return BASELINES.get(scenario.strategy.replace("-", "_"), plan_medley)
+    return method_of(scenario.strategy)
 
 
 def _fixed(plan: Plan) -> Method:

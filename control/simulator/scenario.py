@@ -52,7 +52,7 @@ class Scenario:
     length_s: float
     seed: int
     strategy: str
-    """`medley`, a baseline as `control.planning.session.BASELINES` calls it, or `fixed`."""
+    """`medley`, a baseline as `policies.baselines.BASELINES` calls it, or `fixed`."""
     fixed: Plan | None
     """Of strategy `fixed`."""
     demand: DemandSeen

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.section import Name
+from policies.baselines import MEDLEY, StrategyName
 
 
 class Section(BaseModel):
@@ -117,7 +118,7 @@ class ScenarioFile(Section):
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     """When it begins; logs with dates are read from there on."""
     seed: NonNegativeCount = 0
-    strategy: Literal["medley", "homo", "homo-joint", "cauchy", "fixed"] = "medley"
+    strategy: StrategyName | Literal["fixed"] = MEDLEY
     plan: str | None = None
     """Of `fixed`: what `medley plan -o json` printed."""
     demand: Literal["spec", "oracle"] = "spec"

@@ -1,34 +1,22 @@
 """What a replay does otherwise than what was recorded."""
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from policies.baselines import MEDLEY, StrategyName
+from policies.forecasts import ForecastName
 from templates_lib.offer import Market
 
 if TYPE_CHECKING:  # planning is slow to import, and the command line knows these values from its start
     from control.planning.world import World
 
 
-class Strategy(StrEnum):
-    MEDLEY = "medley"
-    HOMO = "homo"
-    HOMO_JOINT = "homo-joint"
-    CAUCHY = "cauchy"
-
-
-class ForecastPolicy(StrEnum):
-    LAST = "last"
-    EWMA = "ewma"
-    SEASONAL = "seasonal"
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """Beside what another spec says."""
 
-    strategy: Strategy = Strategy.MEDLEY
-    forecast: ForecastPolicy | None = None
+    strategy: StrategyName = MEDLEY
+    forecast: ForecastName | None = None
     """For every model whose demand is metered; None: as the spec has it."""
     unguarded: bool = False
     """Every plan is carried out, whatever its moves earn."""
@@ -43,16 +31,14 @@ class Change:
                 model.model_copy(
                     update={
                         "demand": model.demand.model_copy(
-                            update={
-                                "forecast": model.demand.forecast.model_copy(update={"policy": self.forecast.value})
-                            }
+                            update={"forecast": model.demand.forecast.model_copy(update={"policy": self.forecast})}
                         )
                     }
                 )
                 for model in fleet.models
             ]
             fleet = fleet.model_copy(update={"models": models})
-        if self.unguarded or self.strategy is not Strategy.MEDLEY:
+        if self.unguarded or self.strategy != MEDLEY:
             reconcile = fleet.reconcile.model_copy(update={"payback_minutes": None})
             fleet = fleet.model_copy(update={"reconcile": reconcile})
         if self.on_demand:
@@ -69,11 +55,11 @@ class Change:
     def words(self) -> tuple[str, ...]:
         """What is changed; empty: nothing."""
         found = []
-        if self.strategy is not Strategy.MEDLEY:
+        if self.strategy != MEDLEY:
             found.append(f"planned by {self.strategy}")
         if self.forecast is not None:
             found.append(f"forecast {self.forecast}")
-        if self.unguarded and self.strategy is Strategy.MEDLEY:
+        if self.unguarded and self.strategy == MEDLEY:
             found.append("without the churn guard")
         if self.on_demand:
             found.append("on-demand nodes only")

@@ -20,14 +20,13 @@ from control.executor.nodes import INSTANCE_TAG, OWNER_TAG
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from control.market.answers import note
-from control.planning.session import BASELINES, Session, plan_medley
+from control.planning.session import Session, method_of
 from control.planning.world import World
 from control.reconcile.metered_demand import HISTORY, MeteredDemand
 from control.simulator.fleet_run import Around
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import OWNER, ControlPlane
 from control.simulator.plane_log import PlaneLog
-from control.simulator.replay.change import Strategy
 from control.simulator.replay.course import Course, Floats, Life, build_course
 from control.simulator.replay.recorded_course import (
     REFUSALS,
@@ -55,7 +54,7 @@ class Subject:
     spec: str
     folder: str
     """Where relative paths of the spec begin; empty: it may name none."""
-    strategy: Strategy
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +124,7 @@ class _Run:
         self._wanted = wanted_then(PostgresPlans(recorded), span.instances)
         self._startup_s = startup_s(span) or (60 * world.fleet.policy.startup_minutes,) * 2
         copy_demand(recorded, own, span.fleet, span.begin - HISTORY, span.until)
-        method = BASELINES.get(subject.strategy.replace("-", "_"), plan_medley)
+        method = method_of(subject.strategy)
         session = Session(around.libraries, PostgresPlans(own), around.progress, around.clock, method)
         planner = ReplayedMarket(own, market, self._clouds, span.since)
         demand = MeteredDemand(own, PastOverrides(span.overrides))
