@@ -1,15 +1,14 @@
-"""Loads a stage engine by name: each is imported only where it is asked for, since vLLM is in few environments."""
+"""Loads a stage engine by name, which imports it: its libraries are in few environments."""
 
-from typing import Literal
+from collections.abc import Callable
+from pkgutil import resolve_name
 
 import torch
 
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.weights.checkpoint import Checkpoint
-
-EngineName = Literal["torch", "vllm"]
-"""Cost models are keyed by it."""
+from templates_lib.engines import ENGINES, EngineName
 
 
 def load_stage_engine(
@@ -25,15 +24,10 @@ def load_stage_engine(
 
     Raises EngineError, WeightsError, or ValueError: for a model or device that the engine does not run, and where its
     packages are not installed."""
-    if name == "torch":
-        from agents.engines.torch_engine.engine import load_torch_engine
-
-        return load_torch_engine(checkpoint, held, kv_blocks, dtype, device, memory_bytes=memory_bytes)
-    from agents.engines.vllm_stage.environment import prepare_vllm
-
-    prepare_vllm()
+    kind = ENGINES[name]
     try:
-        from agents.engines.vllm_stage.engine import load_vllm_stage
+        load: Callable[..., StageEngine] = resolve_name(kind.loader)
+        return load(checkpoint, held, kv_blocks, dtype, device, memory_bytes=memory_bytes)
     except ModuleNotFoundError as error:
-        raise ValueError(f"vLLM is not installed in this environment ({error}): make vllm-env") from error
-    return load_vllm_stage(checkpoint, held, kv_blocks, dtype, device, memory_bytes)
+        how = f": {kind.installed_by}" if kind.installed_by else ""
+        raise ValueError(f"engine {name} is not installed in this environment ({error}){how}") from error

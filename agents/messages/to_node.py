@@ -3,23 +3,15 @@
 Work for an instance ends when that for another one, or for none, comes.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
+from templates_lib.engines import EngineName
 
 MAX_GATEWAYS = 1024
-
-
-class Engine(StrEnum):
-    """What computes a node's stage of the pipeline."""
-
-    TORCH = "torch"
-    VLLM = "vllm"
-    """In an environment of its own, which the node must have."""
 
 
 class Share(Struct, frozen=True, array_like=True):
@@ -83,7 +75,7 @@ class Work(Struct, frozen=True, array_like=True, tag="work"):
     instance: MaybeName = ""
     """Empty: nothing."""
     model: MaybeName = ""
-    engine: Engine = Engine.TORCH
+    engine: EngineName = "torch"
     scheduler: RunScheduler | None = None
     stage: RunStage | None = None
     drain: bool = False

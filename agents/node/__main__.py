@@ -18,7 +18,7 @@ from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
 from agents.registration import register
 from agents.tracing.json_lines import log_json_lines
-from templates_lib.engine_python import VLLM_PYTHON
+from templates_lib.engines import engine_pythons
 
 _log = logging.getLogger(__name__)
 _TRY_S = 60.0
@@ -28,7 +28,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
-        f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; {VLLM_PYTHON}, where vLLM is; "
+        f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is; "
         "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
@@ -89,7 +89,7 @@ def main() -> None:
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
             cloud=os.environ.get("MEDLEY_CLOUD", ""),
             metadata=os.environ.get("MEDLEY_METADATA_URL", ADDRESS),
-            vllm_python=Path(vllm_python) if (vllm_python := os.environ.get(VLLM_PYTHON)) else None,
+            pythons=engine_pythons(os.environ),
         )
         uvloop.run(_serve(Address(given.registry, given.control_key), settings, token))
     except KeyError as error:

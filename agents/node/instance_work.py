@@ -15,7 +15,7 @@ from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport
-from agents.messages.to_node import Engine, RunScheduler, RunStage, Work
+from agents.messages.to_node import RunScheduler, RunStage, Work
 from agents.node.child import Child
 from agents.node.metrics import NodeFigures
 from agents.node.scheduler_command import scheduler_command
@@ -102,7 +102,7 @@ class InstanceWork:
         self._link = SchedulerLink(address, self._keys, self._changed, self._settings.channel)
         self._changed()
 
-    async def _start_workers(self, engine: Engine, run: RunStage) -> None:
+    async def _start_workers(self, engine: str, run: RunStage) -> None:
         """All of them, or as many as there are until one cannot be started: then the instance has failed."""
         self._meeting = tempfile.TemporaryDirectory(prefix="workers-", dir=self._settings.home)
         commands = worker_commands(engine, run, self._key_file, self._settings, Path(self._meeting.name))

@@ -1,5 +1,6 @@
 """What a node agent is started with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +22,8 @@ class NodeSettings:
     """Of an engine on a CPU."""
     pace: float = 1.0
     """Share of the time that an engine may compute, where nobody else enforces it."""
-    vllm_python: Path | None = None
-    """Of the environment that vLLM is installed in; None: this node has none."""
+    pythons: Mapping[str, Path] = field(default_factory=dict)
+    """Of the environments of engines that have one of their own; an engine that is not named is not there."""
     cloud: str = ""
     """Whose machine this is, as offers call it; empty: it gives no notice before it takes it."""
     metadata: str = ADDRESS

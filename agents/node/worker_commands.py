@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from agents.messages.to_node import Engine, RunStage
+from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
-from templates_lib.engine_python import VLLM_PYTHON
+from templates_lib.engines import ENGINES
 from templates_lib.hub_weights import is_on_hub
 from templates_lib.part_layers import part_layers
 from templates_lib.weights_place import weights_path
@@ -26,19 +26,22 @@ class WorkerCommand:
 
 
 def worker_commands(
-    engine: Engine, run: RunStage, key: Path, settings: NodeSettings, meeting: Path
+    engine: str, run: RunStage, key: Path, settings: NodeSettings, meeting: Path
 ) -> tuple[WorkerCommand, ...]:
     """Replica by replica, and of each part by part: as the scheduler knows them by number. `meeting`: a new directory
     of theirs.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
-    python = Path(sys.executable) if engine is Engine.TORCH else settings.vllm_python
+    kind = ENGINES.get(engine)
+    if kind is None:
+        raise ValueError(f"this node knows no engine {engine!r}: install Medley's release of the control plane on it")
+    python = settings.pythons.get(engine) if kind.python_variable else Path(sys.executable)
     if python is None:
-        raise ValueError(f"this node has no vLLM: {VLLM_PYTHON} is to name the Python of its environment")
+        raise ValueError(f"this node has no {engine}: {kind.python_variable} is to name the Python of its environment")
     count = run.replicas * run.parts
     threads, pace = _cpu_share(settings, count)
     common = (
-        *(str(python), "-m", "agents.stage", "--engine", engine.value),
+        *(str(python), "-m", "agents.stage", "--engine", engine),
         *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
         *("--key", str(key), "--checkpoint", _checkpoint(run.weights), "--dtype", run.dtype),
         *("--kv-blocks", str(run.kv_blocks), "--threads", str(threads), "--pace", str(pace)),

@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, get_args
+from typing import BinaryIO
 
 import msgspec
 import torch
 
 from agents.engines.errors import EngineError
-from agents.engines.loading import EngineName, load_stage_engine
+from agents.engines.loading import load_stage_engine
 from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
@@ -23,6 +23,7 @@ from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+from templates_lib.engines import ENGINES
 from templates_lib.hub_weights import fetch_layers, is_on_hub
 from templates_lib.profile_row import Header
 from templates_lib.weights_place import NoWeightsError, weights_path
@@ -37,7 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
     what = parser.add_subparsers(dest="what", required=True)
     engine = what.add_parser("engine", help="steps of an engine")
-    engine.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
+    engine.add_argument("--engine", choices=ENGINES, default="torch", help="in its environment")
     engine.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))

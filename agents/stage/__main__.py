@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import get_args
 
 import torch
 import zmq
@@ -18,7 +17,7 @@ from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.layer_range import LayerRange
-from agents.engines.loading import EngineName, load_stage_engine
+from agents.engines.loading import load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.messages.to_hub import OUT_OF_MEMORY
@@ -27,6 +26,7 @@ from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
+from templates_lib.engines import ENGINES
 from templates_lib.hub_weights import fetch_layers, is_on_hub
 from templates_lib.weights_place import NoWeightsError
 
@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
-    parser.add_argument("--engine", choices=get_args(EngineName), default="torch", help="vllm: in its environment")
+    parser.add_argument("--engine", choices=ENGINES, default="torch", help="in its environment")
     parser.add_argument("--checkpoint", required=True, help="a path, or hf:ORG/NAME, of which its layers are fetched")
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)

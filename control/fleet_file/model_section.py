@@ -1,12 +1,13 @@
 """What a spec file says of a model: its objective, its load, and how it may be served."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.section import Name, Section, is_path, known, names_of
+from templates_lib.engines import EngineName
 from templates_lib.work import Phase
 
 
@@ -30,7 +31,7 @@ class ModelSection(Section):
     demand: DemandSection
     disaggregated: bool = True
     aggregated: bool = False
-    engine: Literal["vllm", "torch"] = "torch"
+    engine: EngineName = "torch"
     """`vllm` is planned anywhere, and run on nodes of this machine."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` or `path:PATH` where nodes find them; a relative path is

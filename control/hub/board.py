@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import Interruption, NodeReport, SchedulerReport
-from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, Work
+from agents.messages.to_node import RunScheduler, RunStage, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS
 from control.lifecycle.event import Event, EventKind
@@ -133,7 +133,7 @@ class Board:
         return Work(
             instance,
             "" if files is None else files.name,
-            Engine(deployed.gang.engine),
+            deployed.gang.engine,
             None if place or files is None else self._run_scheduler(deployed, files, nodes),
             None if scheduler is None or files is None else _run_stage(deployed, files, place, scheduler),
             deployed.state is InstanceState.DRAINING,

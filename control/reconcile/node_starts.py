@@ -10,6 +10,7 @@ from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
 from control.planning.local_market import CLOUD
 from control.reconcile.daemon_home import DaemonHome
+from templates_lib.engines import ENGINES
 from templates_lib.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
 
 _LOCAL = "127.0.0.1"
@@ -18,8 +19,8 @@ _REMOTE_HOME = ".medley/node"
 
 
 def engines_at(cloud: str) -> frozenset[str]:
-    """What nodes of a cloud run. The set-up of a machine does not install vLLM, whose stages want processors."""
-    return frozenset({"torch", "vllm"}) if cloud == CLOUD else frozenset({"torch"})
+    """What nodes of a cloud run."""
+    return frozenset(name for name, kind in ENGINES.items() if cloud == CLOUD or kind.on_rented_nodes)
 
 
 def check_way_back(cloud: str, address: str) -> None:

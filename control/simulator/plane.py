@@ -27,6 +27,7 @@ from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane_log import PlaneLog
 from control.simulator.simulated_timings import SimulatedTimings
+from templates_lib.engines import ENGINES
 from templates_lib.instance import Instance
 
 OWNER = "simulated"
@@ -65,7 +66,7 @@ class ControlPlane:
             FleetStores(self.instances, PostgresNodes(database), executor), Board({}, 1e12, 0.0), InlineEffects(),
             self.log.publish, KeeperSettings(_STEP_S, timedelta(0)), self._monotonic, placed_gang,
         )  # fmt: skip
-        starts = {cloud: NodeStart(("true",), engines=frozenset({"torch", "vllm"})) for cloud in clouds}
+        starts = {cloud: NodeStart(("true",), engines=frozenset(ENGINES)) for cloud in clouds}
         self._loop = Reconciler(
             Ports(
                 ReconcileStores.of(database), leader, planner(self.log), self.keeper, self.log, InlineEffects(),

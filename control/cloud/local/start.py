@@ -8,12 +8,13 @@ from pathlib import Path
 from control.cloud.local.confinement import Confinement
 from control.cloud.local.members import MARK_VARIABLE
 from control.cloud.node import NodeRequest
-from templates_lib.engine_python import VLLM_PYTHON
+from templates_lib.engines import ENGINES
 from templates_lib.hub_weights import ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE
 
 _INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"),
-    *(VLLM_PYTHON, ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE),
+    *(ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE),
+    *(kind.python_variable for kind in ENGINES.values() if kind.python_variable),
 )
 """The control plane's own environment may hold the database's password and the keys of clouds."""
 _ENTER = """

@@ -13,9 +13,10 @@ from agents.channels.keys import KeyPair
 from agents.messages.bounds import MAX_TOKENS
 from agents.messages.to_gateway import SchedulerState, Status
 from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport, ToHub
-from agents.messages.to_node import Engine, RunScheduler, RunStage, Share, ToNode, Work
+from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, Work
 from agents.messages.to_stage import MAX_PEERS
 from agents.messages.wire import Decoder, MalformedMessageError, encode
+from templates_lib.engines import ENGINES
 
 KEY = "k" * 40
 HERE = "tcp://127.0.0.1:5000"
@@ -52,7 +53,7 @@ works = st.builds(
     Work,
     st.text(max_size=64),
     st.text(max_size=64),
-    st.sampled_from(Engine),
+    st.sampled_from(sorted(ENGINES)),
     st.none() | run_schedulers,
     st.none() | run_stages,
     st.booleans(),

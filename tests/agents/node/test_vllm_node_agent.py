@@ -19,7 +19,7 @@ def test_a_node_without_vllm_says_so(site: Site, tmp_path: Path, monkeypatch: py
         files = ModelFiles("tiny", f"path:{tmp_path}", 192, 256)
         with_vllm = replace(gang(), engine="vllm")
         site.board.deploy([Deployed("i1", InstanceState.LOADING, with_vllm, files, (agent.name,), (0,))])
-        await until(lambda: "this node has no vLLM" in site.failure(agent) or site.tell())
+        await until(lambda: "this node has no vllm" in site.failure(agent) or site.tell())
         assert agent.process.poll() is None
 
     play(site, scenario)

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from agents.channels.dialer import Address
-from agents.messages.to_node import Engine, RunStage
+from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import WorkerCommand, worker_commands
 
@@ -18,7 +18,7 @@ CUDA = replace(SETTINGS, device="cuda")
 
 def made(tmp_path: Path, settings: NodeSettings = SETTINGS, **changes: object) -> tuple[WorkerCommand, ...]:
     run = RunStage(HERE, KEY, f"path:{tmp_path}", 10, 7, 50, "bfloat16", 0)
-    return worker_commands(Engine.TORCH, changed(run, **changes), tmp_path / "key", settings, tmp_path / "meeting")
+    return worker_commands("torch", changed(run, **changes), tmp_path / "key", settings, tmp_path / "meeting")
 
 
 def option(command: WorkerCommand, name: str) -> list[str]:

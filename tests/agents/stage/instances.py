@@ -14,7 +14,7 @@ import msgspec
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Finished, Status, ToGateway, Tokens
-from agents.messages.to_node import Engine, RunStage
+from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
 from agents.scheduler.instance_file import InstanceFile
@@ -122,9 +122,9 @@ class Instance:
         """As its node agent would; its workers are called `NODE/0` and so on."""
         at, key = self.addresses["stages"], self.addresses["public_key"]
         held = (f"path:{self.checkpoint}", first, layers, self.kv_blocks, "float32", 0)
-        engine = Engine(self.engines.get(name, "torch"))
+        engine = self.engines.get(name, "torch")
         run = RunStage(at, key, *held, split.tp, split.whole_experts or split.joint, split.dp, split.pp, split.joint)
-        settings = NodeSettings(self.folder, Address(at, key), vllm_python=VLLM_PYTHON)
+        settings = NodeSettings(self.folder, Address(at, key), pythons={"vllm": VLLM_PYTHON})
         meeting = self.folder / f"{name}.meeting"
         meeting.mkdir()
         commands = worker_commands(engine, run, self.folder / f"{name}.key", settings, meeting)

