@@ -1,6 +1,6 @@
 """Whom to ask for the offers of a cloud."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from control.offers.live.aws import AwsOffers
@@ -13,7 +13,13 @@ from control.offers.selection import Selection
 from templates_lib.offer import Market
 
 LOCAL = "local"
-_ASKED_THEMSELVES = frozenset({"aws", "gcp", "runpod"})
+LIVE_SOURCES: dict[str, Callable[[Sequence[Selection], Mapping[str, str]], LiveSource]] = {
+    "aws": lambda selections, _environment: AwsOffers(selections),
+    "gcp": GcpOffers,
+    "runpod": RunPodOffers,
+}
+"""Cloud → what asks its own interface, with the environment that its keys are in. Of another cloud, SkyPilot's
+catalogue is read."""
 
 
 def sources_of(
@@ -34,19 +40,13 @@ def known_clouds() -> tuple[str, ...]:
 def askable_clouds(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Those that have an interface, or a file in SkyPilot's catalogue."""
     kept = {file.parent.name for file in _catalogues(environment).glob("v*/*/vms.csv")}
-    return tuple(cloud for cloud in known_clouds() if cloud in _ASKED_THEMSELVES or cloud in kept)
+    return tuple(cloud for cloud in known_clouds() if cloud in LIVE_SOURCES or cloud in kept)
 
 
 def _source(cloud: str, environment: Mapping[str, str], *, from_skypilot: bool) -> LiveSource:
     selections: Sequence[Selection] = [Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT))]
-    if not from_skypilot:
-        match cloud:
-            case "aws":
-                return AwsOffers(selections)
-            case "gcp":
-                return GcpOffers(selections, environment)
-            case "runpod":
-                return RunPodOffers(selections, environment)
+    if cloud in LIVE_SOURCES and not from_skypilot:
+        return LIVE_SOURCES[cloud](selections, environment)
     return SkyPilotOffers(selections, cloud, _catalogues(environment))
 
 

@@ -14,6 +14,7 @@ from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.installation import owner_of
 from control.db.registered_models import PostgresModels
+from control.market.sources import LIVE_SOURCES
 from control.market.view import StoredMarket
 from control.offers.selection import Selection
 from control.reconcile.daemon_home import DaemonHome
@@ -21,8 +22,7 @@ from control.reconcile.own_hosts import hosts_on_record
 from templates_lib.nearest_name import nearest_name
 from templates_lib.offer import Market, Offer
 
-PRICED = ("aws", "gcp", "runpod")
-SKYPILOT = (*PRICED, "kubernetes")
+SKYPILOT = (*LIVE_SOURCES, "kubernetes")
 
 
 @contextmanager
@@ -37,7 +37,9 @@ def makers(
 
     def offers() -> tuple[Offer, ...]:
         market = StoredMarket.read(database, datetime.now(UTC))
-        return market.offers([Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in PRICED]).offers
+        return market.offers(
+            [Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in LIVE_SOURCES]
+        ).offers
 
     def own_machines() -> Cloud:
         return OwnMachines(hosts_on_record(PostgresFleets(database).all(), PostgresModels(database).own()))
