@@ -29,9 +29,9 @@ from control.allocator.problem import read_problem
 from control.allocator.program import Effort
 from control.allocator.restricted import restrict_to
 from control.checker import check
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 COMMAND = "python -m bench.allocation"
 PLAIN_SECONDS = 600.0

@@ -13,11 +13,11 @@ from bench.running_fleet import CHANGES, carried_out
 from bench.scenarios import scarce, set_up
 from control.allocator import solve
 from control.planning.recording import versioned
-from templates_lib.library import Library
-from templates_lib.offer import Offer
-from templates_lib.settings import Mode, Settings, WorkLimits
-from templates_lib.snapshot import Snapshot
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Offer
+from templates_lib.values.settings import Mode, Settings, WorkLimits
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.traffic import TrafficPrice
 
 STOCKS = ("normal", "scarce")
 ZONES = {"aws/us-east-2": 4, "aws/ap-northeast-2": 3, "gcp/us-central1": 3}

@@ -21,9 +21,9 @@ import numpy as np
 from policies.forecast import Ewma, Forecast, Last, Rates
 from policies.headroom_forecast import Headroom
 from policies.seasonal_forecast import Seasonal
-from templates_lib.rate_files import read_rate_series
-from templates_lib.rate_series import RateSeries
-from templates_lib.traces import read_trace
+from templates_lib.load.rate_files import read_rate_series
+from templates_lib.load.rate_series import RateSeries
+from templates_lib.load.traces import read_trace
 
 DAY_S = 86_400.0
 QUANTILE = 0.9

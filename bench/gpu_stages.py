@@ -32,8 +32,8 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.sampling import GREEDY
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
-from templates_lib.gpu import Gpu
-from templates_lib.hardware import gpu
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.hardware import gpu
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY = 4096, 32, 8, 128, 128256
 SHAPE: dict[str, Any] = {

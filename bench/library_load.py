@@ -21,8 +21,8 @@ from sqlalchemy import text
 from control.db.database import Database, open_database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
-from templates_lib.source import Progress, TemplateBatch
-from templates_lib.work import Unit, WorkClass
+from templates_lib.ports.source import Progress, TemplateBatch
+from templates_lib.values.work import Unit, WorkClass
 
 UNITS = 12
 BAR_S = 2.0

@@ -24,10 +24,10 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kinds import LocalMachine
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.hub.gang import chunk_tokens
-from templates_lib.model_spec import ModelSpec
-from templates_lib.offer import Market
-from templates_lib.placement import PipelinePlacement, Stage, StageNodes
-from templates_lib.weights_place import weights_path
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.models.weights_place import weights_path
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import PipelinePlacement, Stage, StageNodes
 
 BLOCK_TOKENS = 16
 READY_S = 180.0

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from bench.torch_engine import FILE, LAYERS, PACKAGE, PROMPT, TOKENS, engine_decode, stages_of, transformers_decode
-from templates_lib.weights_place import package_folder
+from templates_lib.models.weights_place import package_folder
 
 RUNS = 2
 

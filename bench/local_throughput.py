@@ -51,15 +51,15 @@ from control.planning.local_profiles import ensure_profiles
 from control.planning.recipe import PipelineRecipe, Recipe
 from control.planning.templates import template_source
 from control.planning.world import local_machines, read_world
-from templates_lib.models import weights_places
-from templates_lib.node_profile import NodeProfile
-from templates_lib.offer import Market
-from templates_lib.pipeline_record import read_record
-from templates_lib.placement import PipelinePlacement
-from templates_lib.served_model import ServedModel
-from templates_lib.template import ServingTemplate
-from templates_lib.work import Phase
-from templates_lib.workload import WorkloadShape
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.catalogue import weights_places
+from templates_lib.sources.pipeline_record import read_record
+from templates_lib.values.node_profile import NodeProfile
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import PipelinePlacement
+from templates_lib.values.template import ServingTemplate
+from templates_lib.values.work import Phase
 
 ROOT = Path(__file__).resolve().parents[1]
 PROMPT, OUTPUT = 112, 64

@@ -31,8 +31,8 @@ from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 from policies.routing_table import WHOLE
-from templates_lib.rate_series import RateSeries
-from templates_lib.work import Demand
+from templates_lib.load.rate_series import RateSeries
+from templates_lib.values.work import Demand
 
 STARTUP_S = (240.0, 480.0)
 """From a whole gang to its first request: seeded, around the 6 minutes that plans reckon with."""

@@ -15,8 +15,8 @@ from statistics import median
 
 from control.diff import Limits, Past, Running, Supply, Target, next_moves, supply_of
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance, Node
-from templates_lib.offer import Market, Offer
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.offer import Market, Offer
 
 BAR_MS = 100.0
 CONFIGS = [f"G{n}:{size}/n25" for n in range(5) for size in (1, 2, 4, 8)]

@@ -17,19 +17,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.placement_oracles.best_placement import best_placement
+from bench.placement_oracles.every_depth import reference_optimum
+from bench.placement_oracles.gurobi import solve_where_licensed
+from bench.placement_oracles.highs import solve_with_highs
+from bench.placement_oracles.outcome import Outcome
+from bench.placement_oracles.placement_ilp import PlacementIlp
 from bench.setups import EXAMPLES, SETUPS
 from control.planning.world import read_world
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.enumeration import node_sets
-from templates_lib.hardware import load_gpus
-from templates_lib.placement_solver.solver import best_placement
-from templates_lib.reference_ilp.every_depth import reference_optimum
-from templates_lib.reference_ilp.gurobi import solve_where_licensed
-from templates_lib.reference_ilp.highs import solve_with_highs
-from templates_lib.reference_ilp.outcome import Outcome
-from templates_lib.reference_ilp.placement_ilp import PlacementIlp
+from templates_lib.sources.enumeration import node_sets
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.tables import throughput_table
+from templates_lib.values.hardware import load_gpus
 
 TOLERANCE = 1e-6
 

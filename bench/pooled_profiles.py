@@ -8,8 +8,8 @@ from statistics import fmean
 from control.planning.local_profiles import profile_store
 from control.profiles.store import StoredProfile
 from templates_lib.cost.fit import fit_step_terms
-from templates_lib.node_profile import NodeProfile
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.values.node_profile import NodeProfile
 
 
 def pooled(homes: Sequence[Path]) -> tuple[NodeProfile, ...]:

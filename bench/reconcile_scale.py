@@ -35,9 +35,9 @@ from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.state import InstanceState
-from templates_lib.offer import Market, Offer
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.template import ServingTemplate, template_id
 
 NODES = 10
 """Of an instance."""

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from templates_lib.instance import Instance, Node
-from templates_lib.plan import Plan, PlannedInstance
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.plan import Plan, PlannedInstance
+from templates_lib.values.snapshot import Snapshot
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:

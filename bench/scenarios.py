@@ -11,7 +11,7 @@ from control.planning.recording import Recording, versioned
 from control.planning.session import Session
 from control.planning.templates import Templates
 from control.planning.world import read_world
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.snapshot import Snapshot
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NOW = "2026-11-21T00:00:00+00:00"

@@ -32,8 +32,8 @@ from control.db.database import open_database
 from control.planning.world import read_world
 from control.simulator.log_files import read_availability_traces, read_daily_prices
 from control.simulator.offer_log import OfferLog, joined_logs
-from templates_lib.offer import Market
-from templates_lib.rate_files import read_rate_series
+from templates_lib.load.rate_files import read_rate_series
+from templates_lib.values.offer import Market
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SPEC = Path(__file__).parent / "spot_week.yaml"

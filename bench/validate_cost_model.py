@@ -31,7 +31,7 @@ from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.deployment import Deployment
 from templates_lib.cost.split import group_is_held_out
 from templates_lib.cost.validation import Errors, errors, mode_of
-from templates_lib.hardware import load_gpus
+from templates_lib.values.hardware import load_gpus
 
 Floats = NDArray[np.float64]
 FEWEST_ROWS = 20

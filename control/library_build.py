@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
-from templates_lib.library_store import LibraryStore
-from templates_lib.source import Progress, TemplateSource
+from templates_lib.ports.library_store import LibraryStore
+from templates_lib.ports.source import Progress, TemplateSource
 
 
 def build_library(

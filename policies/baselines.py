@@ -5,10 +5,10 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from templates_lib.library import Library
-    from templates_lib.plan import Plan
-    from templates_lib.snapshot import Snapshot
-    from templates_lib.solve import Solve
+    from templates_lib.ports.solve import Solve
+    from templates_lib.values.library import Library
+    from templates_lib.values.plan import Plan
+    from templates_lib.values.snapshot import Snapshot
 
 Method = Callable[["Snapshot", "Library", "Solve"], "Plan"]
 """What makes a plan, given the planner."""

@@ -20,13 +20,13 @@ from policies.fixed_fleet import Count, plan_of_counts
 from policies.integer_program import IntegerProgram
 from policies.strategy import Replica, single_node_replicas
 from policies.supply_ledger import Place, SupplyLedger
-from templates_lib.library import Library
-from templates_lib.offer import Market
-from templates_lib.plan import Flow, Plan
-from templates_lib.settings import Mode
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
-from templates_lib.work import Demand, Route
+from templates_lib.ports.solve import Solve
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Flow, Plan
+from templates_lib.values.settings import Mode
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Demand, Route
 
 MAX_DECODE_PER_PREFILL = 8
 UNMET_WEIGHT = 1_000.0

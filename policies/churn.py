@@ -28,12 +28,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from policies.stepping_stones import READY, with_stepping_stones
-from templates_lib.instance import Instance
-from templates_lib.library import Library
-from templates_lib.offer import Market
-from templates_lib.plan import Plan, Reason
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
+from templates_lib.ports.solve import Solve
+from templates_lib.values.instance import Instance
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Plan, Reason
+from templates_lib.values.snapshot import Snapshot
 
 _ROUNDING = 1e-6
 """Requests per second that are, and $ per hour."""

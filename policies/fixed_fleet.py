@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from templates_lib.library import Library
-from templates_lib.offer import Market, Offer
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer
+from templates_lib.values.snapshot import Snapshot
 
 UNMET_TOLERANCE = 1e-6
 

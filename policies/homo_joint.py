@@ -1,9 +1,9 @@
 """Homo-joint: homogeneous templates only, but chosen jointly and optimally. What heterogeneity alone is worth."""
 
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
+from templates_lib.ports.solve import Solve
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def plan_homo_joint(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:

@@ -8,7 +8,7 @@ import numpy as np
 
 from policies.demand_history import DemandHistory
 from policies.forecast import Forecast
-from templates_lib.work import Demand
+from templates_lib.values.work import Demand
 
 
 @dataclass(frozen=True, slots=True)

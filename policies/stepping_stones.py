@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from templates_lib.instance import Instance
-from templates_lib.library import Library
-from templates_lib.offer import Market, Offer
-from templates_lib.plan import Plan, PlannedInstance, PlannedOffer
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.instance import Instance
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.plan import Plan, PlannedInstance, PlannedOffer
+from templates_lib.values.snapshot import Snapshot
 
 TIMES_DEARER = 2.0
 """Per unit: what is a little cheaper is no step towards anything."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.library import Library
-from templates_lib.offer import Market
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market
+from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

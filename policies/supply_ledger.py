@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from templates_lib.offer import Market, Offer
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.snapshot import Snapshot
 
 Place = tuple[str, str, Market]
 """(node configuration, zone id, market)"""

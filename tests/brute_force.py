@@ -13,10 +13,10 @@ from itertools import product
 import numpy as np
 from scipy.optimize import linprog
 
-from templates_lib.offer import Market, Offer
-from templates_lib.settings import Mode
-from templates_lib.snapshot import Snapshot
-from templates_lib.work import Route
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.settings import Mode
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Route
 
 Templates = Mapping[str, tuple[Mapping[str, int], Sequence[Mapping[str, float]]]]
 """Template id → (nodes, operating points)."""

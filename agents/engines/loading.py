@@ -8,7 +8,7 @@ import torch
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.weights.checkpoint import Checkpoint
-from templates_lib.engines import ENGINES, EngineName
+from templates_lib.values.engines import ENGINES, EngineName
 
 
 def load_stage_engine(

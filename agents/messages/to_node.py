@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
-from templates_lib.engines import EngineName
+from templates_lib.values.engines import EngineName
 
 MAX_GATEWAYS = 1024
 
@@ -64,7 +64,7 @@ class RunStage(Struct, frozen=True, array_like=True):
     replicas: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
     """Each holds all of these layers, and takes some of the requests."""
     parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
-    """Each holds some of these layers (`templates_lib.part_layers`), and takes all requests of its replica."""
+    """Each holds some of these layers (`templates_lib.cost.part_layers`), and takes all requests of its replica."""
     joint: bool = False
     """The experts are spread over the devices of all replicas, not of each."""
 

@@ -18,7 +18,7 @@ from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
 from agents.registration import register
 from agents.tracing.json_lines import log_json_lines
-from templates_lib.engines import engine_pythons
+from templates_lib.values.engines import engine_pythons
 
 _log = logging.getLogger(__name__)
 _TRY_S = 60.0

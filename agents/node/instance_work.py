@@ -22,7 +22,7 @@ from agents.node.scheduler_command import scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
-from templates_lib.weights_place import NoWeightsError
+from templates_lib.models.weights_place import NoWeightsError
 
 _MIB = 1 << 20
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
-from templates_lib.engines import ENGINES
-from templates_lib.hub_weights import is_on_hub
-from templates_lib.part_layers import part_layers
-from templates_lib.weights_place import weights_path
+from templates_lib.cost.part_layers import part_layers
+from templates_lib.models.hub_weights import is_on_hub
+from templates_lib.models.weights_place import weights_path
+from templates_lib.values.engines import ENGINES
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 

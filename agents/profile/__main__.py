@@ -23,10 +23,10 @@ from agents.profile.pipeline_cost import measure_pipeline_cost
 from agents.profile.points import Point, sweeps
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
-from templates_lib.engines import ENGINES
-from templates_lib.hub_weights import fetch_layers, is_on_hub
-from templates_lib.profile_row import Header
-from templates_lib.weights_place import NoWeightsError, weights_path
+from templates_lib.models.hub_weights import fetch_layers, is_on_hub
+from templates_lib.models.weights_place import NoWeightsError, weights_path
+from templates_lib.values.engines import ENGINES
+from templates_lib.values.profile_row import Header
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from agents.engines.protocol import StageEngine
 from agents.engines.sampling import GREEDY
 from agents.profile.points import Point
 from agents.profile.stopwatch import block_seconds
-from templates_lib.profile_row import ProfileBlock, ProfileRow
+from templates_lib.values.profile_row import ProfileBlock, ProfileRow
 
 BLOCKS = 5
 """Of each step."""

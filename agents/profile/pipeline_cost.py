@@ -10,7 +10,7 @@ import torch
 
 from agents.profile.idle_pipeline import IdleClient, IdlePipeline, idle_pipeline
 from agents.profile.transfer import edge_cpu_s_per_byte, hand_off_cpu_s_per_byte
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.cost.pipeline_cost import PipelineCost
 
 _STAGES = 2
 _PER_GROUP = 16

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from policies.lanes import lanes
-from templates_lib.placement import FULLEST
+from templates_lib.values.placement import FULLEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
-from templates_lib.engines import ENGINES
-from templates_lib.hub_weights import fetch_layers, is_on_hub
-from templates_lib.weights_place import NoWeightsError
+from templates_lib.models.hub_weights import fetch_layers, is_on_hub
+from templates_lib.models.weights_place import NoWeightsError
+from templates_lib.values.engines import ENGINES
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from control.market.answers import note
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from policies.availability import Outcome
-from templates_lib.offer import Market, Offer, QuarantinedOffer
+from templates_lib.values.offer import Market, Offer, QuarantinedOffer
 
 SPAN = timedelta(days=14)
 _STEP = timedelta(hours=6)

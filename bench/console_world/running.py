@@ -21,9 +21,9 @@ from control.lifecycle.fleet import FleetMode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState as S
 from control.reconcile.live_planner import live_planner
-from templates_lib.offer import Offer
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.offer import Offer
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 _STEPS = (S.REQUESTED, S.PROVISIONING, S.BOOTSTRAPPING, S.LOADING, S.READY)
 _EVENTS = ("", "provision", "nodes_up", "agents_up", "loaded")

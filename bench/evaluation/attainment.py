@@ -24,8 +24,8 @@ from bench.evaluation.table import Table
 from bench.scenarios import SetUp
 from control.planning.recording import versioned
 from control.simulator.serving.plan_timeline import timeline_of_plan
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 WARM_UP_S, COUNTED_S, AFTER_S = 120.0, 600.0, 300.0
 SEED = 20261122

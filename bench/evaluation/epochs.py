@@ -10,9 +10,9 @@ from bench.evaluation.rated_sets import pipeline_recipe
 from bench.running_fleet import carried_out
 from bench.scenarios import SetUp, scarce
 from control.planning.recording import versioned
-from templates_lib.plan import Plan
-from templates_lib.shapes import load_rates
-from templates_lib.snapshot import Snapshot
+from templates_lib.load.shapes import load_rates
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 EPOCHS = 5
 EPOCH_S = 360.0

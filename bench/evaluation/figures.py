@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.published import FIG_1A_TOKENS_PER_S_PER_USD
 from bench.evaluation.rated_sets import RatedSets, rated_sets
-from templates_lib.work import Phase
+from templates_lib.values.work import Phase
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,17 +9,17 @@ capacities come from its estimated cost model and carry the utilisation cap; Hel
 from pathlib import Path
 
 from bench.evaluation.campaign import Campaign
+from bench.evaluation.helix_cluster import LAYERS, SHAPE, helix_nodes
+from bench.evaluation.helix_pool import FixedPool, PlacedNode, helix_pool
 from bench.evaluation.methods import checked_plan
 from bench.evaluation.published import HELIX_CHEAPER, HELIX_FASTER
+from bench.evaluation.scale_down import scale_demand, scale_to_feasible
 from bench.evaluation.table import Table
 from bench.scenarios import world_session
 from control.planning.recording import versioned
-from policies.helix import FixedPool, PlacedNode, helix_pool
-from policies.scale_down import scale_demand, scale_to_feasible
-from templates_lib.helix_cluster import LAYERS, SHAPE, helix_nodes
-from templates_lib.plan import Plan
-from templates_lib.shapes import load_shape
-from templates_lib.snapshot import Snapshot
+from templates_lib.load.shapes import load_shape
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 AMPLE = 4.0
 """Times the example's rate: more than the pool can serve."""

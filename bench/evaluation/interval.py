@@ -16,7 +16,7 @@ from bench.evaluation.table import Table
 from bench.running_fleet import carried_out
 from bench.scenarios import SetUp
 from control.planning.recording import versioned
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 WINDOW_S = 180.0
 WINDOWS = 18

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from bench.evaluation.scale_down import scale_below_whole, scale_demand
 from control.allocator import solve
 from control.checker import check
 from policies.baselines import BASELINES, baseline
-from policies.scale_down import scale_below_whole, scale_demand
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 TIMED = partial(solve, clock=time.perf_counter)
 METHODS: dict[str, Callable[..., Plan]] = {

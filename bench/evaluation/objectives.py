@@ -13,7 +13,7 @@ from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served
 from control.simulator.serving.simulate import simulate
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 Floats = NDArray[np.float64]
 Some = NDArray[np.bool_]

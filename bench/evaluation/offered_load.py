@@ -4,8 +4,8 @@ import numpy as np
 
 from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.requests import Requests
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def offered_load(plan: Plan, snapshot: Snapshot, recipe: PipelineRecipe, length_s: float, seed: int) -> Requests:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from bench.scenarios import SetUp
 from control.planning.cost_models import cost_models_of, gpus_of
 from control.planning.recipe import PipelineRecipe
-from templates_lib.enumeration import NodeSets, node_sets
 from templates_lib.placement_solver.found import FoundPlacements
 from templates_lib.placement_solver.search import find_placements
+from templates_lib.sources.enumeration import NodeSets, node_sets
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.work import Phase
+from templates_lib.values.work import Phase
 
 TIE = 1e-9
 

@@ -8,7 +8,7 @@ from bench.evaluation.campaign import Campaign
 from bench.evaluation.published import PLATEAU
 from bench.evaluation.rated_sets import rated_sets
 from bench.evaluation.table import Table
-from templates_lib.work import Phase
+from templates_lib.values.work import Phase
 
 MODEL = "gpt-oss-120b"
 LIMITS = ((1, 2.0), (2, 4.0), (3, 6.0), (4, 8.0), (5, 10.0), (6, 12.0), (7, 14.0), (8, 16.0))

@@ -12,9 +12,9 @@ from bench.evaluation.campaign import Campaign
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.evaluation.table import Table
 from control.planning.cost_models import cost_models_of, gpus_of
-from templates_lib.cost_model import Parallel
+from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.phases import node_phases
-from templates_lib.work import Phase
+from templates_lib.values.work import Phase
 
 MODEL = "qwen3-235b-a22b"
 GPUS = ("H100", "A100-80")

@@ -27,8 +27,8 @@ from templates_lib.cost.coefficients import (
     Origin,
 )
 from templates_lib.cost.deployment import Deployment, deployment_of
-from templates_lib.gpu import Gpu
-from templates_lib.hardware import load_gpus
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.hardware import load_gpus
 
 OUT = Path(__file__).resolve().parents[2] / "templates_lib" / "data" / "perf" / "estimated_coefficients.json"
 DATE = "2026-11-21"

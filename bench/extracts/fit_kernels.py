@@ -17,7 +17,7 @@ from templates_lib.cost.kernels import (
     gemm_seconds,
     prefill_attention_seconds,
 )
-from templates_lib.gpu import Gpu
+from templates_lib.values.gpu import Gpu
 
 Floats = NDArray[np.float64]
 LOW = {"compute": 0.02, "memory": 0.05, "launch_s": 1e-7, "pad_rows": 0.01, "pad_columns": 0.01, "row_s": 1e-13}

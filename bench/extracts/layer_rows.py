@@ -13,11 +13,11 @@ from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import gemm_seconds
 from templates_lib.cost.split import is_held_out
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.gpu import Gpu
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
 NOTHING = LayerOverhead(0.0, 0.0, 0.0)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.evaluation.scale_down import scale_demand
 from bench.scenarios import EXAMPLES, SetUp, set_up, with_supply
 from control.allocator import solve
 from control.offers.availability import Availability
 from policies.baselines import BASELINES, baseline
-from policies.scale_down import scale_demand
-from templates_lib.settings import WorkLimits
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.settings import WorkLimits
+from templates_lib.values.snapshot import Snapshot
 
 MARGIN = {"core": 0.25, "extended": 0.75}
 SEED = 20261121

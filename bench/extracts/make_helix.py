@@ -1,4 +1,4 @@
-"""Make templates_lib/data/helix: Helix's largest cluster, its placement of LLaMA-2-70B, and what each node sustains.
+"""Make bench/evaluation/helix_data: Helix's largest cluster, its placement of LLaMA-2-70B, and what each node sustains.
 
     python bench/extracts/make_helix.py [PERF_FOLDER]
 
@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "templates_lib" / "data" / "helix"
+TARGET = ROOT / "bench" / "evaluation" / "helix_data"
 MODEL = "llama2_70b"
 GPU_NAMES = {"A100-40GB": "A100-40", "V100-16GB": "V100", "L4": "L4", "T4": "T4"}
 NODE_TYPES = {

@@ -25,7 +25,7 @@ from bench.extracts.price_rules import (
     spot_price,
     whole_gpus,
 )
-from templates_lib.hardware import load_instance_types
+from templates_lib.values.hardware import load_instance_types
 
 OUT = ROOT / "templates_lib" / "data" / "prices"
 PRICES = SHARED / "prices"

@@ -17,8 +17,8 @@ from control.planning.world import read_world
 from control.simulator.log_files import read_availability_traces, read_daily_prices
 from control.simulator.offer_log import OfferLog, joined_logs
 from control.simulator.step_log import StepLog
-from templates_lib.offer import Market
-from templates_lib.traces import iterate_rows
+from templates_lib.load.traces import iterate_rows
+from templates_lib.values.offer import Market
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "simulate"
 FIRST = date(2024, 8, 2)

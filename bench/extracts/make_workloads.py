@@ -18,11 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.rate_files import read_rate_series
-from templates_lib.rate_series import RateSeries
-from templates_lib.shapes import Catalogue, RateFacts, ShapeFacts, Statistics
-from templates_lib.traces import read_trace
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.rate_files import read_rate_series
+from templates_lib.load.rate_series import RateSeries
+from templates_lib.load.shapes import Catalogue, RateFacts, ShapeFacts, Statistics
+from templates_lib.load.traces import read_trace
+from templates_lib.load.workload import WorkloadShape
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "templates_lib" / "data" / "workloads"

@@ -13,7 +13,7 @@ from bench.fidelity.recording import read, write
 from bench.fidelity.runtime import record
 from bench.fidelity.shapes import SHAPES, Setup, parts, requests_per_s, setup
 from bench.fidelity.trace import Asked, poisson
-from templates_lib.models import weights_places
+from templates_lib.models.catalogue import weights_places
 
 MODEL, DTYPE = "smollm2-135m-instruct", "fp32"
 LOADS = (0.3, 0.6, 0.9)

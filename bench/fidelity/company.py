@@ -21,10 +21,12 @@ _FOR_EVER_S = 1e6
 
 @contextmanager
 def company(weights: str, dtype: str) -> Iterator[None]:
-    """`weights`: as `templates_lib.weights_place` has it. Its processes get only what nobody else wants: a control
-    group of their own says so, since a kernel that groups processes by session weighs niceness within a session only.
+    """Run engines on `weights` (named as in `templates_lib.models.weights_place`) that get only what nobody else wants.
 
-    Raises RuntimeError where there can be no such group."""
+    A control group of their own says so: a kernel that groups processes by session weighs niceness within one only.
+
+    Raises RuntimeError where there can be no such group.
+    """
     work = (sys.executable, "-m", "agents.profile", "--out", os.devnull, "--dtype", dtype)
     command = (*work, "engine", "--weights", weights, "--company-s", str(_FOR_EVER_S))
     with ExitStack() as held:

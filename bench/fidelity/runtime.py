@@ -16,7 +16,7 @@ from bench.fidelity.recording import FORMAT, MachineUse, NodeUse, Recording, See
 from bench.fidelity.shapes import Part, Setup
 from bench.fidelity.trace import Asked, burst
 from bench.local_instance import Instance, instance
-from templates_lib.models import weights_places
+from templates_lib.models.catalogue import weights_places
 
 READY_S = 120.0
 PATIENCE_S = 60.0

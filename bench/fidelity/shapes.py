@@ -13,12 +13,12 @@ from control.planning.local_profiles import ensure_profiles
 from control.planning.recipe import PipelineRecipe
 from control.planning.world import World, local_machines, read_world
 from policies.routing_table import DECODE, PREFILL, WHOLE
-from templates_lib.node_profile import NodeProfile
-from templates_lib.placement import PipelinePlacement
-from templates_lib.served_model import ServedModel
-from templates_lib.template import ServingTemplate
-from templates_lib.work import Phase
-from templates_lib.workload import WorkloadShape
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.values.node_profile import NodeProfile
+from templates_lib.values.placement import PipelinePlacement
+from templates_lib.values.template import ServingTemplate
+from templates_lib.values.work import Phase
 
 FLEET = Path(__file__).with_name("fleet.yaml")
 LEG = {Phase.AGGREGATED: WHOLE, Phase.PREFILL: PREFILL, Phase.DECODE: DECODE}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.workload import WorkloadShape
 
 
 @dataclass(frozen=True, slots=True)

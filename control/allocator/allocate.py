@@ -9,9 +9,9 @@ from control.allocator.program import MilpSolver
 from control.allocator.report import make_plan, with_id
 from control.allocator.search import Progress, Search
 from control.allocator.settle import settle
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def solve(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.allocator.market import Supply
-from templates_lib.library import Library
+from templates_lib.values.library import Library
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]

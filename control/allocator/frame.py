@@ -8,8 +8,8 @@ from control.allocator.columns import Columns, Floats, Ints, Picked, Prices
 from control.allocator.market import Supply
 from control.allocator.routing import NOWHERE, Routing, Way
 from control.allocator.rows import INFINITY, Matrix, ProgramBuilder, RowMap, RowMapBuilder, Variables, compress
-from templates_lib.settings import Mode, Settings, Survive
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.settings import Mode, Settings, Survive
+from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.offer import Market, Offer
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.snapshot import Snapshot
 
 Group = tuple[str, Market]
 

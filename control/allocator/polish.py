@@ -10,7 +10,7 @@ from control.allocator.columns import Ints
 from control.allocator.problem import Problem
 from control.allocator.program import Answer, Program, Start
 from control.allocator.restricted import Restricted
-from templates_lib.settings import Mode
+from templates_lib.values.settings import Mode
 
 WIDTHS = (2, 3, 4)
 """Units planned anew at once: narrow neighbourhoods first, wider ones when a whole pass found nothing."""

@@ -10,10 +10,10 @@ from control.allocator.columns import Columns, Floats, allowed_groups, restrict
 from control.allocator.frame import Frame, FrameBuilder, RunningColumns
 from control.allocator.market import Supply, read_supply, running_counts
 from control.allocator.routing import Routing, read_routing
-from templates_lib.library import Library
-from templates_lib.nearest_name import nearest_name
-from templates_lib.settings import Mode
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.settings import Mode
+from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from control.allocator.columns import Floats, Ints, Picked, concatenate
 from control.allocator.decomposition import Decomposition, decomposes
 from control.allocator.problem import Problem
 from control.allocator.relaxation import Relaxed
-from templates_lib.settings import Survive
+from templates_lib.values.settings import Survive
 
 NARROWER = 0.6
 """The room is narrowed to this share of it, as often as it holds more columns than…"""

@@ -12,7 +12,7 @@ from control.allocator.market import running_counts
 from control.allocator.problem import Problem
 from control.allocator.search import Outcome
 from control.allocator.settle import Settled
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 
 LEAST_FLOW = 1e-9
 """Shares of a demand under this are rounding of the solver."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.settings import Mode
-from templates_lib.snapshot import Snapshot
-from templates_lib.work import Demand, Route
+from templates_lib.values.settings import Mode
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Demand, Route
 
 NOWHERE = ""
 SECONDS_PER_HOUR = 3600.0

@@ -13,7 +13,7 @@ from control.allocator.program import Answer, Effort, MilpSolver, Program, Start
 from control.allocator.refine import Refined, can_refine, refine
 from control.allocator.relaxation import NOTHING, Relaxation, Relaxed
 from control.allocator.restricted import restrict_to
-from templates_lib.settings import WorkLimits
+from templates_lib.values.settings import WorkLimits
 
 Progress = Callable[[str, float, float], None]
 """Called with (stage, objective of the best plan so far, bound)."""

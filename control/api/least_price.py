@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 
 Prices = Mapping[str, Mapping[str, float]]
 """Zone → node configuration → dollars per hour of its cheapest offer that can be had for good."""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from control.api.offer_book import Listed
 from policies.availability import success_estimate
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 
 
 class MarketCell(BaseModel):

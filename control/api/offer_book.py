@@ -18,9 +18,9 @@ from control.offers.selection import Selection
 from control.planning.world import fleet_of, stated_quotes
 from control.reconcile.fleet_world import document_of
 from policies.availability import Learned
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Market, Offer
-from templates_lib.settings import Settings
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.settings import Settings
 
 _FRESH = timedelta(seconds=30)
 """Availability that was learned fades with time, too."""

@@ -15,7 +15,7 @@ from control.lifecycle.fleet import FleetRecord
 from control.reconcile.difference import difference
 from control.reconcile.fleet_world import world_of_record
 from control.reconcile.ordering import unrunnable
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 
 class DiffStep(BaseModel):

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from control.api.text import Readable
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=200), Readable]
 _MAX_CHANGES = 100

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from control.checker.claims import Claim
-from templates_lib.offer import Market, Offer
-from templates_lib.plan import Plan, PlannedOffer
-from templates_lib.snapshot import Snapshot
-from templates_lib.work import Route
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.plan import Plan, PlannedOffer
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Route
 
 RETURNING = frozenset({"draining", "terminating", "terminated", "failed"})
 """States of instances that a plan may not count on; their nodes are on their way back to the cloud."""

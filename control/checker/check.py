@@ -10,8 +10,8 @@ from control.checker import guardrails, identity, money, service, supply, surviv
 from control.checker.case import case_of
 from control.checker.claims import Claim
 from control.checker.violation import Violation
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def check(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None = None) -> tuple[Violation, ...]:

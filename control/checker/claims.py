@@ -7,7 +7,7 @@ import highspy
 import numpy as np
 
 from control.checker.violation import slack
-from templates_lib.library import Library
+from templates_lib.values.library import Library
 
 
 @dataclass(frozen=True, slots=True)

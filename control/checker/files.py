@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 T = TypeVar("T")
 

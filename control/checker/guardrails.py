@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from control.checker.case import Case
 from control.checker.service import load_of
 from control.checker.violation import Violation, slack
-from templates_lib.offer import Market
-from templates_lib.settings import Mode
+from templates_lib.values.offer import Market
+from templates_lib.values.settings import Mode
 
 
 def violations(case: Case) -> Iterator[Violation]:

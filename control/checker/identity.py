@@ -7,8 +7,8 @@ import msgspec
 
 from control.checker.case import Case
 from control.checker.violation import Violation
-from templates_lib.plan import PlannedInstance
-from templates_lib.template import Software
+from templates_lib.values.plan import PlannedInstance
+from templates_lib.values.template import Software
 
 
 def violations(case: Case) -> Iterator[Violation]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from control.checker.case import Case
 from control.checker.violation import Violation, same, slack
-from templates_lib.offer import Market
-from templates_lib.plan import PlannedInstance
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import PlannedInstance
 
 
 def violations(case: Case) -> Iterator[Violation]:

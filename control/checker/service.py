@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from control.checker.case import Case
 from control.checker.violation import Violation, same, slack
-from templates_lib.plan import Flow, PlannedInstance
-from templates_lib.settings import Mode
-from templates_lib.work import Route
+from templates_lib.values.plan import Flow, PlannedInstance
+from templates_lib.values.settings import Mode
+from templates_lib.values.work import Route
 
 Place = tuple[str, str]
 """(work class id, zone id; the zone is empty in mode `paper`)."""

@@ -10,8 +10,8 @@ import numpy as np
 from control.checker.case import Case
 from control.checker.service import Place, usable_capacity
 from control.checker.violation import Violation, slack
-from templates_lib.settings import Mode, Survive
-from templates_lib.work import Route
+from templates_lib.values.settings import Mode, Survive
+from templates_lib.values.work import Route
 
 Load = dict[Place, float]
 """Units per request of each class in each place."""

@@ -111,7 +111,7 @@ def add(
     from control.db.webhooks import PostgresWebhooks, Webhook
     from control.given_name import check_name
     from policies.alert_rules import AlertKind
-    from templates_lib.nearest_name import nearest_name
+    from templates_lib.values.nearest_name import nearest_name
 
     check_name("webhook", name)
     known = {each.value for each in AlertKind}

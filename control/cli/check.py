@@ -10,7 +10,7 @@ from control.cli.output import Output, OutputOption, emit
 
 if TYPE_CHECKING:
     from control.checker import Claim
-    from templates_lib.plan import Plan
+    from templates_lib.values.plan import Plan
 
 
 def check(

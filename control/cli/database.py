@@ -36,7 +36,7 @@ def downgrade(
     from control.db.database import open_database
     from control.db.migrate import downgrade as migrate
     from control.db.revision import REVISIONS
-    from templates_lib.nearest_name import nearest_name
+    from templates_lib.values.nearest_name import nearest_name
 
     if revision not in (valid := ("base", *REVISIONS)):
         raise ValueError(f"unknown revision {revision!r}; {nearest_name(revision, valid)}")

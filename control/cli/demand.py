@@ -75,7 +75,7 @@ def override(
     from control.db.database import open_database
     from control.db.demand_overrides import Override, PostgresDemandOverrides
     from control.db.fleets import PostgresFleets
-    from templates_lib.nearest_name import nearest_name
+    from templates_lib.values.nearest_name import nearest_name
 
     now = datetime.now(UTC)
     try:

@@ -12,7 +12,7 @@ from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
 from control.planning.proof import proof_text
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 CENT = 0.01
 MOST_KINDS = 12

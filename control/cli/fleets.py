@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from control.diff.fleet_diff import FleetDiff
     from control.fleet_file.schema import FleetFile
     from control.planning.world import World
-    from templates_lib.plan import Plan
+    from templates_lib.values.plan import Plan
 
 app = typer.Typer(
     name="fleets", help="Fleets on record: list them, say how far each may go, end them.", no_args_is_help=True

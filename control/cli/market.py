@@ -141,7 +141,7 @@ def forget(
 def _clouds(file: Path | None, cloud: list[str] | None) -> tuple[str, ...]:
     from control.market.sources import askable_clouds, known_clouds
     from control.planning.world import read_world
-    from templates_lib.nearest_name import nearest_name
+    from templates_lib.values.nearest_name import nearest_name
 
     if file is not None and cloud:
         raise ValueError("give either -f SPEC or --cloud")

@@ -15,7 +15,7 @@ from control.cli.output import Output, OutputOption, console, emit, say
 if TYPE_CHECKING:
     from control.market.view import StoredMarket
     from control.offers.quotes import Quotes
-    from templates_lib.offer import Offer
+    from templates_lib.values.offer import Offer
 
 app = typer.Typer(name="offers", help="Ask clouds for prices and availability, and inspect them.", no_args_is_help=True)
 app.command("refresh")(guarded(market.refresh))
@@ -91,8 +91,8 @@ def _quotes(
     from control.offers.prices import regions_by_cloud
     from control.offers.selection import Selection
     from control.planning.world import read_world
-    from templates_lib.offer import Market
-    from templates_lib.settings import Settings
+    from templates_lib.values.offer import Market
+    from templates_lib.values.settings import Settings
 
     if region is not None and cloud is None:
         raise ValueError("--region needs --cloud")

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
-from templates_lib.placement import PipelinePlacement, Placement
+from templates_lib.values.placement import PipelinePlacement, Placement
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:

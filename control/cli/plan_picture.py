@@ -7,7 +7,7 @@ from control.cli.cost_chart import costs
 from control.cli.plan_document import stages
 from control.cli.plan_table import against_cheapest
 from control.planning.report import PlanReport, unmet_share
-from templates_lib.plan import PlannedInstance
+from templates_lib.values.plan import PlannedInstance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

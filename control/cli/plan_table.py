@@ -11,7 +11,7 @@ from control.cli.cost_chart import terminal_chart
 from control.cli.plan_document import stages
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
-from templates_lib.plan import Plan, PlannedInstance
+from templates_lib.values.plan import Plan, PlannedInstance
 
 TOP_REASONS = 6
 ALIKE = 0.0005

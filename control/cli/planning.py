@@ -22,10 +22,10 @@ from control.planning.report import PlanReport
 from control.planning.session import Session
 from control.planning.templates import Templates
 from control.planning.world import read_world
-from templates_lib.json_source import read_json_source
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.sources.json_source import read_json_source
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 @contextmanager

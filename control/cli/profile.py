@@ -86,7 +86,7 @@ def list_(output: OutputOption = Output.TABLE) -> None:
 
     from control.cli.profile_table import known_profiles, print_comparisons, profile_document
     from templates_lib.cost.coefficients import load_coefficients
-    from templates_lib.hardware import load_gpus
+    from templates_lib.values.hardware import load_gpus
 
     known = load_coefficients()
     gpus = {name: known.gpu(name) for name in load_gpus()}

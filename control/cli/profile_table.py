@@ -13,7 +13,7 @@ from control.db.location import home_directory
 from control.planning.local_profiles import profile_store
 from control.profiles.comparison import LAYERS, compare
 from control.profiles.store import StoredProfile
-from templates_lib.models import load_models
+from templates_lib.models.catalogue import load_models
 
 
 def known_profiles() -> tuple[StoredProfile, ...]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import typer
 
-from templates_lib.source import Progress
+from templates_lib.ports.source import Progress
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from control.db.database import Database
 from control.db.location import home_directory
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
-from templates_lib.source import Progress
+from templates_lib.ports.source import Progress
 
 
 def home() -> Path:

@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 
 from control.planning.templates import StoredTemplate
-from templates_lib.pipeline_record import KIND as PIPELINE
-from templates_lib.placement import PipelinePlacement
+from templates_lib.sources.pipeline_record import KIND as PIPELINE
+from templates_lib.values.placement import PipelinePlacement
 
 PLACE = "stage", "layers", "nodes"
 RUNS = "share of each", "tp", "dp", "pp", "ep", "requests a step", "prompt tokens a step", "KV blocks"

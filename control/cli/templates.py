@@ -12,7 +12,7 @@ from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
 
 if TYPE_CHECKING:
-    from templates_lib.library_store import LibraryInfo
+    from templates_lib.ports.library_store import LibraryInfo
 
 app = typer.Typer(name="templates", help="Build and inspect libraries of serving templates.", no_args_is_help=True)
 

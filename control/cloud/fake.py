@@ -11,7 +11,7 @@ from enum import Enum, auto
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.vendor_errors import VENDOR_ERRORS_BY_CODE
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 
 @dataclass(frozen=True, slots=True)

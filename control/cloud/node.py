@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from control.access.secret import Secret
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _TAG_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.source import TemplateBatch
+from templates_lib.ports.source import TemplateBatch
 
 
 def check_batch(batch: TemplateBatch, config_count: int, class_count: int) -> None:

@@ -14,9 +14,9 @@ from control.db.instance_rows import iso
 from control.db.nodes import PostgresNodes
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance, Node
-from templates_lib.offer import Market
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.offer import Market
+from templates_lib.values.template import ServingTemplate
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from control.db.nearest import not_stored
 from control.lifecycle.event import EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance, Node
-from templates_lib.offer import Market
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.offer import Market
 
 REQUESTED = ""
 """The event of the row that an instance's history begins with."""

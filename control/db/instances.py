@@ -23,8 +23,8 @@ from control.lifecycle.advance import Refusal, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance
+from templates_lib.values.template import ServingTemplate
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from control.db.library_info import finished_library, library_info
 from control.db.library_load import load_library
 from control.db.library_writer import LibraryWriter
 from control.db.tables import library, library_unit, template
-from templates_lib.library import Library
-from templates_lib.library_store import LibraryInfo, TemplateRecord
-from templates_lib.library_union import union
-from templates_lib.source import TemplateSource
+from templates_lib.ports.library_store import LibraryInfo, TemplateRecord
+from templates_lib.ports.source import TemplateSource
+from templates_lib.sources.library_union import union
+from templates_lib.values.library import Library
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Row, select
 
 from control.db.nearest import not_stored
 from control.db.tables import library, library_unit
-from templates_lib.library_store import LibraryInfo, UnitInfo
-from templates_lib.work import WorkClass
+from templates_lib.ports.library_store import LibraryInfo, UnitInfo
+from templates_lib.values.work import WorkClass
 
 
 def finished_library(connection: Connection, version: str) -> Row[Any]:

@@ -18,8 +18,8 @@ from control.db.library_rows import (
     template_row_dtype,
 )
 from control.db.tables import library_unit
-from templates_lib.library import Library
-from templates_lib.work import WorkClass
+from templates_lib.values.library import Library
+from templates_lib.values.work import WorkClass
 
 
 def load_library(connection: Connection, row: Row[Any], ids: Collection[str] | None = None) -> Library:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.source import TemplateBatch
+from templates_lib.ports.source import TemplateBatch
 
 COPY_TEMPLATE = "COPY template (library_id, id, unit, ordinal, nodes, record) FROM STDIN (FORMAT BINARY)"
 COPY_CAPACITY = "COPY capacity (library_id, unit, ordinal, point, class, units_per_s) FROM STDIN (FORMAT BINARY)"

@@ -12,7 +12,7 @@ from control.db.database import Database
 from control.db.errors import LibraryConflictError
 from control.db.library_rows import COPY_CAPACITY, COPY_TEMPLATE, capacity_copy, template_copy, unit_digest
 from control.db.tables import library, library_unit
-from templates_lib.source import TemplateBatch
+from templates_lib.ports.source import TemplateBatch
 
 
 @dataclass(frozen=True, slots=True)

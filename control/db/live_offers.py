@@ -11,9 +11,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from control.db.database import Database
 from control.db.market_tables import live_offer, market_memory, market_source, offer_price
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer, QuarantinedOffer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Offer, QuarantinedOffer
+from templates_lib.values.supply import SupplyPool
 
 
 @dataclass(frozen=True, slots=True)

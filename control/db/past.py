@@ -22,8 +22,8 @@ from control.db.tables import plan, snapshot
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from policies.availability import Outcome
-from templates_lib.offer import Market
-from templates_lib.template import ServingTemplate
+from templates_lib.values.offer import Market
+from templates_lib.values.template import ServingTemplate
 
 
 @dataclass(frozen=True, slots=True)

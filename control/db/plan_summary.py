@@ -12,8 +12,8 @@ from control.db.api_tables import plan_baseline
 from control.db.database import Database
 from control.db.errors import NotStoredError
 from control.db.tables import plan as plan_table
-from templates_lib.plan import Plan
-from templates_lib.plan_store import Baseline
+from templates_lib.ports.plan_store import Baseline
+from templates_lib.values.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

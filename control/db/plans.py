@@ -16,9 +16,9 @@ from control.db.nearest import not_stored
 from control.db.plan_summary import summary_of
 from control.db.tables import plan as plan_table
 from control.db.tables import snapshot as snapshot_table
-from templates_lib.plan import Plan
-from templates_lib.plan_store import Baseline, KeptPlan
-from templates_lib.snapshot import Snapshot
+from templates_lib.ports.plan_store import Baseline, KeptPlan
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 Value = TypeVar("Value", Snapshot, Plan)
 

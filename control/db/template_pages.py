@@ -10,7 +10,7 @@ from control.db.database import Database
 from control.db.library_info import finished_library
 from control.db.nearest import not_stored
 from control.db.tables import capacity, template
-from templates_lib.work import WorkClass
+from templates_lib.values.work import WorkClass
 
 
 @dataclass(frozen=True, slots=True)

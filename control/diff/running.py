@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from control.diff.target import Column
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import LEAVING, Instance
+from templates_lib.values.instance import LEAVING, Instance
 
 _PROGRESS = {state: n for n, state in enumerate(InstanceState)}
 """The states of a life that goes well stand in their order."""

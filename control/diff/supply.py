@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 Cell = tuple[str, str, Market]
 """(node configuration, zone id, market)"""

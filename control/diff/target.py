@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from templates_lib.offer import Market
-from templates_lib.plan import Plan
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Plan
 
 Column = tuple[str, str, Market]
 """(template id, zone id, market): what equal instances have in common."""

@@ -14,7 +14,7 @@ from control.diff.running import Running
 from control.diff.supply import Supply
 from control.diff.target import Target
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance, Node
+from templates_lib.values.instance import Instance, Node
 
 _AT_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _ROUNDING = 1e-9

@@ -13,8 +13,8 @@ from control.db.intents import PostgresIntents
 from control.executor.bill_tags import bill_tags
 from control.executor.node_start import CLOUD_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeStart
 from control.lifecycle.intent import IntentKind
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Offer
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Offer
 
 OWNER_TAG = "medley-owner"
 """Whose node it is: one control plane's, of several that may share an account."""

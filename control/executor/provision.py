@@ -16,8 +16,8 @@ from control.executor.nodes import NodeExecutor
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.offer import Offer
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Offer
 
 _AT_ONCE = 8
 """Calls to clouds side by side."""

@@ -8,7 +8,7 @@ from control.db.instances import PostgresInstances
 from control.executor.nodes import NodeExecutor
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 _AT_ONCE = 8
 """Calls to clouds side by side: a gang is ended in the time of its slowest node."""

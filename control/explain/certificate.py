@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from templates_lib.plan import Reason
-from templates_lib.template import Capacity
+from templates_lib.values.plan import Reason
+from templates_lib.values.template import Capacity
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What one more request per second of each demand would cost."""
 
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def demand_prices(plan: Plan, snapshot: Snapshot) -> dict[str, float]:

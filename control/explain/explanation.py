@@ -8,10 +8,10 @@ from control.explain.node_saving import NodeSaving, node_estimates, node_savings
 from control.explain.node_supply import node_supplies
 from control.explain.runner_up import RunnerUp, costliest, runner_up
 from control.explain.shortage import Shortage, shortage
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
+from templates_lib.ports.solve import Solve
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from control.explain.node_supply import NodeSupply, node_supplies
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 POLICIES = {
     "spot": ("spot_share", "policy.max_spot_share holds spot back for {}"),

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from templates_lib.offer import Offer
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import ROUNDING
+from templates_lib.values.offer import Offer
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import ROUNDING
 
 
 @dataclass(frozen=True, slots=True)

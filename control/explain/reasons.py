@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from control.explain.demand_price import demand_prices
 from control.explain.limits import limit_texts, limits
 from policies.churn import ADDED_UP, CHURN
-from templates_lib.plan import Plan, Reason
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan, Reason
+from templates_lib.values.snapshot import Snapshot
 
 _OF_ITS_MAKERS = frozenset({"replicas", CHURN, ADDED_UP})
 """Kinds of reasons that planner and churn guard gave it."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.library import Library
-from templates_lib.plan import Plan, PlannedInstance
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
+from templates_lib.ports.solve import Solve
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan, PlannedInstance
+from templates_lib.values.snapshot import Snapshot
 
 TRIED = 3
 """Templates left out, one at a time: those that the plan spends most on."""

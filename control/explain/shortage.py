@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from control.explain.node_supply import node_supplies
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.settings import Replicas, Settings, Survive
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
+from templates_lib.ports.solve import Solve
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Replicas, Settings, Survive
+from templates_lib.values.snapshot import Snapshot
 
 PLENTY = 1000
 """Nodes of every offer: as good as endless."""

@@ -12,7 +12,7 @@ from control.fleet.effects import Effects
 from control.fleet.kept_fleet import KeptFleet
 from control.fleet.places import places
 from control.fleet.stores import FleetStores
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from control.fleet.instance_view import InstanceView
 from control.fleet.latency import GatewayFigures
-from templates_lib.plan import Plan
-from templates_lib.work import WorkClass
+from templates_lib.values.plan import Plan
+from templates_lib.values.work import WorkClass
 
 PERCENTILES = (50.0, 90.0, 99.0)
 

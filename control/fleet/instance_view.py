@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from control.fleet.wanted import Wanted
 from control.hub.gang import Gang
 from control.lifecycle.held_node import HeldNode, scheduler_load
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.patience import overdue
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance
+from templates_lib.values.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from control.hub.gang import Gang, gang_of
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance
+from templates_lib.values.template import ServingTemplate
 
 _LEAST_KV_SHARE = 1 / 8
 

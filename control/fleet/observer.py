@@ -4,7 +4,7 @@ from typing import Protocol
 
 from control.cloud.errors import CloudError
 from control.lifecycle.history import PastTransition
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 
 class Observer(Protocol):

@@ -10,7 +10,7 @@ from control.diff.target import Column, Target
 from control.executor.node_start import NodeStart
 from control.fleet.wanted import Wanted
 from control.hub.deployed import ModelFiles
-from templates_lib.instance import LEAVING, Instance
+from templates_lib.values.instance import LEAVING, Instance
 
 
 @dataclass(frozen=True, slots=True, eq=False)

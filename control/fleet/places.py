@@ -6,7 +6,7 @@ from control.executor.node_start import NodeStart
 from control.executor.provision import Place
 from control.fleet.wanted import Wanted
 from control.hub.gang import Gang
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 
 def places(wanted: Wanted, gang: Gang, offers: Iterable[Offer], start: NodeStart) -> list[Place]:

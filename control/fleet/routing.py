@@ -8,9 +8,9 @@ from control.fleet.wanted import Wanted
 from control.gateway.published import Hold, ServedModel
 from control.hub.gang import placed_gang
 from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.plan import Plan
-from templates_lib.served_model import ServedModel as PlannedModel
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.apps.served_model import ServedModel as PlannedModel
+from templates_lib.values.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from control.diff.running import Running
 from control.fleet.wanted import Wanted
 from control.lifecycle.held_node import HeldNode, scheduler_load
-from templates_lib.instance import Instance
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance
+from templates_lib.values.template import ServingTemplate
 
 
 def running_instance(

@@ -7,8 +7,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.section import Name, Section, is_path, known, names_of
-from templates_lib.engines import EngineName
-from templates_lib.work import Phase
+from templates_lib.values.engines import EngineName
+from templates_lib.values.work import Phase
 
 
 class SloSection(Section):

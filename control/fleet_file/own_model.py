@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)

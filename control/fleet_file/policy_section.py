@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive, Share
 from control.fleet_file.section import Section
-from templates_lib.settings import Mode, Settings, Survive
+from templates_lib.values.settings import Mode, Settings, Survive
 
 DEFAULT = Settings()
 

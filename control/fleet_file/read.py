@@ -7,7 +7,7 @@ from control.fleet_file.names import Names
 from control.fleet_file.problem import Problem, SpecError
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.validation import validated
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 
 def read(document: Document, names: Names) -> FleetFile:

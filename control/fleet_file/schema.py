@@ -13,8 +13,8 @@ from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Pos
 from control.fleet_file.policy_section import PolicySection
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import Name, Section
-from templates_lib.offer import Market
-from templates_lib.settings import Settings
+from templates_lib.values.offer import Market
+from templates_lib.values.settings import Settings
 
 DEFAULT = Settings()
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
 
 from control.fleet_file.names import Names
 from control.given_name import NAME_PATTERN
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from control.fleet_file.document import Document
 from control.fleet_file.problem import Problem, SpecError
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 Schema = TypeVar("Schema", bound=BaseModel)
 

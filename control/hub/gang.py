@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from templates_lib.placement import PipelinePlacement, Stage, StageNodes
-from templates_lib.template import ServingTemplate
+from templates_lib.values.placement import PipelinePlacement, Stage, StageNodes
+from templates_lib.values.template import ServingTemplate
 
 BLOCK_TOKENS = 16
-"""Of a KV block, in a placement (`templates_lib.placement`) and in the engines."""
+"""Of a KV block, in a placement (`templates_lib.values.placement`) and in the engines."""
 _PREFILL_BATCH = 32
 """Prompts of one group that a replica in a prefill node may hold at once: a placement states none. KV blocks bound it
 too."""

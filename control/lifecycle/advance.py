@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from control.lifecycle.transitions import TRANSITIONS
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 _ID_BYTES = 6
 """48 bits: of a million instances, two share an id with probability 0.2 %; the write then refuses the second."""

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.learned import quota_subject, subjects, why_excluded
 from policies.availability import Learned, Outcome, learn
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 _REASON_LETTERS = 500
 

@@ -8,7 +8,7 @@ from control.market.answers import note_refusal, note_success, note_taken
 from control.market.view import StoredMarket
 from control.offers.quotes import Quotes
 from control.planning.world import World
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 
 class LiveMarket:

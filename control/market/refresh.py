@@ -12,7 +12,7 @@ from control.offers.live.source import Answer, LiveSource, NoAccessError, Source
 from control.offers.quarantine import quarantine
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.offer import Market, QuarantinedOffer
+from templates_lib.values.offer import Market, QuarantinedOffer
 
 TIME_OUT_S = 180.0
 """For all clouds together: the slowest pages through some tens of thousands of prices."""

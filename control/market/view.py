@@ -15,8 +15,8 @@ from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
 from control.offers.traffic import traffic_prices
 from policies.availability import Learned
-from templates_lib.hardware import gpu, node_config_from_id
-from templates_lib.offer import QuarantinedOffer
+from templates_lib.values.hardware import gpu, node_config_from_id
+from templates_lib.values.offer import QuarantinedOffer
 
 STALE = timedelta(hours=6)
 """Live prices older than this are planned with, and said to be old."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from control.fleet_file.document import read_text
 from control.fleet_file.problem import Problem, SpecError
 from control.offers.quotes import Quotes
-from templates_lib.hardware import UnknownHardwareError, node_config_from_id
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import UnknownHardwareError, node_config_from_id
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 COLUMNS = ("zone", "config", "market", "available")
 

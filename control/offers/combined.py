@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from control.offers.quarantine import quarantine
 from control.offers.quotes import Quotes
 from control.offers.traffic import traffic_prices
-from templates_lib.hardware import weaker
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer, QuarantinedOffer
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.hardware import weaker
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Offer, QuarantinedOffer
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
 
 
 def combined(sources: Iterable[Quotes]) -> Quotes:

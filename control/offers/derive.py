@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from control.offers.quotes import Quotes
-from templates_lib.hardware import weaker
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import weaker
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.offer import Market, Offer
 
 
 def derive(quotes: Quotes, cloud: str, gpus: Iterable[str], counts: Iterable[int]) -> Quotes:

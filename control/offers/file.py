@@ -29,10 +29,10 @@ from control.fleet_file.validation import validated
 from control.offers.availability import with_availability
 from control.offers.file_schema import OffersDocument
 from control.offers.quotes import Quotes
-from templates_lib.hardware import weaker
-from templates_lib.node_config import NodeConfig
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.hardware import weaker
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
 
 
 @dataclass(frozen=True, slots=True)

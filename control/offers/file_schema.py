@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Positive
 from control.offers.availability import Availability
 from control.offers.availability import availability as availability_of
-from templates_lib.hardware import node_config_from_id
-from templates_lib.node_config import NodeConfig, network_class
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.node_config import NodeConfig, network_class
+from templates_lib.values.offer import Market, Offer
 
 
 class Section(BaseModel):

@@ -3,7 +3,7 @@
 from functools import cache
 
 from control.offers.prices import price_rows
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 
 def interruptions_per_hour(cloud: str, region: str, machine: str, market: Market) -> float:

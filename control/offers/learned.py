@@ -7,7 +7,7 @@ from datetime import datetime
 from control.offers.pools import quota_family
 from control.offers.quotes import Quotes
 from policies.availability import Learned, is_excluded, nodes_to_count_on
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 
 def quota_subject(offer: Offer) -> str:

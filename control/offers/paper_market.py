@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from control.offers.quotes import Quotes
-from templates_lib.hardware import weaker
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.offer import Offer
+from templates_lib.values.hardware import weaker
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.offer import Offer
 
 
 def merge_zones(quotes: Quotes) -> Quotes:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from control.offers.quotes import OfferError
-from templates_lib.hardware import load_instance_types
-from templates_lib.nearest_name import nearest_name
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import load_instance_types
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 COUNTED_IN_VCPUS = frozenset({"aws", "azure"})
 """Clouds whose quotas count vCPUs; the others count GPUs."""

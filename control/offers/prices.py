@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from templates_lib.offer import Market, Offer, QuarantinedOffer
+from templates_lib.values.offer import Market, Offer, QuarantinedOffer
 
 MAX_CHANGE = 3.0
 """A price that is more than this many times above or below the last known one is a mistake until a person agrees

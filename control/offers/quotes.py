@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer, QuarantinedOffer
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Offer, QuarantinedOffer
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
 
 
 class OfferError(ValueError):

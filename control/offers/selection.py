@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from templates_lib.hardware import InstanceType
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import InstanceType
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Market, Offer
 
 
 @dataclass(frozen=True, slots=True)

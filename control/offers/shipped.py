@@ -10,9 +10,9 @@ from control.offers.quarantine import quarantine
 from control.offers.quotes import OfferError, Quotes
 from control.offers.selection import Selection
 from control.offers.traffic import traffic_prices
-from templates_lib.hardware import gpu, instance_type, node_configs
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import gpu, instance_type, node_configs
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market, Offer
 
 
 @dataclass(frozen=True, slots=True)

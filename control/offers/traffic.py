@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from control.offers.prices import data_rows, zones_by_region
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.traffic import TrafficPrice
 
 
 @dataclass(frozen=True, slots=True)

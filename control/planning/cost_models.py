@@ -1,12 +1,12 @@
 """Step times for a recipe: measured where there is a profile, estimated elsewhere."""
 
 from control.planning.recipe import PipelineRecipe
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
-from templates_lib.gpu import Gpu
-from templates_lib.hardware import load_gpus
-from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_config import NodeConfig
 
 
 def gpus_of(recipe: PipelineRecipe) -> dict[str, Gpu]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from control.cloud.local.kinds import LocalMachine
 from control.offers.quotes import Quotes
-from templates_lib.gpu import Gpu
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.offer import Market, Offer
 
 CLOUD, ZONE = "local", "here"
 NETWORK_GBPS = 10.0

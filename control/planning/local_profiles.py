@@ -12,11 +12,11 @@ from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import Subject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
-from templates_lib.profile_row import ProfileRow
-from templates_lib.source import Progress
+from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.source import Progress
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
+from templates_lib.values.profile_row import ProfileRow
 
 
 @dataclass(frozen=True, slots=True)

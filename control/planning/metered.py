@@ -9,8 +9,8 @@ from policies.forecast import Forecast
 from policies.forecasts import FORECASTS
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.apps.served_model import ServedModel
 
 _PERIODS_S = {"day": 86_400.0, "week": 7 * 86_400.0}
 

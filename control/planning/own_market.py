@@ -10,8 +10,8 @@ from control.fleet_file.document import Document
 from control.fleet_file.problem import SpecError
 from control.fleet_file.schema import FleetFile
 from control.offers.quotes import Quotes
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market, Offer
 
 
 def own_hosts(fleet: FleetFile, document: Document) -> tuple[OwnHost, ...]:

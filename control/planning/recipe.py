@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from templates_lib.gpu import Gpu
-from templates_lib.listed_source import ListedTemplate
-from templates_lib.node_config import NodeConfig
-from templates_lib.node_profile import NodeProfile
-from templates_lib.served_model import ServedModel
-from templates_lib.work import Unit, WorkClass
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.listed_source import ListedTemplate
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.node_profile import NodeProfile
+from templates_lib.values.work import Unit, WorkClass
 
 
 class SloSplit(StrEnum):

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from control.planning.recipe import Recipe
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 FORMAT = "medley/snapshot/v1"
 

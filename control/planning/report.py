@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from templates_lib.plan import Plan, PlannedInstance
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan, PlannedInstance
+from templates_lib.values.snapshot import Snapshot
 
 SERVED = 1e-6
 """Requests per second below which demand counts as met."""

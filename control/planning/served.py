@@ -14,15 +14,15 @@ from control.fleet_file.problem import Problem, SpecError
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.trace_files import shape_of, trace_of
-from templates_lib.config_fields import UnsupportedModelError
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.long_prompts import by_prompt_length
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_rates
-from templates_lib.slo import Slo
-from templates_lib.work import Demand
+from templates_lib.apps.long_prompts import by_prompt_length
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.shapes import load_rates
+from templates_lib.models.catalogue import load_models
+from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Demand
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0

@@ -16,15 +16,15 @@ from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
 from policies.baselines import BASELINES, MEDLEY, Method, baseline
 from policies.churn import Payback, guard
-from templates_lib.instance import Instance
-from templates_lib.library import Library
-from templates_lib.library_store import LibraryStore
-from templates_lib.plan import Plan
-from templates_lib.plan_store import Baseline, KeptPlan, PlanStore
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
-from templates_lib.source import Progress
-from templates_lib.work import Unit
+from templates_lib.ports.library_store import LibraryStore
+from templates_lib.ports.plan_store import Baseline, KeptPlan, PlanStore
+from templates_lib.ports.solve import Solve
+from templates_lib.ports.source import Progress
+from templates_lib.values.instance import Instance
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Unit
 
 GUARDRAILS = frozenset({"budget", "replicas", "spot_share", "zone_share", "survive"})
 """Rules of the check that a fleet's owner sets."""

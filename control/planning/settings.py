@@ -1,7 +1,7 @@
 """From the policy and solver sections of a spec file to what the planner is asked."""
 
 from control.fleet_file.schema import FleetFile
-from templates_lib.settings import Guardrails, Replicas, Settings, WorkLimits
+from templates_lib.values.settings import Guardrails, Replicas, Settings, WorkLimits
 
 
 def settings_of(fleet: FleetFile) -> Settings:

@@ -9,23 +9,23 @@ import numpy as np
 from control.library_build import build_library
 from control.planning.cost_models import cost_models_of, evidence_of, gpus_of, how_to_measure
 from control.planning.recipe import PipelineRecipe, Recipe, SloSplit
-from templates_lib.enumeration import config_bytes, node_sets
-from templates_lib.gpu import GIB
-from templates_lib.library import Library
-from templates_lib.library_store import LibraryStore, TemplateRecord
-from templates_lib.library_union import union
-from templates_lib.listed_source import KIND as LISTED
-from templates_lib.listed_source import ListedSource, read_listed
-from templates_lib.pipeline_record import KIND as PIPELINE
-from templates_lib.pipeline_record import read_record
-from templates_lib.pipeline_source import PipelineTemplateSource
-from templates_lib.plan import Plan
-from templates_lib.recertified_source import RecertifiedSource
-from templates_lib.served_model import ServedModel
-from templates_lib.source import Progress, TemplateSource
-from templates_lib.template import Capacity, ServingTemplate
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.ports.library_store import LibraryStore, TemplateRecord
+from templates_lib.ports.source import Progress, TemplateSource
+from templates_lib.sources.enumeration import config_bytes, node_sets
+from templates_lib.sources.library_union import union
+from templates_lib.sources.listed_source import KIND as LISTED
+from templates_lib.sources.listed_source import ListedSource, read_listed
+from templates_lib.sources.pipeline_record import KIND as PIPELINE
+from templates_lib.sources.pipeline_record import read_record
+from templates_lib.sources.pipeline_source import PipelineTemplateSource
+from templates_lib.sources.recertified_source import RecertifiedSource
 from templates_lib.throughput.nearest import nearest_miss
-from templates_lib.work import Phase
+from templates_lib.values.gpu import GIB
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.template import Capacity, ServingTemplate
+from templates_lib.values.work import Phase
 
 READERS = {PIPELINE: read_record, LISTED: read_listed}
 """Kind of a source → what reads its records, whatever it was built from."""

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from control.fleet_file.section import is_path
-from templates_lib.shapes import load_shape
-from templates_lib.traces import Trace, read_trace
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.shapes import load_shape
+from templates_lib.load.traces import Trace, read_trace
+from templates_lib.load.workload import WorkloadShape
 
 
 def shape_of(name: str, folder: Path, notes: list[str]) -> WorkloadShape:

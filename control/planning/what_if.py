@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Offer
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Offer
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 
 
 @dataclass(frozen=True, slots=True)

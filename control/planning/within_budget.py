@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 from control.planning.world import World
 from policies.budget import Allowance
 from policies.degradation import Rung, Solve, Take, Tried, next_step
-from templates_lib.offer import Market
-from templates_lib.plan import Plan
-from templates_lib.settings import Survive
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Survive
 
 LOOSER_CAP = 0.95
 """Share of capacity that a plan of a looser class may use, at least: requests queue longer. Templates stay as they are

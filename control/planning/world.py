@@ -28,12 +28,12 @@ from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
-from templates_lib.hardware import load_gpus
-from templates_lib.instance import Instance
-from templates_lib.models import load_models, weights_places
-from templates_lib.shapes import catalogue
-from templates_lib.snapshot import Snapshot
-from templates_lib.work import Demand
+from templates_lib.load.shapes import catalogue
+from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.instance import Instance
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Demand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class World:
     recipe: PipelineRecipe
     fleet: FleetFile
     weights: dict[str, str]
-    """Model id → where its weights are (`templates_lib.weights_place`), as far as it is known."""
+    """Model id → where its weights are (`templates_lib.models.weights_place`), as far as it is known."""
     document: Document
     """That `fleet` was read from."""
     hosts: tuple[OwnHost, ...]

@@ -8,8 +8,8 @@ import numpy as np
 from control.profiles.store import StoredProfile
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, Step
 
 LAYERS = 10
 

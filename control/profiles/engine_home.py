@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-from templates_lib.engines import ENGINES, engine_pythons
+from templates_lib.values.engines import ENGINES, engine_pythons
 
 
 class NoEngineError(LookupError):

@@ -9,12 +9,12 @@ import msgspec
 from control.cloud.local.kind import LocalKind
 from control.profiles.engine_home import engine_python
 from control.profiles.measurement_jobs import PATIENCE_S, MeasurementJob, run_jobs
-from templates_lib.hub_weights import is_on_hub
-from templates_lib.model_spec import ModelSpec
-from templates_lib.pipeline_cost import PipelineCost
-from templates_lib.profile_row import ProfileBlock, ProfileRow, rows_of
-from templates_lib.source import Progress
-from templates_lib.weights_place import weights_path
+from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.models.hub_weights import is_on_hub
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.models.weights_place import weights_path
+from templates_lib.ports.source import Progress
+from templates_lib.values.profile_row import ProfileBlock, ProfileRow, rows_of
 
 _PIPELINE = LocalKind("pipeline", 0.6, 2048, 1)
 """Processor time is the same whatever the share of it, so one node speaks for all; a scheduler and two workers with
@@ -31,7 +31,7 @@ class Sweep:
 def sweep(
     kinds: Sequence[LocalKind], model: ModelSpec, engine: str, weights: str, work: Path, progress: Progress
 ) -> Sweep:
-    """`weights` as `templates_lib.weights_place` has it; `work`: a directory that nobody else uses.
+    """`weights` as `templates_lib.models.weights_place` has it; `work`: a directory that nobody else uses.
 
     Raises SweepError, NoEngineError, NoWeightsError.
     """

@@ -13,9 +13,9 @@ import msgspec
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.cloud.node import CloudNodeState, NodeRequest
-from templates_lib.offer import Market
-from templates_lib.profile_row import Header
-from templates_lib.source import Progress
+from templates_lib.ports.source import Progress
+from templates_lib.values.offer import Market
+from templates_lib.values.profile_row import Header
 
 PATIENCE_S = 600.0
 """For one batch of nodes: a kind with a small share of a slow processor takes minutes."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from control.file_lock import turn
-from templates_lib.gpu import Gpu
-from templates_lib.node_config import NodeConfig
-from templates_lib.node_profile import NodeProfile
-from templates_lib.profile_row import ProfileRow
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.node_profile import NodeProfile
+from templates_lib.values.profile_row import ProfileRow
 
 FORMAT = "medley/profile/v5"
 

@@ -11,7 +11,7 @@ import msgspec
 
 from control.cloud.local.kinds import LocalMachine
 from control.profiles.engine_home import releases
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from control.market.view import StoredMarket
 from control.offers.selection import Selection
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.own_hosts import hosts_on_record
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market, Offer
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market, Offer
 
 SKYPILOT = (*LIVE_SOURCES, "kubernetes")
 

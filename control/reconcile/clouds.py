@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from control.cloud.port import Cloud
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 
 class UnknownCloudError(ValueError):

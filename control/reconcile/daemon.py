@@ -38,7 +38,7 @@ from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from control.lifecycle.fleet import FleetMode, FleetTarget
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 
 class Verdict(StrEnum):

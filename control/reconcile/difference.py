@@ -7,8 +7,8 @@ from control.diff.target import targets
 from control.fleet.live_instances import running
 from control.fleet_file.schema import FleetFile
 from control.reconcile.ordering import limits_of
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 
 def difference(database: Database, name: str, spec: FleetFile, plan: Plan, snapshot: Snapshot) -> FleetDiff:

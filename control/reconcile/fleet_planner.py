@@ -19,11 +19,11 @@ from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, Market
 from policies.churn import LeftOut, Payback
 from policies.degradation import Take
-from templates_lib.instance import LEAVING, Instance
-from templates_lib.offer import Offer
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.values.instance import LEAVING, Instance
+from templates_lib.values.offer import Offer
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 
 STOCKED = frozenset({"local", "owned"})
 """Clouds whose offers say how many nodes there are, not how many more could be had."""

@@ -15,7 +15,7 @@ from control.planning.local_profiles import with_known_profiles
 from control.planning.session import Session
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
-from templates_lib.source import Progress
+from templates_lib.ports.source import Progress
 
 
 def live_planner(database: Database, home: Path, progress: Progress) -> FleetPlanner:

@@ -7,8 +7,8 @@ from control.cloud.errors import CloudError
 from control.lifecycle.fleet import FleetRecord
 from control.offers.quotes import Quotes
 from control.planning.world import World
-from templates_lib.offer import Offer
-from templates_lib.work import Demand
+from templates_lib.values.offer import Offer
+from templates_lib.values.work import Demand
 
 
 class Market(Protocol):

@@ -12,8 +12,8 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.metered import demand_rules
 from control.planning.world import World
 from policies.metered_demand import DemandOverride, demand_at
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.work import Demand
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.values.work import Demand
 
 HISTORY = timedelta(days=36)
 """Five weeks: a seasonal forecast averages four."""

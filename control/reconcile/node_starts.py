@@ -10,8 +10,8 @@ from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
 from control.planning.local_market import CLOUD
 from control.reconcile.daemon_home import DaemonHome
-from templates_lib.engines import ENGINES
-from templates_lib.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
+from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
+from templates_lib.values.engines import ENGINES
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"

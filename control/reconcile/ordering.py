@@ -18,11 +18,11 @@ from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.plan import Plan
-from templates_lib.served_model import ServedModel
-from templates_lib.snapshot import Snapshot
-from templates_lib.template import ServingTemplate
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.template import ServingTemplate
 
 
 class UnrunnableError(ValueError):

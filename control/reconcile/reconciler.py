@@ -27,10 +27,10 @@ from control.reconcile.fleet_planner import FleetPlanner, Solved
 from control.reconcile.ordering import fleet_order, routing
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import AwaitedError, tokenizer_here
-from templates_lib.instance import Instance
-from templates_lib.offer import Offer
-from templates_lib.plan import Plan
-from templates_lib.template import ServingTemplate
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Offer
+from templates_lib.values.plan import Plan
+from templates_lib.values.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from control.fleet.effects import Effects
-from templates_lib.hub_weights import PREFIX, fetch_text, is_on_hub
-from templates_lib.weights_place import NoWeightsError, weights_path
+from templates_lib.models.hub_weights import PREFIX, fetch_text, is_on_hub
+from templates_lib.models.weights_place import NoWeightsError, weights_path
 
 _AGAIN_S = 20.0
 

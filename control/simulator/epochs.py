@@ -9,8 +9,8 @@ from control.simulator.plane_log import PlanMade
 from control.simulator.result import Epoch
 from control.simulator.serving.fleet_timeline import InstanceLife
 from control.simulator.traffic import Load, Traffic
-from templates_lib.served_model import ServedModel
-from templates_lib.work import Phase
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.work import Phase
 
 _MADE_WITHIN_S = 10.0
 """A plan that is due at the start of an interval is made within this time."""

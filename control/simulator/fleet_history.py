@@ -16,7 +16,7 @@ from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.plan_timeline import RecipePipelines, life_of
 from policies.routing_table import PREFILL, WHOLE, RoutedModel
-from templates_lib.hardware import node_config_from_id
+from templates_lib.values.hardware import node_config_from_id
 
 _PHASES = {WHOLE: "aggregated", PREFILL: "prefill"}
 """Leg → phase, where they differ."""

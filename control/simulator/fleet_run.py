@@ -22,12 +22,12 @@ from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 from policies.baselines import Method
 from policies.routing_table import DECODE, PREFILL, WHOLE
-from templates_lib.library import Library
-from templates_lib.library_store import LibraryStore
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.solve import Solve
-from templates_lib.source import Progress
+from templates_lib.ports.library_store import LibraryStore
+from templates_lib.ports.solve import Solve
+from templates_lib.ports.source import Progress
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 
 _SETTLE_S = 300.0
 """After its start-up a fleet may still be put together from offers that were not refused."""

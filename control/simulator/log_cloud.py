@@ -11,7 +11,7 @@ from random import Random
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.simulator.offer_log import OfferLog, SharedLog
-from templates_lib.offer import Market, Offer, zone_id
+from templates_lib.values.offer import Market, Offer, zone_id
 
 _HOUR_S = 3600.0
 _SLACK = 1e-9

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from control.simulator.step_log import StepLog, step_log
-from templates_lib.traces import TraceError, iterate_rows
+from templates_lib.load.traces import TraceError, iterate_rows
 
 _DAY_S = 86400.0
 

@@ -8,8 +8,8 @@ from control.offers.quotes import Quotes
 from control.simulator.market_rows import Place
 from control.simulator.offer_log import OfferLog, SharedLog
 from control.simulator.step_log import StepLog
-from templates_lib.offer import Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.offer import Offer
+from templates_lib.values.supply import SupplyPool
 
 STATED = "availability"
 """Source of a pool that a fleet's availability file makes (`control.offers.availability`)."""

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from control.fleet_file.problem import Problem, SpecError
 from control.simulator.step_log import StepLog, step_log
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market, Offer
-from templates_lib.traces import iterate_rows
+from templates_lib.load.traces import iterate_rows
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market, Offer
 
 _MOST_PROBLEMS = 10
 _SLACK_S = 1.0

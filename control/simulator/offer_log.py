@@ -6,7 +6,7 @@ from random import Random
 
 from control.simulator.log_files import AvailabilityTrace, DailyPrices
 from control.simulator.step_log import StepLog, step_log
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 
 _DAY_S = 86400.0
 

@@ -27,8 +27,8 @@ from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane_log import PlaneLog
 from control.simulator.simulated_timings import SimulatedTimings
-from templates_lib.engines import ENGINES
-from templates_lib.instance import Instance
+from templates_lib.values.engines import ENGINES
+from templates_lib.values.instance import Instance
 
 OWNER = "simulated"
 """Of simulated nodes, by their tag."""

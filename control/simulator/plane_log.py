@@ -13,7 +13,7 @@ from control.lifecycle.history import PastTransition
 from control.reconcile.fleet_planner import Solved
 from control.simulator.serving.plan_timeline import anywhere
 from policies.routing_table import RoutedModel
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.fleet_file.problem import Problem, SpecError
-from templates_lib.traces import BadRow, iterate_requests
+from templates_lib.load.traces import BadRow, iterate_requests
 
 MAX_REQUESTS = 10_000_000
 """Of a simulation: more would not fit a laptop's memory with their results."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from control.simulator.scenario_schema import MarketSection, ScenarioFile, Strea
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.nearest_name import nearest_name
-from templates_lib.plan import Plan
-from templates_lib.workload import WorkloadShape
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.plan import Plan
 
 _HOUR_S = 3600.0
 

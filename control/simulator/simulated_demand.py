@@ -11,7 +11,7 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.traffic import Load, Traffic
-from templates_lib.work import Demand
+from templates_lib.values.work import Demand
 
 INTERVAL_S = 60
 """Of gateways' reports."""

@@ -13,8 +13,8 @@ from control.planning.world import World
 from control.reconcile.fleet_planner import STOCKED
 from control.simulator.log_cloud import LogCloud
 from control.simulator.market_log import MarketLog
-from templates_lib.offer import Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.offer import Offer
+from templates_lib.values.supply import SupplyPool
 
 
 class SimulatedMarket(LiveMarket):

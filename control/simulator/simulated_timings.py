@@ -7,7 +7,7 @@ from random import Random
 from control.fleet.wanted import Wanted
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)

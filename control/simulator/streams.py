@@ -10,12 +10,12 @@ from control.fleet_file.section import is_path
 from control.planning.trace_files import shape_of
 from control.simulator.request_trace import MAX_REQUESTS, Stream, read_stream
 from control.simulator.scenario_schema import StreamSection
-from templates_lib.arrivals import arrival_times
-from templates_lib.nearest_name import nearest_name
-from templates_lib.rate_files import read_rate_series
-from templates_lib.rate_series import RateSeries, constant, diurnal
-from templates_lib.shapes import load_rates
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.arrivals import arrival_times
+from templates_lib.load.rate_files import read_rate_series
+from templates_lib.load.rate_series import RateSeries, constant, diurnal
+from templates_lib.load.shapes import load_rates
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.values.nearest_name import nearest_name
 
 _DAY_S = 86400.0
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from control.simulator.request_trace import MAX_REQUESTS, Stream
 from control.simulator.serving.requests import Requests
 from policies.demand_history import DemandHistory
-from templates_lib.long_prompts import LONG_SUFFIX
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.apps.served_model import ServedModel
 
 
 @dataclass(frozen=True, slots=True)

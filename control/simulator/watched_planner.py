@@ -9,7 +9,7 @@ from control.planning.session import Session
 from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner, Solved, as_it_is
 from control.reconcile.market import DemandSource, Market
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 
 
 class WatchedPlanner(FleetPlanner):

@@ -41,8 +41,8 @@ from control.up.home import UpHome
 from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
-from templates_lib.plan import Plan, PlannedInstance
-from templates_lib.source import Progress
+from templates_lib.ports.source import Progress
+from templates_lib.values.plan import Plan, PlannedInstance
 
 _log = logging.getLogger(__name__)
 

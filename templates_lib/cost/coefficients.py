@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 FILE = "perf/estimated_coefficients.json"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from templates_lib.config_fields import UnsupportedModelError
 from templates_lib.cost.systems import System, load_systems
-from templates_lib.cost_model import Parallel
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import measured_configs
+from templates_lib.models.catalogue import measured_configs
+from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel
 
 MOST_RANKS = 1024
 CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,7})")

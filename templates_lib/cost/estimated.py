@@ -29,12 +29,12 @@ from templates_lib.cost.kernels import (
 )
 from templates_lib.cost.layer_mix import wider_counts, worst_mix
 from templates_lib.cost.shard import ExpertShard, Matrix, Shard, shard_of
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.gpu import Gpu
-from templates_lib.model_spec import ModelSpec
-from templates_lib.nearest_name import nearest_name
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, Step
 from templates_lib.throughput.network import usable_bytes_per_s
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
 PCIE_CEILING_GBPS = 1100.0

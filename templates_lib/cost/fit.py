@@ -6,9 +6,9 @@ import numpy as np
 
 from templates_lib.cost.nnls import non_negative_least_squares
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Floats, Step
-from templates_lib.node_profile import ProfileErrors
-from templates_lib.profile_row import ProfileRow
+from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.values.node_profile import ProfileErrors
+from templates_lib.values.profile_row import ProfileRow
 
 
 class UnfittableError(ValueError):

@@ -1,6 +1,6 @@
 """In which number format a GPU computes with given weights, and how fast its data sheet says that is."""
 
-from templates_lib.gpu import Gpu
+from templates_lib.values.gpu import Gpu
 
 DEQUANTISED = "dequantised"
 WEIGHT_BYTES = {

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_config import NodeConfig
-from templates_lib.node_profile import NodeProfile
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.node_profile import NodeProfile
 
 
 class MeasuredCostModel:

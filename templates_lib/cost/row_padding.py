@@ -7,7 +7,7 @@ tenth dearer than the rows themselves; in steps of 32 they are a twentieth, for 
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
+from templates_lib.ports.cost_model import Floats
 
 MOST_ROWS = 512
 """Of one product; wider ones are cut."""

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import Serving
 from templates_lib.cost.deployment import Deployment, Worker
-from templates_lib.cost_model import StageCostModel, Step
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import StageCostModel, Step
 
 Floats = NDArray[np.float64]
 CHUNK_TOKENS = 8192.0

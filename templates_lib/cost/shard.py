@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from templates_lib.cost.formats import WEIGHT_BYTES, compute_format
-from templates_lib.cost_model import Parallel
-from templates_lib.gpu import Gpu
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel
+from templates_lib.values.gpu import Gpu
 
 WIDENED_LATENT_BYTES = 2.0
 """All heads share the latents, so their kernels compute: an 8-bit cache of them takes less room, not less time."""

@@ -9,7 +9,7 @@ Of many rows each costs a tenth more, since what a layer makes of them is more t
 import numpy as np
 
 from templates_lib.cost.row_padding import padded_rows
-from templates_lib.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, Step
 
 FEW = 2.0
 """Rows up to which a product is dearer than its share of a larger one."""

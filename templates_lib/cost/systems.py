@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from templates_lib.gpu import Gpu
-from templates_lib.node_config import NodeConfig
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
 
 
 @dataclass(frozen=True, slots=True)

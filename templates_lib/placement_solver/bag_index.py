@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.enumeration import NodeSets
 from templates_lib.placement_solver.compiled import Keys, Small, compiled
+from templates_lib.sources.enumeration import NodeSets
 
 EMPTY = -1
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.enumeration import NodeSets
 from templates_lib.placement_solver.bag import describe_bag
 from templates_lib.placement_solver.bag_index import bag_index
 from templates_lib.placement_solver.bag_kernel import Placed, place_bags_evenly, place_bags_unevenly
 from templates_lib.placement_solver.compiled import Ints, Small, compiled
 from templates_lib.placement_solver.found import FoundPlacements
 from templates_lib.placement_solver.patterns import Patterns, patterns
+from templates_lib.sources.enumeration import NodeSets
 
 CHUNK = 4096
 """Bags between two looks at whether to go on: a few hundredths of a second."""

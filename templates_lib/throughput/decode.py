@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
 from templates_lib.throughput.roles import IS_ALONE

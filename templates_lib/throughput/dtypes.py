@@ -1,7 +1,7 @@
 """Which GPUs can run a model in the data types that it is served in."""
 
-from templates_lib.gpu import Gpu
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.gpu import Gpu
 
 SIXTEEN_BITS = ("bf16", "fp16")
 

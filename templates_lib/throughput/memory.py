@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Floats, Parallel
-from templates_lib.gpu import Gpu
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel
 from templates_lib.throughput.roles import HAS_EMBEDDING, HAS_HEAD
 from templates_lib.throughput.splits import expert_shards, kv_shards
 from templates_lib.throughput.worst_window import worst_sums
+from templates_lib.values.gpu import Gpu
 
 USABLE_SHARE = 0.9
 """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is for

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.throughput_table import Role
+from templates_lib.values.throughput_table import Role
 
 Cells = dict[str, NDArray[np.float64]]
 """`units_per_s` and the choice behind it, each (4, B ascending, C, L)."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, StageCostModel
-from templates_lib.gpu import Gpu
-from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.ports.cost_model import Floats, StageCostModel
 from templates_lib.throughput.phases import NodePhases, node_phases
-from templates_lib.throughput_table import Role
-from templates_lib.work import Phase
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.throughput_table import Role
+from templates_lib.values.work import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What the network between nodes carries."""
 
-from templates_lib.node_config import NodeConfig
+from templates_lib.values.node_config import NodeConfig
 
 USABLE_SHARE = 0.7
 """Share of the line rate that activations and KV caches get in each direction: transports reach less than the line

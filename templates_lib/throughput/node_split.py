@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
 from templates_lib.throughput.memory import NodeMemory
 from templates_lib.throughput.request import Request
 from templates_lib.throughput.request_cache import RequestCache
 from templates_lib.throughput.roles import HAS_HEAD, IS_ALONE
+from templates_lib.values.node_config import NodeConfig
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
+from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.roles import IS_ALONE
 

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
-from templates_lib.placement import StageNodes
+from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.search import Best
-from templates_lib.throughput_table import Role
+from templates_lib.values.placement import StageNodes
+from templates_lib.values.throughput_table import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Parallel, StageCostModel
-from templates_lib.gpu import Gpu
-from templates_lib.nearest_name import nearest_name
-from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.ports.cost_model import Parallel, StageCostModel
 from templates_lib.throughput.aggregated import AggregatedWork
 from templates_lib.throughput.decode import DecodeWork
 from templates_lib.throughput.dtypes import computes
@@ -27,7 +24,10 @@ from templates_lib.throughput.waiting.aggregated import ChunkQueues, WaitingAggr
 from templates_lib.throughput.waiting.decode import WaitingDecodeWork
 from templates_lib.throughput.waiting.law import WaitingLaw, waiting_law
 from templates_lib.throughput.waiting.prefill import waiting_prefill_work
-from templates_lib.work import Phase
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.work import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

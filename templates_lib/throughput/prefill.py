@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, Step
-from templates_lib.placement import FULLEST
+from templates_lib.ports.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
+from templates_lib.values.placement import FULLEST
 
 MAX_REPLICA_TOKENS = 16_384
 """Prompt tokens that one replica takes in a step at most (unless one prompt is longer): more gains no rate."""

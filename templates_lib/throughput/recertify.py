@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from templates_lib.cost_model import Parallel
-from templates_lib.node_config import NodeConfig
-from templates_lib.placement import Stage, StageNodes
+from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.phases import NodePhases
-from templates_lib.throughput_table import Role
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.placement import Stage, StageNodes
+from templates_lib.values.throughput_table import Role
 
 
 def sustained_units_per_s(

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from templates_lib.served_model import ServedModel
-from templates_lib.work import Phase
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.work import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
-from templates_lib.model_spec import ModelSpec
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.worst_window import worst_sums
 
 BLOCK_TOKENS = 16

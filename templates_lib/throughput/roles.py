@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from templates_lib.throughput_table import Role
+from templates_lib.values.throughput_table import Role
 
 
 def _mask(*roles: Role) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Floats
+from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.operation import StepWork, Work
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 

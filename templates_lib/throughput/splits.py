@@ -1,7 +1,7 @@
 """The ways in which the GPUs of one node can share a model."""
 
-from templates_lib.cost_model import Parallel
-from templates_lib.model_spec import ModelSpec
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel
 
 
 def splits(model: ModelSpec, gpu_count: int) -> tuple[Parallel, ...]:

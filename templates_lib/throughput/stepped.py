@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
-from templates_lib.placement import StageNodes
+from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import StepWork, Work
 from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best, best_steps, least_latency_s
-from templates_lib.work import Phase
+from templates_lib.values.placement import StageNodes
+from templates_lib.values.work import Phase
 
 SIZES = 64
 """Of steps that are tried, up to the largest that a node was made for."""

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, StageCostModel
-from templates_lib.gpu import Gpu
-from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.ports.cost_model import Floats, StageCostModel
 from templates_lib.throughput.monotone import Cells, make_monotone
 from templates_lib.throughput.phase_work import PhaseWork
 from templates_lib.throughput.phases import node_phases
-from templates_lib.throughput_table import ThroughputTable
-from templates_lib.work import Phase
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.throughput_table import ThroughputTable
+from templates_lib.values.work import Phase
 
 FIELDS = ("units_per_s", "tp", "dp", "pp", "ep", "batch_cap", "chunk_tokens", "kv_blocks")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from templates_lib.cost_model import Floats
+from templates_lib.ports.cost_model import Floats
 
 
 def worst_sums(per_layer: Floats) -> Floats:

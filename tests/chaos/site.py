@@ -19,14 +19,14 @@ from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
 from control.up.site import Parts, Site
 from policies.routing_table import DECODE, PREFILL
-from templates_lib.models import load_models
-from templates_lib.offer import Market, Offer
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.plan import Plan
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_shape
-from templates_lib.slo import Slo
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.shapes import load_shape
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.plan import Plan
+from templates_lib.values.slo import Slo
+from templates_lib.values.template import ServingTemplate, template_id
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY
 from tests.agents.hand_off.fleet import id_tokenizer
 

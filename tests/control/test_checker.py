@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from control.checker import CheckInputError, Claim, check, claims_of, read_files
-from templates_lib.offer import Market
-from templates_lib.placement import Placement
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
-from templates_lib.settings import Guardrails, Mode, Replicas, Settings, Survive
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import Placement
+from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.values.settings import Guardrails, Mode, Replicas, Settings, Survive
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.template import ServingTemplate, template_id
 from tests import factories as make
 
 A, B = "aws/a", "aws/b"
@@ -346,7 +346,7 @@ class TestFiles:
 
 def test_the_checker_uses_no_code_of_the_planner_or_the_library_build() -> None:
     values = ("library", "offer", "plan", "settings", "snapshot", "template", "work")
-    allowed = ("control.checker", *(f"templates_lib.{v}" for v in values))
+    allowed = ("control.checker", *(f"templates_lib.values.{v}" for v in values))
     ours = ("control", "policies", "templates_lib", "agents", "migrations")
     for path in (Path(__file__).parents[2] / "control" / "checker").glob("*.py"):
         imports = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]

@@ -7,8 +7,8 @@ import pytest
 from control.fleet_file.problem import SpecError
 from control.offers.availability import Availability, read_availability, with_availability
 from control.offers.quotes import Quotes
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market, Offer
 
 HEADER = "zone,config,market,available\n"
 

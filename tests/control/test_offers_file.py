@@ -6,8 +6,8 @@ import pytest
 
 from control.fleet_file.problem import SpecError
 from control.offers.file import FileOffers
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import Market
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market
 
 HEAD = "apiVersion: medley/v1\nkind: Offers\n"
 OFFER = (

@@ -8,7 +8,7 @@ from control.offers.pools import QuotaLimit, quota_pools
 from control.offers.quotes import OfferError, Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 BOTH = (Market.ON_DEMAND, Market.SPOT)
 

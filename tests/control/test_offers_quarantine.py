@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from control.offers.combined import combined
 from control.offers.quarantine import quarantine
 from control.offers.quotes import Quotes
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
 
 
 def offer(usd: float, market: Market = Market.SPOT, machine: str = "g6.xlarge", cloud: str = "aws") -> Offer:

@@ -8,8 +8,8 @@ from control.offers.prices import regions_by_cloud
 from control.offers.quotes import OfferError, Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.hardware import UnknownHardwareError, node_config_from_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import UnknownHardwareError, node_config_from_id
+from templates_lib.values.offer import Market, Offer
 
 CORE_REGIONS = ("us-east-2", "ap-northeast-2")
 CORE_GPUS = ("L40S", "L4", "A10G")

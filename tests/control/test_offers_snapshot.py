@@ -7,8 +7,8 @@ from importlib.resources import files
 import pytest
 
 from control.offers.prices import PriceRow, data_rows, price_rows, regions_by_cloud, zones_by_region
-from templates_lib.hardware import instance_type, load_instance_types
-from templates_lib.offer import Market
+from templates_lib.values.hardware import instance_type, load_instance_types
+from templates_lib.values.offer import Market
 
 CLOUDS = {"aws", "gcp", "azure", "runpod", "lambda"}
 WORST_CLASS = -math.log(0.7) / 730

@@ -15,8 +15,8 @@ from bench.fidelity.trace import poisson
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config
 from control.planning.world import local_machines, read_world
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
 REQUESTS_PER_S, SECONDS = 2.0, 5.0
 CPU_S = {

@@ -13,9 +13,9 @@ from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
 from control.planning.local_market import local_config, local_gpu
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import local_subject
-from templates_lib.models import load_models
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.cost.pipeline_cost import PipelineCost
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local.yaml"
 MODEL = load_models()["smollm2-135m-instruct"]

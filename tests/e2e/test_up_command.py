@@ -25,7 +25,7 @@ from control.db.cluster import Cluster
 from control.db.database import open_database
 from control.db.plans import PostgresPlans
 from control.db.projects import PostgresProjects
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 from tests.control.db.processes import lives, wait_until
 from tests.e2e.conftest import EXAMPLES, MEDLEY, Run, environment
 

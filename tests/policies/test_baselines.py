@@ -2,17 +2,17 @@ from dataclasses import replace
 
 import pytest
 
+from bench.evaluation.scale_down import scale_to_feasible
 from control.checker import check
 from policies.cauchy import plan_cauchy
 from policies.homo import plan_homo
 from policies.homo_joint import plan_homo_joint
-from policies.scale_down import scale_to_feasible
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.settings import Mode, Settings
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
-from templates_lib.work import Unit
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Mode, Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.work import Unit
 from tests.factories import library, offer, route, running, snapshot, work_class
 
 ZONE, OTHER = "aws/z1", "aws/z2"

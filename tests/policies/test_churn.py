@@ -9,10 +9,10 @@ import pytest
 from control.allocator import solve
 from control.checker import check
 from policies.churn import LeftOut, Payback, guard
-from templates_lib.instance import Instance
-from templates_lib.plan import Plan, PlannedInstance, PlannedOffer, Reason
-from templates_lib.settings import Guardrails, Settings
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.instance import Instance
+from templates_lib.values.plan import Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.values.settings import Guardrails, Settings
+from templates_lib.values.snapshot import Snapshot
 from tests import factories
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

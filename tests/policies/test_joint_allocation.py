@@ -13,9 +13,9 @@ from control.planning.recording import versioned
 from policies.cauchy import plan_cauchy
 from policies.homo import plan_homo
 from policies.homo_joint import plan_homo_joint
-from templates_lib.plan import Plan
-from templates_lib.settings import Mode, Settings
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Mode, Settings
+from templates_lib.values.snapshot import Snapshot
 from tests import factories as make
 
 A, B = "A:1/n25", "B:1/n25"

@@ -9,7 +9,7 @@ from policies.demand_history import DemandHistory
 from policies.forecast import Last
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
 from policies.seasonal_forecast import Seasonal
-from templates_lib.work import Demand
+from templates_lib.values.work import Demand
 
 STEP_S = 300.0
 NOW_S = 1_000_000.0

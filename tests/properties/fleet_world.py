@@ -11,9 +11,9 @@ from control.diff.supply import Ledger
 from control.lifecycle.advance import Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import LEAVING, Instance, Node
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.instance import LEAVING, Instance, Node
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 from tests import factories as make
 
 CONFIGS = ("A:1/n25", "B:1/n25", "C:1/n25")

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from templates_lib.enumeration import NodeSets
 from templates_lib.placement_solver.search import find_placements
+from templates_lib.sources.enumeration import NodeSets
 from tests.properties.placement_cases import random_units
 
 CONFIGS, N_MAX, ZONES = 3, 3, 2

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.instance import Instance
-from templates_lib.library import Library
-from templates_lib.offer import Market, Offer
-from templates_lib.settings import Guardrails, Mode, Replicas, Settings, Survive
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.values.instance import Instance
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.settings import Guardrails, Mode, Replicas, Settings, Survive
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 from tests import factories as make
 
 CONFIGS = ("A:1/n25", "B:1/n25", "C:1/n25")

@@ -5,15 +5,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.hardware import load_gpus, node_config_from_id
-from templates_lib.models import load_models
-from templates_lib.served_model import ServedModel
-from templates_lib.slo import Slo
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.catalogue import load_models
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.work import Phase
-from templates_lib.workload import WorkloadShape
+from templates_lib.values.hardware import load_gpus, node_config_from_id
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Phase
 
 OBJECTIVES_MS = {
     "gpt-oss-20b": (900.0, 30.0),

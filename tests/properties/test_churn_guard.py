@@ -12,9 +12,9 @@ from bench.running_fleet import carried_out
 from control.allocator import solve
 from control.checker import check
 from policies.churn import Payback, guard
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 from tests.properties.random_fleets import random_fleet
 
 PAYBACK = Payback()

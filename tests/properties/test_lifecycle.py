@@ -10,7 +10,7 @@ from control.lifecycle.advance import Refusal, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from control.lifecycle.transitions import TRANSITIONS
-from templates_lib.instance import Node
+from templates_lib.values.instance import Node
 from tests.control.lifecycle.worlds import START, wanted
 
 HAPPENINGS = st.lists(st.tuples(st.sampled_from(EventKind), st.integers(-90, 90), st.booleans()), max_size=40)

@@ -12,7 +12,7 @@ from control.cloud.node import NodeRequest
 from control.simulator.log_cloud import LogCloud
 from control.simulator.offer_log import OfferLog, SharedLog
 from control.simulator.step_log import step_log
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests import factories as make
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

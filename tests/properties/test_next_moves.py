@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from control.diff import Disruption, Limits, Moves, Running, Target, fleet_diff, plan_transition, supply_of
 from control.diff.capacity import planned_units, ready_units
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests import factories as make
 from tests.properties.fleet_world import FleetWorld, random_plan, random_supply
 

@@ -7,13 +7,13 @@ import gurobipy
 import numpy as np
 import pytest
 
-from templates_lib.placement_solver.solver import BagPlacement, best_placement
-from templates_lib.reference_ilp.every_depth import reference_optimum
-from templates_lib.reference_ilp.gurobi import solve_where_licensed, solve_with_gurobi
-from templates_lib.reference_ilp.highs import solve_with_highs
-from templates_lib.reference_ilp.placement_ilp import PlacementIlp, placement_ilp
-from templates_lib.throughput_table import Role
-from templates_lib.work import Phase
+from bench.placement_oracles.best_placement import BagPlacement, best_placement
+from bench.placement_oracles.every_depth import reference_optimum
+from bench.placement_oracles.gurobi import solve_where_licensed, solve_with_gurobi
+from bench.placement_oracles.highs import solve_with_highs
+from bench.placement_oracles.placement_ilp import PlacementIlp, placement_ilp
+from templates_lib.values.throughput_table import Role
+from templates_lib.values.work import Phase
 from tests.properties.placement_cases import Case, random_case
 from tests.properties.placement_dp import best_units_per_s
 from tests.properties.placement_uneven import best_uneven_units_per_s

@@ -14,11 +14,11 @@ import pytest
 from control.allocator import solve
 from control.checker import check, claims_of
 from control.planning.recording import Recording, decode, versioned
-from templates_lib.library import Library
-from templates_lib.listed_source import ListedSource, ListedTemplate
-from templates_lib.settings import Mode
-from templates_lib.snapshot import Snapshot
-from templates_lib.template import OperatingPoint
+from templates_lib.sources.listed_source import ListedSource, ListedTemplate
+from templates_lib.values.library import Library
+from templates_lib.values.settings import Mode
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.template import OperatingPoint
 from tests import factories as make
 from tests.brute_force import Templates, best_plan
 

@@ -15,7 +15,7 @@ from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
 from control.planning.recording import decode
-from templates_lib.listed_source import ListedSource, ListedTemplate, read_listed
+from templates_lib.sources.listed_source import ListedSource, ListedTemplate, read_listed
 from tests.brute_force import best_plan
 
 FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from templates_lib.library import Library
-from templates_lib.source import TemplateBatch, TemplateSource
+from templates_lib.ports.source import TemplateBatch, TemplateSource
+from templates_lib.values.library import Library
 
 
 def library_from_batches(source: TemplateSource, batches: Iterable[TemplateBatch], version: str) -> Library:

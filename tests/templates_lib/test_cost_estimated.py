@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.estimated import EstimatedCostModel, estimated_cost_model
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.hardware import load_gpus
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models, measured_configs
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.catalogue import load_models, measured_configs
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
 GPUS = load_gpus()

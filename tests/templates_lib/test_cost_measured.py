@@ -12,13 +12,13 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.fit import UnfittableError, fit_step_terms, predicted
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.nnls import non_negative_least_squares
+from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.hardware import load_gpus, node_config_from_id
-from templates_lib.models import load_models
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
-from templates_lib.profile_row import ProfileRow
+from templates_lib.models.catalogue import load_models
+from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.values.hardware import load_gpus, node_config_from_id
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
+from templates_lib.values.profile_row import ProfileRow
 
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")

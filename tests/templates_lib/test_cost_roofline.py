@@ -11,12 +11,12 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import distinct_experts
 from templates_lib.cost.shard import Shard, shard_of
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.gpu import Gpu
-from templates_lib.hardware import load_gpus
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.catalogue import load_models
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_config import NodeConfig
 
 GPUS = load_gpus()
 MODELS = load_models()

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from templates_lib.enumeration import NodeSets, config_bytes, node_sets
-from templates_lib.gpu import GIB, Gpu
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models
-from templates_lib.node_config import NodeConfig, config_id
+from templates_lib.models.catalogue import load_models
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.sources.enumeration import NodeSets, config_bytes, node_sets
+from templates_lib.values.gpu import GIB, Gpu
+from templates_lib.values.node_config import NodeConfig, config_id
 
 GPUS = {
     "small": Gpu("small", "nvidia", "8.9", ("fp16", "bf16"), 24, 100, 0, 2400, "test"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from templates_lib.hardware import (
+from templates_lib.values.hardware import (
     InstanceType,
     UnknownHardwareError,
     gpu,
@@ -12,7 +12,7 @@ from templates_lib.hardware import (
     node_config_from_id,
     node_configs,
 )
-from templates_lib.node_config import network_class
+from templates_lib.values.node_config import network_class
 
 PAPER_AND_TODAY = [
     *("T4", "L4", "A10G", "V100", "V100-32", "A40", "L40", "L40S", "RTXPRO6000", "A100-40", "A100-80"),

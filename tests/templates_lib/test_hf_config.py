@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from templates_lib.config_fields import UnsupportedModelError
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import measured_configs
+from templates_lib.models.catalogue import measured_configs
+from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from templates_lib.hub_weights import fetch_layers, fetch_text
-from templates_lib.weights_place import NoWeightsError
+from templates_lib.models.hub_weights import fetch_layers, fetch_text
+from templates_lib.models.weights_place import NoWeightsError
 from tests.hub_server import COMMIT, Hub, serving, use
 
 PLACE = "hf:acme/tiny"

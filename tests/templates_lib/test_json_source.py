@@ -5,9 +5,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from templates_lib.json_source import JsonSourceError, read_json_source
-from templates_lib.listed_source import read_listed
-from templates_lib.template import template_id
+from templates_lib.sources.json_source import JsonSourceError, read_json_source
+from templates_lib.sources.listed_source import read_listed
+from templates_lib.values.template import template_id
 
 
 def document() -> dict[str, Any]:

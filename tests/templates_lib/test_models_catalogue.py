@@ -2,8 +2,8 @@
 
 import pytest
 
-from templates_lib.hf_config import model_from_hf_config
-from templates_lib.models import load_models, measured_configs
+from templates_lib.models.catalogue import load_models, measured_configs
+from templates_lib.models.hf_config import model_from_hf_config
 
 DEPTHS = {
     "phi-4-14b": 40,

@@ -10,22 +10,22 @@ import msgspec
 import numpy as np
 import pytest
 
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.hardware import load_gpus
-from templates_lib.models import load_models
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.pipeline_record import read_record
-from templates_lib.pipeline_source import PipelineTemplateSource
-from templates_lib.placement import PipelinePlacement
-from templates_lib.served_model import ServedModel
-from templates_lib.slo import Slo
-from templates_lib.source import TemplateBatch
-from templates_lib.template import template_id
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.catalogue import load_models
+from templates_lib.ports.source import TemplateBatch
+from templates_lib.sources.pipeline_record import read_record
+from templates_lib.sources.pipeline_source import PipelineTemplateSource
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.throughput_table import Role
-from templates_lib.work import Phase
-from templates_lib.workload import WorkloadShape
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.placement import PipelinePlacement
+from templates_lib.values.slo import Slo
+from templates_lib.values.template import template_id
+from templates_lib.values.throughput_table import Role
+from templates_lib.values.work import Phase
 from tests.templates_lib.library_assembly import library_from_batches
 
 GPUS = load_gpus()

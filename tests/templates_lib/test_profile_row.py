@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from templates_lib.profile_row import ProfileBlock, ProfileRow, rows_of
+from templates_lib.values.profile_row import ProfileBlock, ProfileRow, rows_of
 
 STEP = ProfileRow(6, False, False, 0, 0.0, 8, 127.0, 0.0, False)
 OTHER = replace(STEP, decode_requests=16)

@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from templates_lib.library_store import TemplateRecord
-from templates_lib.library_union import union
-from templates_lib.pipeline_record import PipelineRecord
-from templates_lib.pipeline_source import PipelineTemplateSource
-from templates_lib.recertified_source import RecertifiedSource
-from templates_lib.slo import Slo
+from templates_lib.ports.library_store import TemplateRecord
+from templates_lib.sources.library_union import union
+from templates_lib.sources.pipeline_record import PipelineRecord
+from templates_lib.sources.pipeline_source import PipelineTemplateSource
+from templates_lib.sources.recertified_source import RecertifiedSource
+from templates_lib.values.slo import Slo
 from tests.templates_lib.library_assembly import library_from_batches
 from tests.templates_lib.test_pipeline_source import PHI, _source
 

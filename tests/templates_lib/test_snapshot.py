@@ -2,8 +2,8 @@
 
 import pytest
 
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 from tests.factories import offer, running, snapshot
 
 KNOWN = offer("a", "c/one", 1.0, 2)

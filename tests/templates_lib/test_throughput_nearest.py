@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from templates_lib.placement_solver.solver import best_placement
-from templates_lib.served_model import ServedModel
+from bench.placement_oracles.best_placement import best_placement
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.nearest import NearestMiss, nearest_miss
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.throughput_table import Role
-from templates_lib.work import Phase
+from templates_lib.values.throughput_table import Role
+from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 
 COST = worlds.Roofline(

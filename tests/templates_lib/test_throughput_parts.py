@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.cost_model import Parallel
-from templates_lib.model_spec import Experts
+from templates_lib.models.model_spec import Experts
+from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.memory import node_memory
 from templates_lib.throughput.request_cache import request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.throughput.worst_window import worst_sums
-from templates_lib.throughput_table import Role
+from templates_lib.values.throughput_table import Role
 from tests.templates_lib import throughput_worlds as worlds
 
 LAYERS = np.arange(1, 9)

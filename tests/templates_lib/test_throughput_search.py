@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from templates_lib.cost_model import Floats, Parallel
+from templates_lib.ports.cost_model import Floats, Parallel
 from templates_lib.throughput.operation import Operation, Work, unpaced
 from templates_lib.throughput.search import PLATEAU, best_steps
 

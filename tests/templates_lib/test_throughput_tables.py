@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from templates_lib.cost_model import Parallel, Step
-from templates_lib.model_spec import Experts
-from templates_lib.node_config import NodeConfig
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.models.model_spec import Experts
+from templates_lib.ports.cost_model import Parallel, Step
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.throughput_table import Role, ThroughputTable
-from templates_lib.work import Phase
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 
 SEARCH_ERROR = 0.03

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from templates_lib.traces import TraceError, iterate_requests, read_trace
+from templates_lib.load.traces import TraceError, iterate_requests, read_trace
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
@@ -98,7 +98,7 @@ def test_missing_truncated_and_oversized_files_are_clear_errors(
     cut.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TraceError, match="is the file whole"):
         read_trace(cut)
-    monkeypatch.setattr("templates_lib.traces.MAX_REQUESTS", 10)
+    monkeypatch.setattr("templates_lib.load.traces.MAX_REQUESTS", 10)
     with pytest.raises(TraceError, match="more than 10 requests"):
         read_trace(write(tmp_path, "input_tokens,output_tokens\n" + "1,2\n" * 11))
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from templates_lib.pipeline_record import read_record
-from templates_lib.served_model import ServedModel
-from templates_lib.slo import Slo
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.pipeline_record import read_record
 from templates_lib.throughput.budgets import uneven_budgets
-from templates_lib.throughput_table import Role, ThroughputTable
-from templates_lib.work import Phase
+from templates_lib.values.slo import Slo
+from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 from tests.templates_lib.test_pipeline_source import PHI, _source
 from tests.templates_lib.test_recertified import of_other_times, records

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from templates_lib.hub_weights import is_on_hub
-from templates_lib.models import load_models, weights_places
-from templates_lib.weights_place import NoWeightsError, package_folder, weights_path
+from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.models.hub_weights import is_on_hub
+from templates_lib.models.weights_place import NoWeightsError, package_folder, weights_path
 
 
 def test_a_path_is_itself_and_a_package_is_where_it_is_installed(tmp_path: Path) -> None:
     assert weights_path(f"path:{tmp_path}") == tmp_path
-    assert (weights_path("package:templates_lib") / "weights_place.py").exists()
+    assert (weights_path("package:templates_lib") / "models" / "weights_place.py").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.workload import DRIFT_LIMIT, WorkloadShape, split_prompts
+from templates_lib.load.workload import DRIFT_LIMIT, WorkloadShape, split_prompts
 
 lengths = st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 2000)), min_size=1, max_size=40)
 

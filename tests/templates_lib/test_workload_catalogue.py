@@ -2,7 +2,7 @@ from dataclasses import asdict
 
 import pytest
 
-from templates_lib.shapes import catalogue, load_rates, load_shape
+from templates_lib.load.shapes import catalogue, load_rates, load_shape
 
 EXPECTED = {"azure-code", "azure-conversation", "servegen-m-large", "mooncake-conversation", "sharegpt"}
 

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from templates_lib.long_prompts import by_prompt_length
-from templates_lib.models import load_models
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_shape
-from templates_lib.slo import Slo
-from templates_lib.work import Phase
+from templates_lib.apps.long_prompts import by_prompt_length
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.shapes import load_shape
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Phase
 
 SLO = Slo(ttft_ms=300, tpot_ms=60, ttft_ms_per_1k_prompt_tokens=400)
 MODEL = next(iter(load_models().values()))

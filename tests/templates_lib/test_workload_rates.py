@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.arrivals import arrival_times
-from templates_lib.rate_files import read_rate_series
-from templates_lib.rate_series import RateSeries, constant, diurnal, mixed
-from templates_lib.traces import TraceError
+from templates_lib.load.arrivals import arrival_times
+from templates_lib.load.rate_files import read_rate_series
+from templates_lib.load.rate_series import RateSeries, constant, diurnal, mixed
+from templates_lib.load.traces import TraceError
 
 rates = st.lists(st.floats(0, 100), min_size=1, max_size=20)
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, Parallel, Step
-from templates_lib.gpu import Gpu
-from templates_lib.model_spec import Experts, ModelSpec
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.served_model import ServedModel
-from templates_lib.slo import Slo
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.model_spec import Experts, ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel, Step
 from templates_lib.throughput.network import usable_bytes_per_s
-from templates_lib.throughput_table import Role, ThroughputTable
-from templates_lib.work import Phase
-from templates_lib.workload import WorkloadShape
+from templates_lib.values.gpu import Gpu
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.slo import Slo
+from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.work import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.engines.torch_engine.rope import Rope, rope_of
-from templates_lib.attention_pattern import attention_of
-from templates_lib.config_fields import Fields, UnsupportedModelError
+from templates_lib.models.attention_pattern import attention_of
+from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
 FAMILIES = {
     "llama": "LlamaForCausalLM",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from templates_lib.config_fields import Fields, UnsupportedModelError
+from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
 KINDS = ("default", "linear", "llama3", "yarn", "frequency_factors")
 

@@ -19,7 +19,7 @@ from vllm.utils.torch_utils import set_default_torch_dtype
 from agents.engines.layer_range import LayerRange
 from agents.engines.vllm_stage.pipeline_place import take_place
 from agents.weights.checkpoint import Checkpoint
-from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.models.config_fields import UnsupportedModelError
 
 ROWS = {"hidden_states", "residual"}
 """What vLLM's models pass from stage to stage where our rows can stand for it: their sum."""

@@ -19,7 +19,7 @@ from control.db.demand_overrides import PostgresDemandOverrides
 from control.db.errors import NotStoredError
 from control.db.fleets import PostgresFleets
 from policies.demand_history import DemandHistory
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 router = api_router("demand")
 Hours = Annotated[float, Query(gt=0, le=168, allow_inf_nan=False, description="How far back.")]

@@ -20,10 +20,10 @@ from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels, RegisteredModel
 from control.fleet_file.own_model import OwnModel
 from control.fleet_file.problem import SpecError
-from templates_lib.config_fields import UnsupportedModelError
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models, weights_places
-from templates_lib.nearest_name import nearest_name
+from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.nearest_name import nearest_name
 
 router = api_router("models")
 Config = Annotated[dict[str, Any], Field(description="config.json, as Hugging Face publishes it with the weights.")]

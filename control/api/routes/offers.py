@@ -23,9 +23,9 @@ from control.db.live_offers import PostgresOffers
 from control.db.operations import PostgresOperations
 from control.market.sources import known_clouds
 from policies.availability import Learned
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market
-from templates_lib.offer import Offer as Sold
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market
+from templates_lib.values.offer import Offer as Sold
 
 router = api_router("offers")
 OfferKey = Annotated[str, Query(min_length=1, max_length=300, description="`cloud/zone/type/market`.")]

@@ -31,9 +31,9 @@ from control.given_name import NAME_PATTERN
 from control.planning.proof import proof_text
 from control.planning.report import unmet_share
 from control.planning.what_if import WhatIf
-from templates_lib.plan import Flow, PlannedOffer, Reason
-from templates_lib.plan_store import Baseline
-from templates_lib.work import Demand
+from templates_lib.ports.plan_store import Baseline
+from templates_lib.values.plan import Flow, PlannedOffer, Reason
+from templates_lib.values.work import Demand
 
 router = api_router("plans")
 PlanId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]

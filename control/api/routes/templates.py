@@ -14,8 +14,8 @@ from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
 from control.db.template_pages import ListedTemplate, template_page
 from control.planning.templates import stored_template
-from templates_lib.library_store import LibraryInfo
-from templates_lib.template import Capacity
+from templates_lib.ports.library_store import LibraryInfo
+from templates_lib.values.template import Capacity
 
 router = api_router("templates")
 

@@ -35,7 +35,7 @@ from control.planning.what_if import supposed
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
 from policies.budget import Allowance
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

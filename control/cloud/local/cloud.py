@@ -15,7 +15,7 @@ from control.cloud.local.members import end, identified, is_leader, marked_leade
 from control.cloud.local.record import NodeRecord, RecordStore
 from control.cloud.local.start import node_environment, start
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 GRACE_S = 2.0
 """For a node that is asked to end, before it is killed: agents have drained by then, and only close files."""

@@ -12,7 +12,7 @@ import msgspec
 from control.cloud.errors import GiveUpError
 from control.cloud.local.confinement import Confinement
 from control.file_lock import turn
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from control.cloud.local.confinement import Confinement
 from control.cloud.local.members import MARK_VARIABLE
 from control.cloud.node import NodeRequest
-from templates_lib.engines import ENGINES
-from templates_lib.hub_weights import ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE
+from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, HOME_VARIABLE, TOKEN_VARIABLE
+from templates_lib.values.engines import ENGINES
 
 _INHERITED = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"),

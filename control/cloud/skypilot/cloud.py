@@ -25,8 +25,8 @@ from control.cloud.skypilot.messages import (
     Text,
 )
 from control.cloud.skypilot.set_up import SetUp
-from templates_lib.nearest_name import nearest_name
-from templates_lib.offer import Market
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market
 
 
 class SkyPilotCloud:

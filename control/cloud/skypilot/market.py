@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from control.cloud.skypilot.messages import MachineRow
-from templates_lib.hardware import gpu, load_instance_types, node_config_from_id
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import gpu, load_instance_types, node_config_from_id
+from templates_lib.values.offer import Market, Offer
 
 _WITH_CATALOGUE = ("aws", "gcp", "runpod")
 """Kubernetes has no prices."""

@@ -11,7 +11,7 @@ from control.cloud.skypilot.messages import Call, Reply, WriteCatalogue
 from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.set_up import SetUp
 from control.cloud.skypilot.settings import SkyPilotSettings
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 
 class SkyPilotSite:

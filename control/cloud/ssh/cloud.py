@@ -9,7 +9,7 @@ from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, Stock
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.ssh.own_host import OwnHost
 from control.cloud.ssh.session import RETRY_S, Answer, HostNode, ask
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 NAME = "owned"
 PASSED_OVER_AFTER = timedelta(minutes=10)

@@ -13,7 +13,7 @@ import msgspec
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
 from control.cloud.ssh.own_host import OwnHost
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 CONNECT_S = 10
 REQUEST_S = 40

@@ -19,9 +19,9 @@ from control.offers.live.aws_region import offered_zones, quota_pools_of, spot_p
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
 from control.offers.prices import regions_by_cloud
 from control.offers.selection import Selection
-from templates_lib.hardware import InstanceType, load_instance_types, node_configs
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 if TYPE_CHECKING:
     from boto3.session import Session

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from control.offers.live.bounds import bounded
-from templates_lib.hardware import instance_type
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import instance_type
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 Zone = str
 """Its id, such as `use2-az1`: the same place in every account, unlike its name."""

@@ -18,9 +18,9 @@ from control.offers.live.gcp_prices import PriceBook, Shape, price_book
 from control.offers.live.gcp_quotas import quota_pools_of
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
 from control.offers.selection import Selection
-from templates_lib.hardware import InstanceType, load_instance_types, node_configs
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 HOURS_PER_MONTH = 730.0
 _NOT_PLAIN = re.compile(

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from templates_lib.hardware import InstanceType, instance_type
-from templates_lib.offer import Market, Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import InstanceType, instance_type
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.supply import SupplyPool
 
 _SPOT = "PREEMPTIBLE_"
 

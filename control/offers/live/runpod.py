@@ -18,8 +18,8 @@ from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_BYTES
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.hardware import InstanceType, UnknownHardwareError, instance_type, node_configs
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import InstanceType, UnknownHardwareError, instance_type, node_configs
+from templates_lib.values.offer import Market, Offer
 
 CLOUD = "runpod"
 SOURCE = "runpod-api"

@@ -13,8 +13,8 @@ from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_BYTES, MAX_OFFERS
 from control.offers.live.source import Answer, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.hardware import InstanceType, load_instance_types, node_configs
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
+from templates_lib.values.offer import Market, Offer
 
 SOURCE = "skypilot-catalogue"
 _NEEDED = frozenset({"InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region"})

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from templates_lib.node_config import NodeConfig
-from templates_lib.offer import Offer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.offer import Offer
+from templates_lib.values.supply import SupplyPool
 
 
 class SourceError(Exception):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from policies.baselines import MEDLEY, StrategyName
 from policies.forecasts import ForecastName
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 if TYPE_CHECKING:  # planning is slow to import, and the command line knows these values from its start
     from control.planning.world import World

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.simulator.report.over_time import amounts
-from templates_lib.work import Route
+from templates_lib.values.work import Route
 
 Floats = NDArray[np.float64]
 MINUTE_S = 60.0

@@ -19,8 +19,8 @@ from control.reconcile.decision import same
 from control.simulator.replay.course import MINUTE_S, Course, Demand, Floats, Held, Life, Moves, build_course
 from control.simulator.replay.span import Span
 from policies.availability import Outcome
-from templates_lib.offer import Market
-from templates_lib.plan import Plan
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Plan
 
 
 def recorded_course(database: Database, span: Span, world: World, edges_s: Floats) -> Course:

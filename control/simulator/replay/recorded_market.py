@@ -22,9 +22,9 @@ from control.simulator.replay.span import Span
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.step_log import StepLog, step_log
 from policies.availability import COOL_DOWNS, Outcome
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import Market, Offer
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.snapshot import Snapshot
 
 _GIVEN_BACK = ("terminated", IntentState.REFUSED.value, IntentState.ABANDONED.value)
 """What is said of nodes that we ended, or that never were; all others were lost."""

@@ -10,7 +10,7 @@ from control.market.answers import concerned
 from control.offers.learned import subjects
 from control.simulator.step_log import StepLog, step_log
 from policies.availability import Learned, Outcome, learn
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 
 _ANSWERED_WITHIN = timedelta(minutes=10)
 """A call for a node: what takes longer is given up (`control.lifecycle.patience`)."""

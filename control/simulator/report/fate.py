@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Judged:
 
 
 def judge(requests: Requests, served: Served, slos: Mapping[str, Slo], length_s: float) -> Judged:
-    """By the objectives of each app (`templates_lib.slo`). KeyError for an app that has none.
+    """By the objectives of each app (`templates_lib.values.slo`). KeyError for an app that has none.
 
     Attainment counts each request as one: within both objectives or not (Coral, section 6.1, counts tokens of requests
     within them as goodput).

@@ -12,7 +12,7 @@ from control.simulator.report.fate import Fate, Judged, share_within
 from control.simulator.report.over_time import spread
 from control.simulator.report.work import Work, work_of
 from control.simulator.result import Facts, SimulationResult
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 

@@ -12,8 +12,8 @@ from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.pipeline_model import PipelineModel
 from control.simulator.serving.template_model import TemplateModels
 from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel, ZoneFlow
-from templates_lib.plan import Flow, Plan
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.plan import Flow, Plan
 
 
 class RecipePipelines:

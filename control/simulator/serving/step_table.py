@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_config import NodeConfig
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.values.node_config import NodeConfig
 
 CELLS = 32
 """Of each octave; values between two points are on a straight line."""

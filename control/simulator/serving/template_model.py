@@ -10,12 +10,12 @@ from control.cloud.local.kind import quota_period_us
 from control.hub.gang import BLOCK_TOKENS, batch_cap, chunk_tokens
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
 from control.simulator.serving.step_table import StepTable, step_table
-from templates_lib.cost_model import Parallel, StageCostModel
-from templates_lib.model_spec import ModelSpec
-from templates_lib.node_config import NodeConfig
-from templates_lib.pipeline_record import KIND
-from templates_lib.placement import PipelinePlacement, Stage, StageNodes
-from templates_lib.template import ServingTemplate
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Parallel, StageCostModel
+from templates_lib.sources.pipeline_record import KIND
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.placement import PipelinePlacement, Stage, StageNodes
+from templates_lib.values.template import ServingTemplate
 
 
 class TemplateModels:

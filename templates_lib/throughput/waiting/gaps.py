@@ -7,8 +7,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.model_spec import ModelSpec
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.model_spec import ModelSpec
 
 Floats = NDArray[np.float64]
 

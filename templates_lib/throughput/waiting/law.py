@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.served_model import ServedModel
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.throughput.waiting.gaps import GapLaw, gap_law, together_law
 from templates_lib.throughput.waiting.population import Population, Sizes, context_sizes, prompt_sizes
-from templates_lib.work import Phase
+from templates_lib.values.work import Phase
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.workload import WorkloadShape
+from templates_lib.load.workload import WorkloadShape
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, Step
 from templates_lib.throughput.node_split import NodeSplit, StageTime
 from templates_lib.throughput.operation import Operation, Work, network_cap, share, unpaced
 from templates_lib.throughput.phase_work import Curve, RunningNode
@@ -13,7 +13,7 @@ from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best, least_latency_s
 from templates_lib.throughput.waiting.law import BELOW, WaitingLaw
 from templates_lib.throughput.waiting.queue import Customers, greatest_load
-from templates_lib.throughput_table import Role
+from templates_lib.values.throughput_table import Role
 
 Ints = NDArray[np.int64]
 

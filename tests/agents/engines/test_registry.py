@@ -15,7 +15,7 @@ from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
 from control.reconcile.node_starts import engines_at
-from templates_lib.engines import ENGINES, EngineKind, engine_pythons
+from templates_lib.values.engines import ENGINES, EngineKind, engine_pythons
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import CPU
 from tests.agents.engines.tiny_models import LAYERS

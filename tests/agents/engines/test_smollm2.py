@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agents.weights.source import open_checkpoint
-from templates_lib.weights_place import package_folder
+from templates_lib.models.weights_place import package_folder
 from tests.agents.engines.pipelines import Pipeline, Running, hand_over
 from tests.agents.engines.tiny_models import assert_same
 

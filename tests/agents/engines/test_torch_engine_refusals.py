@@ -11,7 +11,7 @@ from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
-from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import CPU, exported
 from tests.agents.engines.tiny_models import LAYERS, VOCABULARY

@@ -16,7 +16,7 @@ from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport, ToH
 from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, Work
 from agents.messages.to_stage import MAX_PEERS
 from agents.messages.wire import Decoder, MalformedMessageError, encode
-from templates_lib.engines import ENGINES
+from templates_lib.values.engines import ENGINES
 
 KEY = "k" * 40
 HERE = "tcp://127.0.0.1:5000"

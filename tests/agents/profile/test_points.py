@@ -15,7 +15,7 @@ from agents.profile.points import LEAST_LAYERS, sweeps
 from agents.profile.stopwatch import block_seconds
 from agents.weights.source import open_checkpoint
 from templates_lib.cost.fit import fit_step_terms
-from templates_lib.profile_row import rows_of
+from templates_lib.values.profile_row import rows_of
 from tests.agents.engines.tiny_models import LAYERS, save_model
 
 CONTEXT = 256

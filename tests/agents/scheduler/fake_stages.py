@@ -10,7 +10,7 @@ from agents.scheduler.core import Answer, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Order, Release, Reserve
-from templates_lib.placement import FULLEST
+from templates_lib.values.placement import FULLEST
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
 BLOCK_TOKENS = 4

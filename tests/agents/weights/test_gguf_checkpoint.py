@@ -12,7 +12,7 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.weights.errors import CorruptWeightsError, MissingWeightsError, WeightsError
 from agents.weights.gguf_checkpoint import GgufCheckpoint
 from agents.weights.source import open_checkpoint, record_checksums
-from templates_lib.config_fields import UnsupportedModelError
+from templates_lib.models.config_fields import UnsupportedModelError
 from tests.agents.weights.gguf_files import EXPERTS, HEADS, HIDDEN, KV_HEADS, VOCABULARY, write_gguf
 
 LAYER = "model.layers.0."

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from templates_lib.instance import Instance, Node
-from templates_lib.library import Library
-from templates_lib.offer import Market, Offer
-from templates_lib.settings import Guardrails, Mode, Replicas, Settings, Survive
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
-from templates_lib.work import Demand, Edge, Leg, Route, Unit, WorkClass
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.settings import Guardrails, Mode, Replicas, Settings, Survive
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
+from templates_lib.values.work import Demand, Edge, Leg, Route, Unit, WorkClass
 
 NOW = "2026-11-21T00:00:00Z"
 

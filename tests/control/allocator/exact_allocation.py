@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_array
 
-from templates_lib.offer import Market
-from templates_lib.settings import Mode, Survive
+from templates_lib.values.offer import Market
+from templates_lib.values.settings import Mode, Survive
 from tests.control.allocator.allocation_cases import World, name_of
 
 Row = dict[object, float]

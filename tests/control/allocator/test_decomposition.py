@@ -15,7 +15,7 @@ from control.allocator.program import Answer, Effort, Program, Start
 from control.allocator.refine import Refined, can_refine, refine
 from control.allocator.restricted import restrict_to
 from control.checker import check
-from templates_lib.settings import Mode, Survive, WorkLimits
+from templates_lib.values.settings import Mode, Survive, WorkLimits
 from tests.control.allocator.allocation_cases import World, random_world
 from tests.control.allocator.exact_allocation import exact_optimum
 

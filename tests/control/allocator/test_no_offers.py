@@ -7,7 +7,7 @@ import pytest
 
 from control.allocator import solve
 from control.checker import check
-from templates_lib.snapshot import Snapshot
+from templates_lib.values.snapshot import Snapshot
 from tests.control.allocator.allocation_cases import random_world
 
 

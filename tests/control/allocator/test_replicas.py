@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from control.allocator import solve
 from control.checker import check
-from templates_lib.settings import Guardrails, Replicas, Settings
-from templates_lib.work import Demand, Leg, Route
+from templates_lib.values.settings import Guardrails, Replicas, Settings
+from templates_lib.values.work import Demand, Leg, Route
 from tests.control.allocator.allocation_cases import Shape, World, offer
 
 

@@ -8,7 +8,7 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.lifecycle.event import Event, EventKind
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.api.conftest import Api, now
 from tests.control.api.worlds import OFFER, kept_plan, serving, template
 

@@ -9,8 +9,8 @@ import pytest
 
 from control.db.database import Database
 from control.db.live_offers import CloudMarket, PostgresOffers
-from templates_lib.hardware import node_config_from_id
-from templates_lib.offer import QuarantinedOffer
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import QuarantinedOffer
 from tests.control.api.conftest import Api, now
 from tests.control.api.worlds import OFFER, spec
 

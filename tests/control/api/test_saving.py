@@ -6,7 +6,7 @@ import pytest
 
 from control.api.saving import saving_of
 from control.db.plan_summary import ListedPlan, PlanSummary
-from templates_lib.plan_store import Baseline
+from templates_lib.ports.plan_store import Baseline
 
 HOMO, JOINT, CAUCHY = (
     Baseline(name, usd, 0.0, ()) for name, usd in (("homo", 50.0), ("homo_joint", 45.0), ("cauchy", 41.0))

@@ -7,14 +7,14 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
 from control.lifecycle.event import Event, EventKind
-from templates_lib.instance import Instance
-from templates_lib.offer import Market, Offer
-from templates_lib.placement import Placement
-from templates_lib.plan import Plan, PlannedInstance, PlannedOffer
-from templates_lib.settings import Settings
-from templates_lib.snapshot import Snapshot
-from templates_lib.template import ServingTemplate, template_id
-from templates_lib.work import Demand
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import Placement
+from templates_lib.values.plan import Plan, PlannedInstance, PlannedOffer
+from templates_lib.values.settings import Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.template import ServingTemplate, template_id
+from templates_lib.values.work import Demand
 
 OFFER = Offer("aws", "us-east-1", "us-east-1a", "g6.xlarge", "L4:1/n10", Market.ON_DEMAND, 0.8, 10)
 _UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LOADED)

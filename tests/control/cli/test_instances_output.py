@@ -16,7 +16,7 @@ from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.executor.fleets import START as NODE_START
 from tests.control.executor.fleets import fleet, offer
 from tests.control.fleet.fleets import MARKET, ZONE, template

@@ -15,7 +15,7 @@ from control.cloud.errors import StockOutError
 from control.db.database import Database
 from control.db.live_offers import PostgresOffers
 from control.market.answers import note_refusal
-from templates_lib.offer import Offer
+from templates_lib.values.offer import Offer
 from tests.http_endpoint import Asked, Endpoint, Said, serving
 
 L40S = "runpod/any/1x_L40S_SECURE/on-demand"

@@ -14,13 +14,13 @@ from control.cli.plan_document import plan_document
 from control.cli.plan_picture import save_picture
 from control.cli.plan_table import print_plan
 from control.planning.report import Basis, PlanReport
-from templates_lib.instance import Instance
-from templates_lib.offer import Market
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
-from templates_lib.settings import Settings
-from templates_lib.snapshot import Snapshot
-from templates_lib.work import Demand, Leg, Route
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
+from templates_lib.values.settings import Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Demand, Leg, Route
 
 ID = "ab" * 16
 

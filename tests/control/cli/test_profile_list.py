@@ -13,11 +13,11 @@ from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.planning.local_market import local_config, local_gpu
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost.coefficients import load_coefficients
+from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Step
-from templates_lib.hardware import load_gpus
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.ports.cost_model import Step
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
 PARTS = {"gemm", "experts", "prefill_attention", "decode_attention", "links"}
 

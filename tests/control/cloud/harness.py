@@ -16,7 +16,7 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.cloud.node import NodeRequest
 from control.cloud.port import Cloud
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.db.processes import lives, wait_until
 from tests.control.lifecycle.worlds import START
 

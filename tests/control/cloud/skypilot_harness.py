@@ -17,7 +17,7 @@ from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.server import ApiServer
 from control.cloud.skypilot.settings import SkyPilotSettings
 from control.cloud.skypilot.site import SkyPilotSite
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.control.cloud.harness import STOCK, request
 from tests.control.cloud.skypilot_world.world import World
 from tests.control.lifecycle.worlds import START

@@ -7,7 +7,7 @@ import pytest
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.cloud.port import Cloud
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.cloud.harness import STOCK, Harness, request
 from tests.control.lifecycle.worlds import START
 

@@ -24,7 +24,7 @@ from control.executor.provision import Place, provision
 from control.executor.wind_down import wind_down
 from control.hub.board import Board
 from control.hub.hub import Hub
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.agents.channels.channel_ends import FAST
 from tests.control.cloud.harness import FOREVER, request
 from tests.control.cloud.ssh_harness import Sshd, key, sshd, stranger

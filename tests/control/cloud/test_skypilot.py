@@ -17,7 +17,7 @@ from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockO
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.cloud.skypilot import server as server_module
 from control.cloud.skypilot.server import ApiServer
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.cloud.skypilot_harness import (
     OFFERS,
     ROOT,

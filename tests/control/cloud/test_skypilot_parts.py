@@ -40,7 +40,7 @@ from control.cloud.skypilot.set_up import SetUp, agent_requirements
 from control.cloud.skypilot.settings import SkyPilotSettings
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.cloud.harness import request
 from tests.control.lifecycle.worlds import START
 

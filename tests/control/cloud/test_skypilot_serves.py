@@ -19,8 +19,8 @@ from control.hub.gang import Gang, GangPlace
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.offer import Market
-from templates_lib.weights_place import package_folder
+from templates_lib.models.weights_place import package_folder
+from templates_lib.values.offer import Market
 from tests.agents.node.sites import until
 from tests.agents.stage.instances import Gateway
 from tests.control.cloud.skypilot_harness import OFFERS, SkyPilotHarness

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from templates_lib.source import Progress, TemplateBatch
-from templates_lib.work import Unit, WorkClass
+from templates_lib.ports.source import Progress, TemplateBatch
+from templates_lib.values.work import Unit, WorkClass
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from control.db.plans import PostgresPlans
 from control.db.tables import library
 from control.market.answers import note
 from policies.availability import Outcome
-from templates_lib.offer import QuarantinedOffer
+from templates_lib.values.offer import QuarantinedOffer
 from tests.control.api.worlds import OFFER, kept_plan
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from control.db.intents import PostgresIntents
 from control.lifecycle.advance import Refusal, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.lifecycle.worlds import START, driven, requested, template, wanted
 
 PROVISION = Event(EventKind.PROVISION, "the plan wants it")

@@ -12,7 +12,7 @@ from control.db.database import Database
 from control.db.errors import LibraryConflictError
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
-from templates_lib.source import TemplateBatch
+from templates_lib.ports.source import TemplateBatch
 from tests.control.db.processes import end_input, line, start, wait_until
 from tests.control.db.random_source import RandomSource
 

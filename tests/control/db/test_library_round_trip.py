@@ -12,7 +12,7 @@ from control.db.database import Database
 from control.db.errors import LibraryConflictError, NotStoredError
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
-from templates_lib.library import Library
+from templates_lib.values.library import Library
 from tests.control.db.random_source import RandomSource
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from control.db.database import Database
 from control.db.live_offers import CloudMarket, PostgresOffers
-from templates_lib.hardware import instance_type, node_configs
-from templates_lib.offer import Offer, QuarantinedOffer
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import instance_type, node_configs
+from templates_lib.values.offer import Offer, QuarantinedOffer
+from templates_lib.values.supply import SupplyPool
 from tests.control.market.markets import NOON, after, offer
 
 A, B = offer(), offer("use2-az2")

@@ -7,14 +7,14 @@ import pytest
 from control.db.database import Database
 from control.db.errors import NotStoredError
 from control.db.plans import PostgresPlans
-from templates_lib.offer import Market, Offer
-from templates_lib.placement import Placement
-from templates_lib.plan import Flow, Plan, PlannedInstance, Reason
-from templates_lib.settings import Guardrails, Replicas, Settings
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
-from templates_lib.traffic import TrafficPrice
-from templates_lib.work import Demand, Edge, Leg, Route
+from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import Placement
+from templates_lib.values.plan import Flow, Plan, PlannedInstance, Reason
+from templates_lib.values.settings import Guardrails, Replicas, Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
+from templates_lib.values.traffic import TrafficPrice
+from templates_lib.values.work import Demand, Edge, Leg, Route
 
 OFFER = Offer(
     "aws", "us-east-1", "us-east-1a", "g6.xlarge", "L4:1/n10", Market.SPOT, 0.3, None, "2026-11-01T10:00:00+00:00",

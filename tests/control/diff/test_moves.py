@@ -16,8 +16,8 @@ from control.diff import (
     next_moves,
     supply_of,
 )
-from templates_lib.instance import Node
-from templates_lib.offer import Market
+from templates_lib.values.instance import Node
+from templates_lib.values.offer import Market
 from tests import factories as make
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

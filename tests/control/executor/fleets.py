@@ -17,7 +17,7 @@ from control.db.nodes import PostgresNodes
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.executor.recover import Recovered, recover
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.control.lifecycle.worlds import TickingClock
 
 OWNER = "me"

@@ -18,7 +18,7 @@ from control.db.nodes import PostgresNodes
 from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.cloud.harness import KINDS
 from tests.control.executor.fleets import (
     START,

@@ -15,7 +15,7 @@ from control.lifecycle.advance import Transition
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.patience import Patience, overdue
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven, requested

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.library import Library
-from templates_lib.settings import Guardrails, Mode, Settings, WorkLimits
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.values.library import Library
+from templates_lib.values.settings import Guardrails, Mode, Settings, WorkLimits
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 from tests import factories as make
 from tests.brute_force import Templates
 

@@ -7,11 +7,11 @@ import pytest
 from control.allocator import solve
 from control.explain import explain, reasons
 from control.explain.node_saving import VERIFIED
-from templates_lib.library import Library
-from templates_lib.plan import Plan
-from templates_lib.settings import Replicas
-from templates_lib.snapshot import Snapshot
-from templates_lib.supply import SupplyPool
+from templates_lib.values.library import Library
+from templates_lib.values.plan import Plan
+from templates_lib.values.settings import Replicas
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.supply import SupplyPool
 from tests import factories as make
 from tests.brute_force import best_plan
 from tests.control.explain.explained_worlds import World, one_kind_world, scarce_world

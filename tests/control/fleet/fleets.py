@@ -6,11 +6,11 @@ from typing import Any
 
 from control.fleet.wanted import Wanted
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.offer import Market
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.plan import Plan, PlannedInstance
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.plan import Plan, PlannedInstance
+from templates_lib.values.template import ServingTemplate, template_id
 from tests.factories import plan
 
 ZONE, MARKET = "local/here", Market.ON_DEMAND

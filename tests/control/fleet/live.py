@@ -38,8 +38,8 @@ from control.hub.board import Board
 from control.hub.deployed import ModelFiles
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
-from templates_lib.offer import Offer
-from templates_lib.plan import Flow, Plan, PlannedInstance
+from templates_lib.values.offer import Offer
+from templates_lib.values.plan import Flow, Plan, PlannedInstance
 from tests.control.fleet.fleets import MARKET, ZONE, plan_of
 from tests.control.fleet.test_routing import MODEL
 

@@ -23,7 +23,7 @@ from control.fleet.stores import FleetStores
 from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.patience import Patience
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START
 

@@ -27,8 +27,8 @@ from control.hub.deployed import ModelFiles
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
-from templates_lib.offer import Market, Offer
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Market, Offer
 from tests.control.executor.fleets import fleet
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START

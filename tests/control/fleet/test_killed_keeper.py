@@ -22,7 +22,7 @@ from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState as S
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.control.executor.fleets import Fleet, MortalCloud, MortalDatabase, ProcessKilledError, Steps, fleet
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START

@@ -5,11 +5,11 @@ import pytest
 from agents.channels.dialer import Address
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
-from templates_lib.models import load_models
-from templates_lib.plan import Flow, Plan
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_shape
-from templates_lib.slo import Slo
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.shapes import load_shape
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.plan import Flow, Plan
+from templates_lib.values.slo import Slo
 from tests.control.fleet.fleets import ZONE, plan_of, planned
 
 ADDRESS = Address("tcp://127.0.0.1:1", "k" * 40)

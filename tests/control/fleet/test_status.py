@@ -22,7 +22,7 @@ from control.hub.gang import gang_of
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance
+from templates_lib.values.instance import Instance
 from tests.control.fleet.fleets import MARKET, ZONE, instance, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import work_class

@@ -6,7 +6,7 @@ import pytest
 
 from control.fleet.wanted import wanted
 from policies.routing_table import DECODE, PREFILL, WHOLE
-from templates_lib.template import template_id
+from templates_lib.values.template import template_id
 from tests.control.fleet.fleets import plan_of, planned
 
 

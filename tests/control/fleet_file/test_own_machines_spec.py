@@ -8,7 +8,7 @@ from control.db.database import Database
 from control.fleet_file.problem import SpecError
 from control.planning.world import World
 from control.reconcile.fleet_world import document_of
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.planning.worlds import planned, world_of
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl7bY2cVqLzJ0cB5M6mP0m8n1x2y3z4A5B6C7D8E9F0"

@@ -9,7 +9,7 @@ from control.fleet_file.names import Names
 from control.fleet_file.problem import SpecError
 from control.fleet_file.read import read
 from control.fleet_file.schema import FleetFile
-from templates_lib.nearest_name import nearest_name
+from templates_lib.values.nearest_name import nearest_name
 
 NAMES = Names(
     models=frozenset({"qwen3-32b", "phi-4-14b"}),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from control.hub.gang import UnplaceableError, gang_of
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.template import ServingTemplate, template_id
 
 
 def nodes(config: str, count: int = 1, **changes: Any) -> StageNodes:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from control.cloud.node import NodeRequest
 from control.lifecycle.names import instance_id, node_name
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 
 COLUMNS = st.tuples(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40), st.sampled_from(Market))
 

@@ -8,10 +8,10 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
-from templates_lib.instance import Instance, Node
-from templates_lib.offer import Market
-from templates_lib.placement import Placement
-from templates_lib.template import ServingTemplate, template_id
+from templates_lib.values.instance import Instance, Node
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import Placement
+from templates_lib.values.template import ServingTemplate, template_id
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _numbers = itertools.count(1)

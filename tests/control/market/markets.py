@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.market.answers import avoided, note_refusal, note_success, note_taken
 from policies.availability import Outcome
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON, after, offer
 
 HERE = offer()

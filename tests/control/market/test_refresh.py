@@ -10,8 +10,8 @@ from control.db.live_offers import PostgresOffers
 from control.market.refresh import Refreshed, refresh
 from control.market.sources import askable_clouds, known_clouds, sources_of
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
-from templates_lib.hardware import instance_type, node_configs
-from templates_lib.offer import Market, Offer
+from templates_lib.values.hardware import instance_type, node_configs
+from templates_lib.values.offer import Market, Offer
 from tests.control.market.markets import NOON, after, offer
 
 SPOT = offer()

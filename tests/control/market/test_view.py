@@ -14,10 +14,10 @@ from control.market.view import StoredMarket
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from templates_lib.hardware import instance_type, node_configs
-from templates_lib.offer import Market, QuarantinedOffer
-from templates_lib.settings import Settings
-from templates_lib.supply import SupplyPool
+from templates_lib.values.hardware import instance_type, node_configs
+from templates_lib.values.offer import Market, QuarantinedOffer
+from templates_lib.values.settings import Settings
+from templates_lib.values.supply import SupplyPool
 from tests.control.market.markets import NOON, after, offer
 
 L4 = offer()

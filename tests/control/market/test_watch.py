@@ -10,7 +10,7 @@ from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.market.watch import EVERY, LOOK_S, MarketWatch
 from control.offers.live.source import Answer, LiveSource, NoAccessError, NoAnswerError, SourceError
-from templates_lib.hardware import node_config_from_id
+from templates_lib.values.hardware import node_config_from_id
 from tests.control.market.markets import NOON, after, offer
 
 

@@ -9,8 +9,8 @@ import pytest
 from control.offers.live.aws import AwsOffers
 from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.hardware import instance_type
-from templates_lib.offer import Market
+from templates_lib.values.hardware import instance_type
+from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON
 from tests.control.offers.aws_endpoint import AwsEndpoint, aws, product
 

@@ -9,7 +9,7 @@ import pytest
 from control.offers.live.gcp import GcpOffers
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON
 from tests.control.offers.gcp_endpoint import GcpEndpoint, gcp, machine, sku
 

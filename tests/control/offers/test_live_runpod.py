@@ -8,7 +8,7 @@ import pytest
 from control.offers.live.runpod import RunPodOffers
 from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON
 from tests.http_endpoint import Asked, Endpoint, Said, serving
 

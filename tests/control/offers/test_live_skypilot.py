@@ -8,7 +8,7 @@ import pytest
 from control.offers.live.skypilot import SkyPilotOffers
 from control.offers.live.source import NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON
 
 BOTH = (Market.ON_DEMAND, Market.SPOT)

@@ -9,8 +9,8 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.planning.session import Session
 from control.planning.templates import Templates
-from templates_lib.library_store import TemplateRecord
-from templates_lib.plan import Plan
+from templates_lib.ports.library_store import TemplateRecord
+from templates_lib.values.plan import Plan
 from tests.control.planning.worlds import NOON, world_of
 
 SPEC = """\

@@ -6,12 +6,12 @@ from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.templates import Templates, obtain, stored_template
-from templates_lib.library import Library
-from templates_lib.listed_source import ListedTemplate
-from templates_lib.offer import Market
-from templates_lib.placement import Placement
-from templates_lib.plan import PlannedInstance
-from templates_lib.template import OperatingPoint, Software
+from templates_lib.sources.listed_source import ListedTemplate
+from templates_lib.values.library import Library
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import Placement
+from templates_lib.values.plan import PlannedInstance
+from templates_lib.values.template import OperatingPoint, Software
 from tests.control.planning.worlds import world_of
 from tests.factories import plan as plan_of
 from tests.factories import work_class

@@ -12,7 +12,7 @@ from control.planning.within_budget import given_up, within_budget
 from control.planning.world import World
 from policies.budget import Allowance
 from policies.degradation import Rung
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 from tests.control.planning.worlds import planned, world_of
 
 SPEC = """\

@@ -7,7 +7,7 @@ import pytest
 
 from control.fleet_file.problem import SpecError
 from control.planning.world import read_world
-from templates_lib.settings import Mode
+from templates_lib.values.settings import Mode
 from tests.control.planning.worlds import world_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

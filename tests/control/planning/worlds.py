@@ -8,7 +8,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.planning.session import Session
 from control.planning.world import World, read_world
-from templates_lib.plan import Plan
+from templates_lib.values.plan import Plan
 
 NOON = "2026-11-21T12:00:00+00:00"
 

@@ -17,10 +17,10 @@ from control.planning.world import World, read_world
 from control.profiles.engine_home import NoEngineError
 from control.profiles.measurement_jobs import MeasurementJob, SweepError, run_jobs
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
+from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Step
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.ports.cost_model import Step
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from tests.conftest import VLLM_PYTHON
 
 SPEC = """\

@@ -13,9 +13,9 @@ from control.fleet_file.problem import SpecError
 from control.hub.gang import UnplaceableError
 from control.planning.world import World, read_world
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
-from templates_lib.plan import Plan
-from templates_lib.snapshot import Snapshot
-from templates_lib.weights_place import NoWeightsError
+from templates_lib.models.weights_place import NoWeightsError
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
 from tests.control.fleet.fleets import ZONE, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import snapshot

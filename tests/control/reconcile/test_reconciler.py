@@ -16,7 +16,7 @@ from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode
 from control.planning.templates import stored_template
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests.control.db.test_leader import cut_all
 from tests.control.reconcile.reconciled import Place, Plane, spec
 

@@ -9,7 +9,7 @@ import pytest
 from control.fleet.effects import ThreadEffects
 from control.gateway.tokenizer_source import load_tokenizer
 from control.reconcile.tokenizers import AwaitedError, Tokenizers
-from templates_lib.weights_place import NoWeightsError
+from templates_lib.models.weights_place import NoWeightsError
 from tests.control.gateway.world import byte_tokenizer
 from tests.hub_server import Hub, files_of, serving, use
 

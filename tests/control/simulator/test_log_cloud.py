@@ -11,8 +11,8 @@ from control.simulator.log_cloud import LogCloud
 from control.simulator.log_files import AvailabilityTrace, read_availability_traces, read_daily_prices
 from control.simulator.offer_log import OfferLog, joined_logs
 from control.simulator.step_log import StepLog, step_log
-from templates_lib.offer import Market
-from templates_lib.traces import TraceError
+from templates_lib.load.traces import TraceError
+from templates_lib.values.offer import Market
 from tests import factories as make
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -11,7 +11,7 @@ from control.offers.quotes import Quotes
 from control.simulator.market_log import MarketLog, market_log
 from control.simulator.market_rows import LogTime, Place, read_log
 from control.simulator.step_log import StepLog
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests import factories as make
 
 START = datetime(2024, 8, 2, tzinfo=UTC)

@@ -7,7 +7,7 @@ import numpy as np
 from agents.scheduler.orders import Entry
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel
 from control.simulator.serving.step_table import StepTable, row_points, table_points
-from templates_lib.cost_model import Floats
+from templates_lib.ports.cost_model import Floats
 
 Spent = tuple[int, float]
 """A period of a node's quota, and the processor time of it that is spent."""

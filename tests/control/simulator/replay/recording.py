@@ -28,7 +28,7 @@ from control.simulator.plane import ControlPlane
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.step_log import StepLog
 from control.simulator.watched_planner import WatchedPlanner
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 
 START = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
 """Rows say when they were written, and a replay looks for those of its span among the later ones."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from control.simulator.replay.course import Demand, Held, Life, Moves, build_course
-from templates_lib.work import Leg, Route
+from templates_lib.values.work import Leg, Route
 
 EDGES = np.array([0.0, 3600.0, 5400.0])
 ROUTE = Route("r", "chat", "chat", (Leg("chat/prefill", 100.0), Leg("chat/decode", 10.0)))

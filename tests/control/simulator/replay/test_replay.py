@@ -22,7 +22,7 @@ from control.simulator.replay.comparison import Comparison, comparison
 from control.simulator.replay.replay import Asked, replay
 from control.simulator.replay.span import NotRecordedError
 from control.simulator.step_log import StepLog
-from templates_lib.offer import Market, Offer
+from templates_lib.values.offer import Market, Offer
 from tests.control.simulator.replay.recording import START, Recording, plenty
 
 SINCE, UNTIL = START + timedelta(minutes=12), START + timedelta(minutes=38)

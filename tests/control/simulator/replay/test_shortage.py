@@ -7,7 +7,7 @@ from control.db.past import PastCall, PastNode
 from control.simulator.replay.shortage import as_asked, nodes_log, shortages
 from control.simulator.step_log import StepLog
 from policies.availability import COOL_DOWNS, Outcome
-from templates_lib.offer import Market
+from templates_lib.values.offer import Market
 from tests import factories as make
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -16,7 +16,7 @@ from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, S
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served, Use
 from control.simulator.serving.step_table import POINTS, StepTable
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 LENGTH_S = 7200.0
 EPOCH_S = 600.0

@@ -6,7 +6,7 @@ import pytest
 from control.simulator.report.fate import Fate, judge, share_within
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served, Use
-from templates_lib.slo import Slo
+from templates_lib.values.slo import Slo
 
 NAN = float("nan")
 SLO = {"chat": Slo(ttft_ms=1000.0, tpot_ms=50.0, ttft_ms_per_1k_prompt_tokens=500.0)}

@@ -12,17 +12,17 @@ from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from control.simulator.serving.template_model import TemplateModels
 from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.hardware import load_gpus
-from templates_lib.models import load_models
-from templates_lib.node_config import NodeConfig, config_id
-from templates_lib.pipeline_record import read_record
-from templates_lib.pipeline_source import PipelineTemplateSource
-from templates_lib.served_model import ServedModel
-from templates_lib.shapes import load_shape
-from templates_lib.slo import Slo
-from templates_lib.template import ServingTemplate
-from templates_lib.work import Phase
+from templates_lib.load.shapes import load_shape
+from templates_lib.models.catalogue import load_models
+from templates_lib.sources.pipeline_record import read_record
+from templates_lib.sources.pipeline_source import PipelineTemplateSource
+from templates_lib.values.hardware import load_gpus
+from templates_lib.values.node_config import NodeConfig, config_id
+from templates_lib.values.slo import Slo
+from templates_lib.values.template import ServingTemplate
+from templates_lib.values.work import Phase
 
 LENGTH_S, WARM_UP_S = 900.0, 60.0
 UNREFUSED = ServingSettings(admits=False)

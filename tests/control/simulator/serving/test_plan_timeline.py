@@ -12,15 +12,15 @@ from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.simulate import simulate
 from policies.routing_table import ZoneFlow
-from templates_lib.hardware import node_config_from_id
-from templates_lib.models import load_models
-from templates_lib.offer import Market
-from templates_lib.placement import PipelinePlacement, Placement, Stage, StageNodes
-from templates_lib.plan import Flow, Plan, PlannedInstance
-from templates_lib.served_model import ServedModel
-from templates_lib.slo import Slo
-from templates_lib.template import Software
-from templates_lib.workload import WorkloadShape
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
+from templates_lib.values.plan import Flow, Plan, PlannedInstance
+from templates_lib.values.slo import Slo
+from templates_lib.values.template import Software
 
 CONFIG = node_config_from_id("L4:1/n10")
 MODEL = load_models()["phi-4-14b"]

@@ -7,14 +7,14 @@ from control.simulator.serving.step_table import StepTable, step_table
 from control.simulator.serving.stepping.clocks import seconds_of
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
+from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.cost_model import Floats, Parallel, StageCostModel, Step
-from templates_lib.hardware import load_gpus, node_config_from_id
-from templates_lib.model_spec import ModelSpec
-from templates_lib.models import load_models
-from templates_lib.node_config import NodeConfig
-from templates_lib.node_profile import NodeProfile, ProfileErrors
-from templates_lib.pipeline_cost import PipelineCost
+from templates_lib.models.catalogue import load_models
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.values.hardware import load_gpus, node_config_from_id
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
 BAR = 0.005
 ESTIMATED = estimated_cost_model(load_gpus())

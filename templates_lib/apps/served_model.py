@@ -1,0 +1,63 @@
+"""A model with its promise and its traffic: what templates are built for."""
+
+from dataclasses import dataclass
+
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.slo import Slo
+from templates_lib.values.work import Edge, Leg, Phase, Route, Unit, WorkClass
+
+UNIT_OF_PHASE = {Phase.PREFILL: Unit.PROMPT_TOKEN, Phase.DECODE: Unit.OUTPUT_TOKEN, Phase.AGGREGATED: Unit.INVOCATION}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedModel:
+    """One served model. `name` is unique in a fleet (one model may be served twice under different objectives)."""
+
+    name: str
+    model: ModelSpec
+    slo: Slo
+    shape: WorkloadShape
+    disaggregated: bool = True
+    """Offer prefill-only and decode-only templates."""
+    aggregated: bool = False
+    """Offer templates that do both. With both true, each is a route and the plan chooses."""
+    engine: str = "vllm"
+    dispatch: str = "lockstep-v1"
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        split = (Phase.PREFILL, Phase.DECODE) if self.disaggregated else ()
+        return (*split, Phase.AGGREGATED) if self.aggregated else split
+
+    def class_id(self, phase: Phase) -> str:
+        return f"{self.name}/{phase.value}"
+
+    def slo_ms(self, phase: Phase) -> float:
+        """Budget of the whole pipeline: a pass for prefill, one step for decode and for an aggregated iteration."""
+        if phase is not Phase.PREFILL:
+            return self.slo.tpot_ms
+        prompt = self.shape.prompt_percentile(self.slo.percentile)
+        return self.slo.ttft_ms + self.slo.ttft_ms_per_1k_prompt_tokens * prompt / 1000
+
+    def work_classes(self) -> tuple[WorkClass, ...]:
+        return tuple(
+            WorkClass(self.class_id(p), self.name, p.value, UNIT_OF_PHASE[p], self.shape.id, self.slo_ms(p))
+            for p in self.phases
+        )
+
+    def routes(self) -> tuple[Route, ...]:
+        """Prefill → KV cache → decode, or one aggregated invocation."""
+        routes: list[Route] = []
+        prompt, output = self.shape.mean_prompt_tokens, self.shape.mean_output_tokens
+        if self.disaggregated:
+            kv_bytes = self.model.kv_bytes_per_token_per_layer * sum(
+                float((self.shape.prompt_tokens if w == 0 else self.shape.prompt_tokens.clip(max=w)).mean())
+                for w in self.model.windows
+            )
+            split = (Leg(self.class_id(Phase.PREFILL), prompt), Leg(self.class_id(Phase.DECODE), output))
+            routes.append(Route(f"{self.name}/disaggregated", self.name, "chat", split, (Edge(0, 1, kv_bytes),)))
+        if self.aggregated:
+            both = (Leg(self.class_id(Phase.AGGREGATED), 1.0),)
+            routes.append(Route(f"{self.name}/aggregated", self.name, "chat", both))
+        return tuple(routes)

@@ -1,0 +1,153 @@
+"""Weights of a repository on the Hugging Face hub: what a machine needs of it is fetched once, and checked."""
+
+import hashlib
+import json
+import logging
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from templates_lib.models.weights_place import NoWeightsError
+
+PREFIX = "hf:"
+ENDPOINT_VARIABLE = "HF_ENDPOINT"
+"""Where the hub is, if it is a mirror."""
+TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105
+"""For repositories that not everybody may read."""
+HOME_VARIABLE = "HF_HOME"
+"""Where the client keeps what it has fetched."""
+_PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
+_CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
+_TOKENIZER, _BESIDE_IT = "tokenizer.json", ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_AT_ONCE = 4
+
+
+def is_on_hub(place: str) -> bool:
+    return place.startswith(PREFIX)
+
+
+def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) -> Path:
+    """The folder with config.json and the safetensors files that have tensors of these layers (None: of all) or of
+    none. What is there already is not fetched again.
+
+    Takes as long as the files are large. Raises NoWeightsError, which says what to do.
+    """
+    repository = _Repository.of(place)
+    config = repository.fetch(_CONFIG)
+    # Of the same commit: a branch may move on meanwhile.
+    repository = replace(repository, revision=config.parent.name)
+    files = {_WHOLE}
+    with suppress(_NoFileError):
+        index = repository.fetch(_INDEX)
+        try:
+            files = _files(index, first_layer, layers)
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            raise NoWeightsError(f"{place}: {_INDEX} cannot be read: {error}") from error
+    with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
+        list(pool.map(repository.fetch, sorted(files)))
+    return config.parent
+
+
+def fetch_text(place: str) -> tuple[Path, ...]:
+    """tokenizer.json, and what else there is that says how text becomes tokens. Raises NoWeightsError."""
+    repository = _Repository.of(place)
+    found = [repository.fetch(_TOKENIZER)]
+    repository = replace(repository, revision=found[0].parent.name)
+    for name in _BESIDE_IT:
+        with suppress(_NoFileError):
+            found.append(repository.fetch(name))
+    return tuple(found)
+
+
+class _NoFileError(NoWeightsError):
+    """The repository has no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    name: str
+    """Organisation/name."""
+    revision: str | None
+    """Branch, tag or commit; None: the default branch as it is when it is fetched."""
+
+    @classmethod
+    def of(cls, place: str) -> "_Repository":
+        match = _PLACE.fullmatch(place)
+        if match is None or ".." in place:
+            raise NoWeightsError(f"weights on the hub are named hf:ORG/NAME or hf:ORG/NAME@REVISION, not {place!r}")
+        return cls(match[1], match[2])
+
+    def fetch(self, file: str) -> Path:
+        """Where it lies in the hub's own cache. A new one is checked against its SHA-256, where the hub names it."""
+        try:
+            from huggingface_hub import hf_hub_download, try_to_load_from_cache
+            from huggingface_hub.errors import RemoteEntryNotFoundError
+            from huggingface_hub.utils.tqdm import disable_progress_bars
+        except ImportError:
+            raise NoWeightsError("huggingface-hub is not installed: pip install 'medley-serving[agent]'") from None
+        disable_progress_bars()
+        # Addresses of large files are signed: whoever finds one in a log may read the file.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        home = os.environ.get(HOME_VARIABLE)
+        at: dict[str, Any] = {"revision": self.revision, "cache_dir": None if home is None else Path(home) / "hub"}
+        if self.revision and isinstance(known := try_to_load_from_cache(self.name, file, **at), str):
+            return Path(known)
+        try:
+            found = Path(hf_hub_download(self.name, file, endpoint=os.environ.get(ENDPOINT_VARIABLE), **at))
+        except RemoteEntryNotFoundError as error:
+            raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
+        except Exception as error:  # the client's, HTTP's, the system's: none of them says what to do
+            raise NoWeightsError(f"{self}: {file} cannot be fetched: {_reason(error)}") from error
+        self._check(found)
+        return found
+
+    def _check(self, file: Path) -> None:
+        """The client keeps a large file under its digest, and takes the hub's word for it."""
+        blob = file.resolve()
+        if not _SHA256.fullmatch(blob.name):
+            return
+        with blob.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != blob.name:
+            file.unlink()
+            blob.unlink()
+            raise NoWeightsError(f"{self}: {file.name} was damaged on its way: its SHA-256 is not what the hub says")
+
+    def __str__(self) -> str:
+        return PREFIX + self.name + (f"@{self.revision}" if self.revision else "")
+
+
+def _files(index: Path, first_layer: int, layers: int | None) -> set[str]:
+    """Raises ValueError, LookupError, AttributeError, TypeError for an index that is none."""
+    end = None if layers is None else first_layer + layers
+    needed = set[str]()
+    for tensor, file in json.loads(index.read_bytes())["weight_map"].items():
+        if not re.fullmatch(r"[\w.-]+\.safetensors", file):
+            raise ValueError(f"{file!r} is no safetensors file beside it")
+        layer = _LAYER.search(tensor)
+        if layer is None or end is None or first_layer <= int(layer[1]) < end:
+            needed.add(file)
+    return needed
+
+
+def _reason(error: BaseException) -> str:
+    kind = type(error).__name__
+    if kind in ("GatedRepoError", "RepositoryNotFoundError"):
+        return (
+            "there is no such repository, or reading it takes a token: set "
+            f"{TOKEN_VARIABLE} where the control plane runs"
+        )
+    return "there is no such revision" if kind == "RevisionNotFoundError" else _first(error)
+
+
+def _first(error: BaseException) -> str:
+    """What went wrong before all else: the client tries again, and says what became of that."""
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"

@@ -1,0 +1,74 @@
+"""The one source of time: seconds that a node needs for a step of a stage."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.node_config import NodeConfig
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """How the GPUs of one node share its layers; tp · dp · pp = gpu_count, ep divides tp · dp."""
+
+    tp: int = 1
+    dp: int = 1
+    pp: int = 1
+    ep: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One iteration of a node, in totals over the whole node. Every field is an array; all broadcast together.
+
+    A step may hold prompt chunks and decodes at once (chunked prefill).
+    """
+
+    layers: Floats
+    """Layers held: the worst window of that many consecutive layers is charged where layers differ."""
+    prompt_tokens: Floats
+    """New prompt tokens in the step."""
+    prompt_context: Floats
+    """Mean number of earlier tokens (cached or in the same prompt) that a new prompt token attends to."""
+    decode_requests: Floats
+    """Requests that each get one more token."""
+    decode_context: Floats
+    """Mean tokens in the KV cache of those requests."""
+
+
+class StageCostModel(Protocol):
+    @property
+    def source(self) -> str:
+        """`measured` or `estimated`."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that a time depends on, engine included."""
+        ...
+
+    def stage_seconds(
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+    ) -> Floats:
+        """Seconds of one step, LM head and sampling included when `head`; shaped as the step's arrays broadcast.
+
+        With dp the step's totals are spread over the replicas; with pp it is the latency through all parts.
+        """
+        ...
+
+    def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
+        """Seconds to send the activations of `tokens` tokens from this node to the next stage's node."""
+        ...
+
+    def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
+        """What activations and KV caches get of the network in one direction; 0 for a node that joins no others."""
+        ...
+
+    def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
+        """That a quota lets the node have of its machine; None where steps are not held to one."""
+        ...

@@ -1,0 +1,64 @@
+"""Where templates come from. Every system that joins Medley is one more `TemplateSource`."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from templates_lib.values.work import WorkClass
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being built, done, total)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TemplateBatch:
+    """Finished templates of one unit of work (for the pipeline source: of one work class), as arrays.
+
+    `records` are opaque to everyone but the reader of their source's kind, which turns one into a template. Arrays as
+    in `Library`, over the source's own `configs` and `classes`.
+    """
+
+    unit: str
+    """Name of the unit of work; a build that is interrupted resumes after the last stored unit."""
+    sets: int
+    """Node multisets examined."""
+    templates: int
+    """Those with capacity > 0."""
+    ids: NDArray[np.bytes_]
+    nodes: NDArray[np.uint8]
+    point_template: NDArray[np.int32]
+    entry_point: NDArray[np.int32]
+    entry_class: NDArray[np.int16]
+    entry_units_per_s: NDArray[np.float64]
+    records: tuple[bytes, ...]
+    """Per template: compact placement."""
+
+
+class TemplateSource(Protocol):
+    """Makes templates of one kind. A build is a sequence of independent units."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when anything that its templates depend on changes (models, SLOs, shapes, cost model, N_max, ρ)."""
+        ...
+
+    @property
+    def cost_model_fingerprint(self) -> str: ...
+
+    @property
+    def configs(self) -> tuple[str, ...]: ...
+
+    @property
+    def classes(self) -> tuple[WorkClass, ...]: ...
+
+    def units(self) -> tuple[str, ...]: ...
+
+    def build(self, units: tuple[str, ...], progress: Progress) -> Iterator[TemplateBatch]:
+        """The batches of `units`, in any order, as they are finished."""
+        ...

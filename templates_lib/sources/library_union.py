@@ -1,0 +1,44 @@
+"""Templates of one library added to another."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from templates_lib.values.library import Library
+
+
+def union(base: Library, extra: Library) -> Library:
+    """`base`, then `extra`'s templates (none of them in `base`), under `base`'s version.
+
+    Configurations and classes are matched by id; those that only `extra` has are appended. Templates of `extra` that
+    were certified for a class of `base` under another objective stay out (`recertified_source`).
+    """
+    extra = _alike(base, extra)
+    configs = base.configs + tuple(c for c in extra.configs if c not in base.configs)
+    known = {c.id for c in base.classes}
+    classes = base.classes + tuple(c for c in extra.classes if c.id not in known)
+    nodes = np.zeros((base.size + extra.size, len(configs)), dtype=np.uint8)
+    nodes[: base.size, : len(base.configs)] = base.nodes
+    nodes[base.size :, [configs.index(c) for c in extra.configs]] = extra.nodes
+    position = {c.id: index for index, c in enumerate(classes)}
+    new_class = np.array([position[c.id] for c in extra.classes], dtype=np.int16)
+    base_points = np.int32(len(base.point_template))
+    return replace(
+        base,
+        configs=configs,
+        classes=classes,
+        ids=np.concatenate([base.ids, extra.ids]),
+        nodes=nodes,
+        point_template=np.concatenate([base.point_template, extra.point_template + np.int32(base.size)]),
+        entry_point=np.concatenate([base.entry_point, extra.entry_point + base_points]),
+        entry_class=np.concatenate([base.entry_class, new_class[extra.entry_class]]),
+        entry_units_per_s=np.concatenate([base.entry_units_per_s, extra.entry_units_per_s]),
+    )
+
+
+def _alike(base: Library, extra: Library) -> Library:
+    objectives = {c.id: c.slo_share_ms for c in base.classes}
+    other = [objectives.get(c.id, c.slo_share_ms) != c.slo_share_ms for c in extra.classes]
+    keep = np.ones(extra.size, dtype=np.bool_)
+    keep[extra.point_template[extra.entry_point[np.array(other)[extra.entry_class]]]] = False
+    return extra if keep.all() else extra.select(keep)

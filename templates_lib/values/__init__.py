@@ -1,0 +1,1 @@
+"""The nouns that every part of Medley speaks of: frozen values, and the facts about hardware that ship with it."""

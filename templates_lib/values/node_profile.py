@@ -1,0 +1,41 @@
+"""What was measured of an engine that serves one model on one kind of node."""
+
+from dataclasses import dataclass
+
+from templates_lib.cost.pipeline_cost import PipelineCost
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileErrors:
+    """|predicted / measured - 1| of steps that the fit has not seen."""
+
+    rows: int
+    median: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProfile:
+    """Seconds are of the node as it is: under its quota, with the engine's threads."""
+
+    subject: str
+    """Hash of the hardware, the node's share of it, the engine's release and the model."""
+    measured_at: str
+    """ISO 8601, UTC."""
+    machine: str
+    """For people."""
+    engine: str
+    model: str
+    dtype: str
+    config: str
+    """Node configuration."""
+    cpu_cores: float
+    """Its share of the machine's processors."""
+    step_terms_s: dict[str, float]
+    """Term of `templates_lib.cost.step_terms` → seconds of one unit of it, none below 0."""
+    errors: ProfileErrors
+    pipeline: PipelineCost
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.engine, self.model, self.dtype, self.config

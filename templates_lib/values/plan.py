@@ -1,0 +1,109 @@
+"""What to run: the result of a solve."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import Placement
+from templates_lib.values.template import ServingTemplate, Software
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedInstance:
+    """`count` equal instances of a template in one zone and market."""
+
+    template_id: str
+    model: str
+    phase: str
+    zone: str
+    market: Market
+    count: int
+    running: int
+    """How many of them run already."""
+    nodes: dict[str, int]
+    """Of one instance: node configuration → how many."""
+    units_per_s: dict[str, float]
+    """Of one instance, by work class: certified capacity at the mixture of operating points that the plan uses."""
+    usd_per_hour: float
+    """Rent of all `count` instances at the offers used."""
+    placement: Placement | None = None
+    software: Software | None = None
+    """With `placement` and `nodes` it lets anyone recompute `template_id`."""
+
+    def with_template(self, template: ServingTemplate) -> "PlannedInstance":
+        """The same with what `template` runs: what a plan that leaves the planner carries."""
+        return replace(self, placement=template.placement, software=template.software)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOffer:
+    offer: str
+    node_config: str
+    nodes: int
+    held: int
+    """Nodes of it that are rented already."""
+    usd_per_hour: float
+    """Price of one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    route: str
+    zones: tuple[str, ...]
+    """The zone of each leg; empty strings in mode `paper`."""
+    requests_per_s: float
+    traffic_usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why the plan is as it is. `kind` is for programs, `text` for people."""
+
+    kind: str
+    text: str
+    subject: str = ""
+    """What it is about: an offer or pool key, a demand, a template id."""
+    usd_per_hour: float | None = None
+    verified: bool = False
+    """The figure comes from a re-solve, not from an LP dual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan is a value; applying it is somebody else's effect.
+
+    `usd_per_hour` is rent plus priced traffic. `init_usd` is K · price of what is new, beside it. The objective that
+    `bound` and `gap` speak of is usd_per_hour + init_usd + spot_risk_usd_per_hour at the least unmet demand.
+    """
+
+    id: str
+    snapshot_version: str
+    library_version: str
+    policy: str
+    """`medley`, or the baseline that made it."""
+    instances: tuple[PlannedInstance, ...]
+    offers: tuple[PlannedOffer, ...]
+    flows: tuple[Flow, ...]
+    usd_per_hour: float
+    rent_usd_per_hour: float
+    traffic_usd_per_hour: float
+    init_usd: float
+    spot_risk_usd_per_hour: float
+    unmet: dict[str, float]
+    """Demand key → requests per second that the plan does not serve; only entries > 0."""
+    objective: float
+    bound: float
+    gap: float
+    solve_s: float
+    status: str
+    """`optimal` (its gap is within the solver's tolerance, not necessarily 0), `feasible` (it is not), `partial` (some
+    demand is unmet)."""
+    duals: dict[str, float] = field(default_factory=dict)
+    """LP shadow prices by row name, $/h per unit."""
+    reasons: tuple[Reason, ...] = ()
+    statistics: dict[str, float] = field(default_factory=dict)
+    """Columns, iterations, branch-and-bound nodes and the like, for benches."""
+
+    def nodes(self) -> Counter[str]:
+        """How many it uses, by offer key."""
+        return Counter({each.offer: each.nodes for each in self.offers})

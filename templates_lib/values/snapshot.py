@@ -1,0 +1,51 @@
+"""Everything that a solve may see."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from templates_lib.values.instance import LEAVING, Instance
+from templates_lib.values.offer import Offer
+from templates_lib.values.settings import Settings
+from templates_lib.values.supply import ROUNDING, SupplyPool
+from templates_lib.values.traffic import TrafficPrice
+from templates_lib.values.work import Demand, Route
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable view of the world. With the library it names and its seed it determines one plan."""
+
+    version: str
+    """Content hash of the rest."""
+    now: str
+    """ISO 8601, UTC."""
+    offers: tuple[Offer, ...]
+    pools: tuple[SupplyPool, ...]
+    traffic: tuple[TrafficPrice, ...]
+    instances: tuple[Instance, ...]
+    routes: tuple[Route, ...]
+    demand: tuple[Demand, ...]
+    settings: Settings
+    library_version: str
+    cost_model_fingerprint: str
+
+    def staying(self) -> tuple[Instance, ...]:
+        """The instances that a plan may keep."""
+        return tuple(i for i in self.instances if i.state not in LEAVING)
+
+    def held_nodes(self) -> Counter[str]:
+        """Nodes of the instances that stay, by offer key."""
+        return Counter(node.offer for instance in self.staying() for node in instance.nodes)
+
+    def more_nodes(self, offer: Offer) -> int:
+        """Nodes of an offer that can be had beside those held: `max_unproven_nodes` where nobody knows."""
+        known = offer.available_count
+        return self.settings.guardrails.max_unproven_nodes if known is None else known
+
+    def gives(self, nodes: Mapping[str, int]) -> bool:
+        """Whether `nodes`, by offer key and with those held, can be had: of each offer, and of what offers share."""
+        most = self.held_nodes()
+        most.update({offer.key: self.more_nodes(offer) for offer in self.offers})
+        enough = all(count <= most[key] for key, count in nodes.items())
+        return enough and all(pool.taken(nodes) <= pool.limit + ROUNDING for pool in self.pools)
