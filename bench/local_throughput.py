@@ -48,8 +48,8 @@ from control.cloud.local.kinds import LocalMachine
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.hub.gang import chunk_tokens
 from control.planning.local_profiles import ensure_profiles
-from control.planning.recipe import PipelineRecipe, Recipe
-from control.planning.templates import template_source
+from control.planning.recipe import PipelineRecipe
+from control.planning.source_kinds import pipeline_source
 from control.planning.world import local_machines, read_world
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
@@ -112,7 +112,7 @@ class Promise:
 
 def promises(recipe: PipelineRecipe, machines: tuple[LocalMachine, ...]) -> Iterator[Promise]:
     """All templates that this machine has nodes for."""
-    source, _ = template_source(Recipe(pipeline=recipe))
+    source = pipeline_source(recipe)
     stock = {f"{machine.name}:1/n10": machine.stock for machine in machines}
     for batch in source.build(source.units(), lambda *_: None):
         phase = Phase(batch.unit.rpartition("/")[2])
@@ -198,7 +198,7 @@ class Setting:
 
     def promised(self, promise: Promise, profiles: tuple[NodeProfile, ...]) -> float:
         """Tokens/s that its placement sustains on these. Raises RuntimeError where it cannot keep the objective."""
-        source, _ = template_source(Recipe(pipeline=replace(self.recipe, profiles=profiles)))
+        source = pipeline_source(replace(self.recipe, profiles=profiles))
         found = source.recertified(promise.record)
         if found is None:
             raise RuntimeError(f"{promise.text} cannot keep its objective any more: the machine is slower than it was")

@@ -99,10 +99,10 @@ def rated_sets(made: SetUp, model: str, phase: Phase, n_max: int, rho: float) ->
 
 
 def pipeline_recipe(made: SetUp) -> PipelineRecipe:
-    recipe = made.recording.recipe
-    if recipe is None or recipe.pipeline is None:
-        raise ValueError(f"{made.name}: its templates are not made of a recipe of pipelines")
-    return recipe.pipeline
+    for source in made.recording.recipe.sources if made.recording.recipe else ():
+        if isinstance(source, PipelineRecipe):
+            return source
+    raise ValueError(f"{made.name}: its templates are not made of a recipe of pipelines")
 
 
 def _usd_per_hour(made: SetUp, counts: NDArray[np.uint8], configs: tuple[str, ...]) -> NDArray[np.float64]:

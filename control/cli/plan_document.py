@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
-from templates_lib.values.placement import PipelinePlacement, Placement
+from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.values.placement import Placement
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
@@ -45,10 +46,7 @@ def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
 
 
 def stages(placement: Placement | None) -> list[dict[str, Any]]:
-    """Layer ranges (both ends included) and nodes of each stage; empty for a placement that is not a pipeline."""
-    if placement is None or placement.kind != "pipeline":
-        return []
-    pipeline = msgspec.convert(placement.payload, PipelinePlacement)
+    """Layer ranges (both ends included) and nodes of each stage; empty for one of a kind that nothing runs yet."""
     return [
         {
             "first_layer": s.first_layer,
@@ -57,5 +55,5 @@ def stages(placement: Placement | None) -> list[dict[str, Any]]:
                 {"config": n.config, "count": n.count, "tp": n.tp, "dp": n.dp, "pp": n.pp, "ep": n.ep} for n in s.nodes
             ],
         }
-        for s in pipeline.stages
+        for s in stages_of(placement) or ()
     ]

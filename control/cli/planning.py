@@ -144,4 +144,4 @@ def _read_recording(path: Path, templates: Path | None) -> Recording:
     if recording.recipe is not None:
         raise RecordingError(f"{path}: has its own recipe for templates; leave --templates out")
     listed = read_json_source(templates)
-    return replace(recording, recipe=Recipe(listed=ListedRecipe(listed.classes, listed.templates)))
+    return replace(recording, recipe=Recipe((ListedRecipe(listed.classes, listed.templates),)))

@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 
 from control.planning.templates import StoredTemplate
-from templates_lib.sources.pipeline_record import KIND as PIPELINE
-from templates_lib.values.placement import PipelinePlacement
+from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.values.placement import Stage
 
 PLACE = "stage", "layers", "nodes"
 RUNS = "share of each", "tp", "dp", "pp", "ep", "requests a step", "prompt tokens a step", "KV blocks"
@@ -17,8 +17,8 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
     nodes = " + ".join(f"{n} x {config}" for config, n in template.nodes.items())
     console.print(f"Template {template.id} of library {stored.library_version}", style="bold")
     console.print(f"{template.model} ({template.dtype}) by {template.engine}, dispatch {template.dispatch}, on {nodes}")
-    if template.placement.kind == PIPELINE:
-        console.print(_stages(msgspec.convert(template.placement.payload, PipelinePlacement)))
+    if (stages := stages_of(template.placement)) is not None:
+        console.print(_stages(stages))
     else:
         console.print(f"{template.placement.kind}: {msgspec.json.encode(template.placement.payload).decode()}")
     for point in capacity.points:
@@ -30,13 +30,13 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
         console.print(f"{promise}, shape {capacity.shape_id}")
 
 
-def _stages(placement: PipelinePlacement) -> Table:
+def _stages(stages: tuple[Stage, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in PLACE:
         table.add_column(name)
     for name in RUNS:
         table.add_column(name, justify="right")
-    for number, stage in enumerate(placement.stages, start=1):
+    for number, stage in enumerate(stages, start=1):
         layers = f"{stage.first_layer}-{stage.first_layer + stage.layers - 1}"
         for n in stage.nodes:
             split = (str(each) for each in (n.tp, n.dp, n.pp, n.ep))

@@ -32,7 +32,7 @@ def build(
     from control.planning.templates import build_templates
     from control.planning.world import read_world
 
-    recipe = Recipe(pipeline=with_known_profiles(read_world(file), home_directory(os.environ)).recipe)
+    recipe = Recipe((with_known_profiles(read_world(file), home_directory(os.environ)).recipe,))
     with session(database_url) as opened:
         version = build_templates(recipe, opened.store, opened.progress)
         info = opened.store.show(version)

@@ -1,24 +1,25 @@
 """The store of libraries in PostgreSQL."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Connection, Row, Uuid, cast, func, insert, select, text
+from sqlalchemy import Connection, Row, Uuid, cast, func, select, text
+from sqlalchemy.dialects.postgresql import insert
 
 from control.db.database import Database
 from control.db.errors import LibraryConflictError, NotStoredError
 from control.db.library_info import finished_library, library_info
 from control.db.library_load import load_library
 from control.db.library_writer import LibraryWriter
-from control.db.tables import library, library_unit, template
+from control.db.tables import library, library_part, library_unit, template
 from templates_lib.ports.library_store import LibraryInfo, TemplateRecord
 from templates_lib.ports.source import TemplateSource
-from templates_lib.sources.library_union import union
+from templates_lib.sources.library_union import joined_classes, union
 from templates_lib.values.library import Library
 
 
@@ -40,6 +41,31 @@ class PostgresLibraries:
             version: str | None = connection.execute(query).scalar()
             return version
 
+    def join(self, versions: Sequence[str]) -> str:
+        if len(versions) == 1:
+            return versions[0]
+        joined = hashlib.blake2b("/".join(versions).encode(), digest_size=16).hexdigest()
+        with self.database.transaction() as connection:
+            rows = [finished_library(connection, version) for version in versions]
+            parts = [library_info(connection, row) for row in rows]
+            values = {
+                "kind": "+".join(part.kind for part in parts),
+                "fingerprint": joined,
+                "version": joined,
+                "cost_model_fingerprint": "+".join(dict.fromkeys(part.cost_model_fingerprint for part in parts)),
+                "parameters": {name: value for part in parts for name, value in part.parameters.items()},
+                "configs": tuple(dict.fromkeys(config for part in parts for config in part.configs)),
+                "classes": joined_classes([part.classes for part in parts]),
+                "finished_at": func.now(),
+            }
+            new = insert(library).values(values).on_conflict_do_nothing().returning(library.c.id)
+            if (library_id := connection.execute(new).scalar()) is not None:
+                numbered = [
+                    {"library_id": library_id, "position": at, "part_id": row.id} for at, row in enumerate(rows)
+                ]
+                connection.execute(insert(library_part), numbered)
+        return joined
+
     def load(self, version: str, protected: Collection[str] = ()) -> Library:
         with self.database.transaction() as connection:
             return _with(connection, load_library(connection, finished_library(connection, version)), protected)
@@ -52,11 +78,14 @@ class PostgresLibraries:
             return _with(connection, load_library(connection, finished_library(connection, version), ids), ids)
 
     def record(self, version: str, template_id: str) -> TemplateRecord:
+        its = select(library.c.id).where(library.c.version == version).scalar_subquery()
+        is_part = (library_part.c.part_id == library.c.id) & (library_part.c.library_id == its)
         query = (
             select(library.c.kind, library.c.version, library.c.configs, template.c.nodes, template.c.record)
             .join(template, template.c.library_id == library.c.id)
+            .outerjoin(library_part, is_part)
             .where(template.c.id == cast(template_id, Uuid(as_uuid=False)), library.c.version.is_not(None))
-            .order_by((library.c.version == version).desc(), library.c.id.desc())
+            .order_by((library.c.version == version).desc(), library_part.c.position, library.c.id.desc())
             .limit(1)
         )
         with self.database.transaction() as connection:

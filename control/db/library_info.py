@@ -1,5 +1,6 @@
 """Rows of `library` and `library_unit` as the values that callers see."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, select
 
 from control.db.nearest import not_stored
-from control.db.tables import library, library_unit
+from control.db.tables import library, library_part, library_unit
 from templates_lib.ports.library_store import LibraryInfo, UnitInfo
 from templates_lib.values.work import WorkClass
 
@@ -21,10 +22,15 @@ def finished_library(connection: Connection, version: str) -> Row[Any]:
     return row
 
 
+def parts_of(connection: Connection, row: Row[Any]) -> Sequence[Row[Any]]:
+    """The rows of `library` whose templates the library of `row` has, in order: those that it is made of, or itself."""
+    parts = select(library).join(library_part, library_part.c.part_id == library.c.id)
+    parts = parts.where(library_part.c.library_id == row.id).order_by(library_part.c.position)
+    return connection.execute(parts).all() or [row]
+
+
 def library_info(connection: Connection, row: Row[Any]) -> LibraryInfo:
-    units = connection.execute(
-        select(library_unit).where(library_unit.c.library_id == row.id).order_by(library_unit.c.position)
-    )
+    units = select(library_unit).order_by(library_unit.c.position)
     return LibraryInfo(
         version=row.version or "",
         kind=row.kind,
@@ -34,7 +40,9 @@ def library_info(connection: Connection, row: Row[Any]) -> LibraryInfo:
         configs=msgspec.json.decode(row.configs, type=tuple[str, ...]),
         classes=msgspec.json.decode(row.classes, type=tuple[WorkClass, ...]),
         units=tuple(
-            UnitInfo(u.name, u.digest is not None, u.sets, u.templates, u.kept, u.seconds) for u in units.all()
+            UnitInfo(u.name, u.digest is not None, u.sets, u.templates, u.kept, u.seconds)
+            for part in parts_of(connection, row)
+            for u in connection.execute(units.where(library_unit.c.library_id == part.id))
         ),
         created_at=_iso(row.created_at),
         finished_at=_iso(row.finished_at),

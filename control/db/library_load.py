@@ -1,6 +1,7 @@
 """Rows of a library as arrays."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, func, select
 
 from control.db.errors import LibraryConflictError
+from control.db.library_info import parts_of
 from control.db.library_rows import (
     SELECT_CAPACITY,
     SELECT_TEMPLATES,
@@ -18,6 +20,7 @@ from control.db.library_rows import (
     template_row_dtype,
 )
 from control.db.tables import library_unit
+from templates_lib.sources.library_union import union
 from templates_lib.values.library import Library
 from templates_lib.values.work import WorkClass
 
@@ -27,6 +30,14 @@ def load_library(connection: Connection, row: Row[Any], ids: Collection[str] | N
 
     Raises LibraryConflictError when rows of a whole library are missing.
     """
+    whole, *others = (_load_part(connection, part, ids) for part in parts_of(connection, row))
+    for other in others:
+        # What an earlier source gives is not given once more.
+        whole = union(whole, other.select(~np.isin(other.ids, whole.ids)))
+    return replace(whole, version=row.version, cost_model_fingerprint=row.cost_model_fingerprint)
+
+
+def _load_part(connection: Connection, row: Row[Any], ids: Collection[str] | None) -> Library:
     configs = msgspec.json.decode(row.configs, type=tuple[str, ...])
     wanted = {"library": row.id, "ids": None if ids is None else list(ids)}
     templates = _packed_rows(connection, SELECT_TEMPLATES, wanted, template_row_dtype(len(configs)))

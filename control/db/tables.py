@@ -63,6 +63,14 @@ library_unit = Table(
     UniqueConstraint("library_id", "name"),
 )
 
+library_part = Table(
+    "library_part",
+    metadata,
+    Column("library_id", ForeignKey("library.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", SmallInteger, primary_key=True, autoincrement=False),
+    Column("part_id", ForeignKey("library.id"), nullable=False, comment="whose templates it has; it has no own"),
+)
+
 # The two bulk tables have no foreign keys: checked row by row, they would cost more than the load itself. Their only
 # writer puts them and the unit's row down in one transaction.
 template = Table(

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-import msgspec
-
-from templates_lib.values.placement import PipelinePlacement, Stage, StageNodes
+from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.values.placement import Stage, StageNodes
 from templates_lib.values.template import ServingTemplate
 
 BLOCK_TOKENS = 16
@@ -86,8 +85,7 @@ class Gang:
 def gang_of(template: ServingTemplate) -> Gang:
     """Raises UnplaceableError for a placement of another kind, or one that splits a node in a way no engine does."""
     gang = placed_gang(template)
-    pipeline = msgspec.convert(template.placement.payload, PipelinePlacement)
-    for nodes in (nodes for stage in pipeline.stages for nodes in stage.nodes):
+    for nodes in (nodes for stage in _stages(template) for nodes in stage.nodes):
         if gang.engine != TORCH and max(nodes.tp, nodes.ep) > 1:
             raise UnplaceableError(
                 f"template {template.id}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
@@ -126,12 +124,8 @@ def chunk_tokens(stage: Stage, nodes: StageNodes) -> int:
 def placed_gang(template: ServingTemplate) -> Gang:
     """The same whatever an engine can split, as for nodes that are simulated. Raises UnplaceableError for a placement
     of another kind."""
-    placement = template.placement
-    if placement.kind != "pipeline":
-        raise UnplaceableError(f"template {template.id}: placements of kind {placement.kind!r} are not served yet")
-    pipeline = msgspec.convert(placement.payload, PipelinePlacement)
     places: list[GangPlace] = []
-    for number, stage in enumerate(pipeline.stages):
+    for number, stage in enumerate(_stages(template)):
         for nodes in stage.nodes:
             place = GangPlace(
                 nodes.config,
@@ -152,3 +146,12 @@ def placed_gang(template: ServingTemplate) -> Gang:
     if not places:
         raise UnplaceableError(f"template {template.id}: its placement names no node")
     return Gang(tuple(places), template.engine, template.dtype)
+
+
+def _stages(template: ServingTemplate) -> tuple[Stage, ...]:
+    stages = stages_of(template.placement)
+    if stages is None:
+        raise UnplaceableError(
+            f"template {template.id}: placements of kind {template.placement.kind!r} are not served yet"
+        )
+    return stages

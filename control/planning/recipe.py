@@ -1,7 +1,9 @@
 """What a library is built from: enough to build the same one again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
@@ -9,6 +11,20 @@ from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
 from templates_lib.values.work import Unit, WorkClass
+
+
+class SourceRecipe(Protocol):
+    """What a library takes from one source. `control.planning.source_kinds` says of which kind it is."""
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Kept with the library for people to read."""
+        ...
+
+    @property
+    def tokens_per_unit(self) -> Mapping[str, float]:
+        """Work class id → tokens of one unit, for those classes where it is known."""
+        ...
 
 
 class SloSplit(StrEnum):
@@ -34,6 +50,17 @@ class PipelineRecipe:
     profiles: tuple[NodeProfile, ...] = ()
     """What was measured; all else is estimated."""
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"n_max": float(self.n_max), "rho": self.rho}
+
+    @property
+    def tokens_per_unit(self) -> dict[str, float]:
+        lengths = {s.name: s.shape.mean_prompt_tokens + s.shape.mean_output_tokens for s in self.served}
+        return {
+            c.id: lengths[s.name] if c.unit is Unit.INVOCATION else 1.0 for s in self.served for c in s.work_classes()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ListedRecipe:
@@ -42,23 +69,27 @@ class ListedRecipe:
     classes: tuple[WorkClass, ...]
     templates: tuple[ListedTemplate, ...]
 
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {}
 
-@dataclass(frozen=True, slots=True, eq=False)
+    @property
+    def tokens_per_unit(self) -> dict[str, float]:
+        return {c.id: 1.0 for c in self.classes if c.unit is not Unit.INVOCATION}
+
+
 class Recipe:
-    """Exactly one of the two."""
+    """The sources of a library, one of each kind at most. Of a template that several give, the first one counts.
 
-    pipeline: PipelineRecipe | None = None
-    listed: ListedRecipe | None = None
+    No dataclass: a file has it as an object, kind → source (`control.planning.recording`).
+    """
 
-    def __post_init__(self) -> None:
-        if (self.pipeline is None) == (self.listed is None):
-            raise ValueError("a recipe is either `pipeline` or `listed`")
+    def __init__(self, sources: tuple[SourceRecipe, ...]) -> None:
+        if not sources or len({type(source) for source in sources}) < len(sources):
+            raise ValueError("a recipe has one source or more, and of each kind one at most")
+        self.sources = sources
 
     @property
     def tokens_per_unit(self) -> dict[str, float]:
         """Work class id → tokens of one unit, for those classes where it is known."""
-        if self.listed is not None:
-            return {c.id: 1.0 for c in self.listed.classes if c.unit is not Unit.INVOCATION}
-        served = self.pipeline.served if self.pipeline else ()
-        lengths = {s.name: s.shape.mean_prompt_tokens + s.shape.mean_output_tokens for s in served}
-        return {c.id: lengths[s.name] if c.unit is Unit.INVOCATION else 1.0 for s in served for c in s.work_classes()}
+        return {name: tokens for source in self.sources for name, tokens in source.tokens_per_unit.items()}

@@ -7,7 +7,9 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from control.planning.recipe import Recipe
+from control.planning.recipe import Recipe, SourceRecipe
+from control.planning.source_kinds import SOURCE_KINDS, kind_of
+from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 
@@ -49,7 +51,7 @@ def encode(recording: Recording) -> bytes:
 def decode(data: bytes, file: str) -> Recording:
     """Raises RecordingError, with the place in the file, for one that is truncated, edited or of another kind."""
     try:
-        recording = msgspec.json.decode(data, type=Recording, dec_hook=_array)
+        recording = msgspec.json.decode(data, type=Recording, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise RecordingError(f"{file}: is not a recorded snapshot: {error}; make one with --save-snapshot") from None
     except msgspec.DecodeError as error:
@@ -81,11 +83,29 @@ def decode_plan(data: bytes, file: str) -> Plan:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Recipe):
+        return {kind_of(source): source for source in value.sources}
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError(f"{type(value).__name__} has no JSON form")
 
 
-def _array(kind: Any, value: Any) -> Any:
+def _read(kind: Any, value: Any) -> Any:
+    if kind is Recipe:
+        if not isinstance(value, dict):
+            raise ValueError("a recipe is an object, kind of source → source")
+        # Releases before wrote the kinds that a recipe has not, too.
+        return Recipe(tuple(_source(name, source) for name, source in value.items() if source is not None))
     dtype = get_args(get_args(kind)[1])[0]
     return np.array(value, dtype=dtype)
+
+
+def _source(name: str, source: Any) -> SourceRecipe:
+    if name not in SOURCE_KINDS:
+        raise ValueError(f"no kind of source is called {name!r}; {nearest_name(name, SOURCE_KINDS)}")
+    try:
+        made: SourceRecipe = msgspec.convert(source, SOURCE_KINDS[name].recipe, dec_hook=_read)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        raise msgspec.ValidationError(f"{what} - at `$.recipe.{name}{place or '`'}") from None
+    return made

@@ -54,7 +54,7 @@ class Session:
 
     def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
         """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
-        recipe = Recipe(pipeline=world.recipe)
+        recipe = Recipe((world.recipe,))
         templates = obtain(recipe, self.store, self.progress, protected={i.template_id for i in instances})
         library = templates.library
         snapshot = versioned(world.snapshot(now, library.version, library.cost_model_fingerprint, instances))

@@ -42,6 +42,7 @@ from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
 from templates_lib.ports.source import Progress
+from templates_lib.sources.placement_kinds import stages_of
 from templates_lib.values.plan import Plan, PlannedInstance
 
 _log = logging.getLogger(__name__)
@@ -189,11 +190,10 @@ def _summary(report: PlanReport) -> str:
 
 
 def _placement(planned: PlannedInstance) -> str:
-    stages = planned.placement.payload["stages"] if planned.placement is not None else ()
     parts = []
-    for stage in stages:
-        nodes = " + ".join(f"{each['count']} x {each['config'].partition(':')[0]}" for each in stage["nodes"])
-        parts.append(f"layers {stage['first_layer']}-{stage['first_layer'] + stage['layers'] - 1} on {nodes}")
+    for stage in stages_of(planned.placement) or ():
+        nodes = " + ".join(f"{each.count} x {each.config.partition(':')[0]}" for each in stage.nodes)
+        parts.append(f"layers {stage.first_layer}-{stage.first_layer + stage.layers - 1} on {nodes}")
     return f"  {planned.count} x {planned.model} {planned.phase}: {'; '.join(parts)}"
 
 

@@ -1,6 +1,6 @@
 """The port to where libraries are kept. Built unit by unit, so that an interrupted build goes on where it stopped."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -99,6 +99,14 @@ class LibraryStore(Protocol):
 
     def find(self, fingerprint: str) -> str | None:
         """The version of the finished library of a source with this fingerprint."""
+        ...
+
+    def join(self, versions: Sequence[str]) -> str:
+        """The version of the library that has the templates of all these finished ones, each of which stays.
+
+        It is a hash of `versions`; that of a single one is its own. Of a template that several have, the first one's
+        capacity counts. Raises LookupError for an unknown version, ValueError as `joined_classes`.
+        """
         ...
 
     def load(self, version: str, protected: Collection[str] = ()) -> Library:

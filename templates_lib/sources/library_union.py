@@ -1,10 +1,23 @@
 """Templates of one library added to another."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from templates_lib.values.library import Library
+from templates_lib.values.work import WorkClass
+
+
+def joined_classes(parts: Iterable[tuple[WorkClass, ...]]) -> tuple[WorkClass, ...]:
+    """The classes of all parts, each once. Raises ValueError for one that two parts describe differently."""
+    found: dict[str, WorkClass] = {}
+    for each in (each for classes in parts for each in classes):
+        if (known := found.setdefault(each.id, each)) != each:
+            raise ValueError(
+                f"work class {each.id} has to be the same in every source, but one has {known}, one {each}"
+            )
+    return tuple(found.values())
 
 
 def union(base: Library, extra: Library) -> Library:

@@ -2,13 +2,25 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 import numpy as np
 
 from templates_lib.ports.library_store import TemplateRecord
-from templates_lib.ports.source import Progress, TemplateBatch
-from templates_lib.sources.pipeline_record import KIND
-from templates_lib.sources.pipeline_source import PipelineTemplateSource
+from templates_lib.ports.source import Progress, TemplateBatch, TemplateSource
+
+
+class CertifyingSource(TemplateSource, Protocol):
+    """A source that can say what its templates of before sustain under the objectives of today."""
+
+    def work_class_of(self, record: bytes) -> str:
+        """What a template of this kind was made for; empty: none of these classes, by the same software."""
+        ...
+
+    def recertified(self, record: bytes) -> tuple[bytes, float] | None:
+        """The record of a template of one of these classes, and what it sustains now. None: it cannot keep the
+        objective."""
+        ...
 
 
 class RecertifiedSource:
@@ -17,20 +29,20 @@ class RecertifiedSource:
     Those that cannot keep the objective are in no batch: whoever plans replaces their instances.
     """
 
-    kind = KIND
-
-    def __init__(self, source: PipelineTemplateSource, running: Mapping[str, TemplateRecord]) -> None:
-        """`running`: by template id; all of work classes of `source`."""
+    def __init__(self, source: CertifyingSource, running: Mapping[str, TemplateRecord]) -> None:
+        """`running`: of the kind of `source`, by template id; those of none of its work classes are left out."""
         self._source = source
-        self._running = dict(sorted(running.items()))
-        self._class_of = {name: source.work_class_of(found.record) for name, found in self._running.items()}
-        self.configs = tuple(sorted({config for found in self._running.values() for config in found.nodes}))
+        self.kind = source.kind
+        classes = {name: source.work_class_of(found.record) for name, found in sorted(running.items())}
+        self._class_of = {name: work_class for name, work_class in classes.items() if work_class}
+        self.running = {name: running[name] for name in self._class_of}
+        self.configs = tuple(sorted({config for found in self.running.values() for config in found.nodes}))
         self.classes = source.classes
         self.cost_model_fingerprint = source.cost_model_fingerprint
 
     @property
     def fingerprint(self) -> str:
-        content = "/".join(("recertified", self._source.fingerprint, *self._running))
+        content = "/".join(("recertified", self._source.fingerprint, *self.running))
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     def units(self) -> tuple[str, ...]:
@@ -39,10 +51,10 @@ class RecertifiedSource:
     def build(self, units: tuple[str, ...], progress: Progress) -> Iterator[TemplateBatch]:
         position = {each.id: index for index, each in enumerate(self.classes)}
         for unit in units:
-            own = [name for name in self._running if self._class_of[name] == unit]
-            found = {name: self._source.recertified(self._running[name].record) for name in own}
+            own = [name for name in self.running if self._class_of[name] == unit]
+            found = {name: self._source.recertified(self.running[name].record) for name in own}
             kept = {name: record for name, record in found.items() if record is not None}
-            nodes = [[self._running[name].nodes.get(config, 0) for config in self.configs] for name in kept]
+            nodes = [[self.running[name].nodes.get(config, 0) for config in self.configs] for name in kept]
             each = np.arange(len(kept), dtype=np.int32)
             yield TemplateBatch(
                 unit=unit,

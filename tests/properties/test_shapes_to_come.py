@@ -13,6 +13,7 @@ import pytest
 
 from control.allocator import solve
 from control.checker import check, claims_of
+from control.planning.recipe import ListedRecipe
 from control.planning.recording import Recording, decode, versioned
 from templates_lib.sources.listed_source import ListedSource, ListedTemplate
 from templates_lib.values.library import Library
@@ -31,9 +32,16 @@ def read(path: Path) -> Recording:
     return decode(path.read_bytes(), path.name)
 
 
+def recipe_of(recording: Recording) -> ListedRecipe:
+    assert recording.recipe is not None
+    (recipe,) = recording.recipe.sources
+    assert isinstance(recipe, ListedRecipe)
+    return recipe
+
+
 def source_of(recording: Recording) -> ListedSource:
-    assert recording.recipe.listed is not None
-    return ListedSource(recording.recipe.listed.classes, recording.recipe.listed.templates)
+    recipe = recipe_of(recording)
+    return ListedSource(recipe.classes, recipe.templates)
 
 
 def library_of(source: ListedSource) -> Library:
@@ -70,7 +78,6 @@ def variant(
 ) -> tuple[Snapshot, tuple[ListedTemplate, ...]]:
     """The same structure with other prices, demand, capacities, stock, a running instance and, at times, paper mode."""
     draw = np.random.default_rng(seed)
-    assert recording.recipe.listed is not None
     listed = tuple(
         replace(
             t,
@@ -79,7 +86,7 @@ def variant(
                 for p in t.points
             ),
         )
-        for t in recording.recipe.listed.templates
+        for t in recipe_of(recording).templates
     )
     snapshot = recording.snapshot
     offers = tuple(
@@ -119,8 +126,7 @@ def test_the_file_as_it_is(path: Path) -> None:
     recording = read(path)
     source = source_of(recording)
     snapshot = versioned(replace(recording.snapshot, library_version="library-1"))
-    assert recording.recipe.listed is not None
-    equals_brute_force(snapshot, recording.recipe.listed.templates, library_of(source))
+    equals_brute_force(snapshot, recipe_of(recording).templates, library_of(source))
 
 
 @pytest.mark.parametrize("seed", range(VARIANTS))
@@ -128,8 +134,7 @@ def test_the_file_as_it_is(path: Path) -> None:
 def test_other_prices_demand_stock_and_a_running_instance(path: Path, seed: int) -> None:
     recording = read(path)
     snapshot, listed = variant(recording, seed)
-    assert recording.recipe.listed is not None
-    equals_brute_force(snapshot, listed, library_of(ListedSource(recording.recipe.listed.classes, listed)))
+    equals_brute_force(snapshot, listed, library_of(ListedSource(recipe_of(recording).classes, listed)))
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
@@ -137,8 +142,7 @@ def test_other_prices_demand_stock_and_a_running_instance(path: Path, seed: int)
 def test_what_supply_cannot_serve_is_the_least_possible(name: str, seed: int) -> None:
     recording = read(FOLDER / f"{name}.json")
     snapshot, listed = variant(recording, seed, demand_range=(3.2, 5.0))
-    assert recording.recipe.listed is not None
-    library = library_of(ListedSource(recording.recipe.listed.classes, listed))
+    library = library_of(ListedSource(recipe_of(recording).classes, listed))
     equals_brute_force(snapshot, listed, library)
     assert solve(snapshot, library).unmet
 

@@ -14,12 +14,27 @@ import pytest
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.library_build import build_library
+from control.planning.recipe import ListedRecipe
 from control.planning.recording import decode
-from templates_lib.sources.listed_source import ListedSource, ListedTemplate, read_listed
+from templates_lib.sources.listed_source import ListedSource, read_listed
 from tests.brute_force import best_plan
 
 FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"
 FILES = sorted(FOLDER.glob("*.json"))
+
+SPEC = """\
+apiVersion: medley/v1
+kind: Fleet
+name: chat
+models:
+  - model: gpt-oss-20b
+    slo: {ttft_ms: 1500, tpot_ms: 60}
+    workload: azure-conversation
+    demand: {requests_per_s: 20}
+clouds:
+  - {cloud: aws, regions: [us-east-2], gpus: [L40S, L4]}
+solver: {n_max: 2}
+"""
 
 Medley = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -42,11 +57,12 @@ def medley(home: Path) -> Medley:
     return run
 
 
-def listed_of(path: Path) -> tuple[ListedTemplate, ...]:
+def listed_of(path: Path) -> ListedRecipe:
     recipe = decode(path.read_bytes(), path.name).recipe
     assert recipe is not None
-    assert recipe.listed is not None
-    return recipe.listed.templates
+    (listed,) = recipe.sources
+    assert isinstance(listed, ListedRecipe)
+    return listed
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -59,7 +75,7 @@ def test_a_hand_written_file_is_planned_checked_and_equals_brute_force(
     checked = medley("check", plan, snapshot)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     document: dict[str, Any] = json.loads(plan.read_text())
-    listed = listed_of(path)
+    listed = listed_of(path).templates
     expected = best_plan(
         decode(path.read_bytes(), path.name).snapshot,
         {t.template().id: (t.nodes, [p.units_per_s for p in t.points]) for t in listed},
@@ -108,12 +124,36 @@ def test_templates_may_be_in_a_file_of_their_own(medley: Medley, tmp_path: Path)
     assert json.loads(done.stdout)["instances"] == json.loads(whole.stdout)["instances"]
 
 
+def test_listed_templates_are_planned_with_enumerated_ones(medley: Medley, tmp_path: Path) -> None:
+    spec, saved, plan = (tmp_path / name for name in ("fleet.yaml", "snapshot.json", "plan.json"))
+    spec.write_text(SPEC)
+    alone = medley("plan", "-f", spec, "--no-baselines", "-o", "json", "--save-snapshot", saved)
+    assert alone.returncode == 0, alone.stderr
+    document, listed = json.loads(saved.read_text()), json.loads((FOLDER / "three_legs.json").read_text())
+    for name in ("offers", "routes", "demand"):
+        document["snapshot"][name] += listed["snapshot"][name]
+    document["snapshot"] |= dict.fromkeys(("version", "library_version", "cost_model_fingerprint"), "")
+    saved.write_text(json.dumps(document | {"recipe": document["recipe"] | listed["recipe"]}))
+    done = medley("plan", "--snapshot", saved, "-o", "json", "--output", plan, "--save-snapshot", saved)
+    assert done.returncode == 0, done.stderr
+    made: dict[str, Any] = json.loads(plan.read_text())
+    assert not made["unmet"]
+    legs = {leg["work_class"] for route in document["snapshot"]["routes"] for leg in route["legs"]}
+    assert {name for each in made["instances"] for name in each["units_per_s"]} == legs
+    assert {bool(each["stages"]) for each in made["instances"]} == {True, False}
+    for command in (("check", plan, saved), ("explain", made["id"]), ("plan", "--snapshot", saved)):
+        again = medley(*command)
+        assert again.returncode == 0, again.stdout + again.stderr
+    shown = json.loads(medley("templates", "show", made["library_version"], "-o", "json").stdout)
+    assert (shown["kind"], [unit["name"] for unit in shown["units"]][-1]) == ("pipeline+listed", "listed")
+    texts = [medley("templates", "show", each["template_id"]).stdout for each in made["instances"]]
+    assert [" layers " in text for text in texts] == [bool(each["stages"]) for each in made["instances"]]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_the_database_gives_back_what_was_listed(path: Path, home: Path) -> None:
-    recipe = decode(path.read_bytes(), path.name).recipe
-    assert recipe is not None
-    assert recipe.listed is not None
-    source = ListedSource(recipe.listed.classes, recipe.listed.templates)
+    recipe = listed_of(path)
+    source = ListedSource(recipe.classes, recipe.templates)
     (batch,) = source.build(source.units(), lambda *_: None)
     with open_database(data_dir=home / "postgres") as database:
         store = PostgresLibraries(database)
@@ -121,7 +161,7 @@ def test_the_database_gives_back_what_was_listed(path: Path, home: Path) -> None
         library = store.load(version)
         assert library.ids.tolist() == batch.ids.tolist()
         assert library.entry_units_per_s.tolist() == batch.entry_units_per_s.tolist()
-        for listed in recipe.listed.templates:
+        for listed in recipe.templates:
             found = store.record(version, listed.template().id)
             template, capacity = read_listed(found.record, found.nodes)
             assert template == listed.template()

@@ -15,6 +15,8 @@ from control.db.libraries import PostgresLibraries
 from control.db.template_pages import ListedTemplate, template_page
 from control.planning.templates import stored_template
 from templates_lib.ports.library_store import LibraryInfo
+from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.values.placement import Stage
 from templates_lib.values.template import Capacity
 
 router = api_router("templates")
@@ -42,6 +44,9 @@ class Template(BaseModel):
     served_as: str = Field(description="The name it is served under; empty: the model's id.")
     nodes: dict[str, int]
     placement: dict[str, Any]
+    stages: tuple[Stage, ...] | None = Field(
+        description="Of its placement; null: placements of its kind are not run yet."
+    )
     capacity: Capacity
 
 
@@ -73,7 +78,8 @@ def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], serv
     """What it runs where, and what it sustains."""
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)
-    return Template(**fields, library_version=found.library_version, capacity=found.capacity)
+    stages = stages_of(found.template.placement)
+    return Template(**fields, stages=stages, library_version=found.library_version, capacity=found.capacity)
 
 
 def _item(row: ListedTemplate, prices: Prices) -> TemplateItem:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from math import ceil
 
-import msgspec
 import numpy as np
 
 from control.cloud.local.kind import quota_period_us
@@ -12,9 +11,9 @@ from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, S
 from control.simulator.serving.step_table import StepTable, step_table
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, StageCostModel
-from templates_lib.sources.pipeline_record import KIND
+from templates_lib.sources.placement_kinds import stages_of
 from templates_lib.values.node_config import NodeConfig
-from templates_lib.values.placement import PipelinePlacement, Stage, StageNodes
+from templates_lib.values.placement import Stage, StageNodes
 from templates_lib.values.template import ServingTemplate
 
 
@@ -38,12 +37,12 @@ class TemplateModels:
         return known
 
     def _made(self, template: ServingTemplate) -> PipelineModel:
-        if template.placement.kind != KIND:
+        placed = stages_of(template.placement)
+        if placed is None:
             raise ValueError(
                 f"template {template.id}: placements of kind {template.placement.kind!r} are not simulated"
             )
-        placed = msgspec.convert(template.placement.payload, PipelinePlacement)
-        depth = len(placed.stages)
+        depth = len(placed)
         stages = tuple(
             StageModel(
                 stage.layers,
@@ -51,7 +50,7 @@ class TemplateModels:
                     node for nodes in stage.nodes for node in (self._node(template, stage, nodes, depth),) * nodes.count
                 ),
             )
-            for stage in placed.stages
+            for stage in placed
         )
         return PipelineModel(
             stages,

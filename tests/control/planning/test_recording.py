@@ -29,7 +29,7 @@ def recording() -> Recording:
         Settings(Mode.PAPER), "library", "model",
     )  # fmt: skip
     recipe = PipelineRecipe((served,), (node,), ((node.id,),), 6, 12.0, SloSplit.EVEN)
-    return Recording(FORMAT, "small", versioned(snapshot), Recipe(pipeline=recipe), ("a note",))
+    return Recording(FORMAT, "small", versioned(snapshot), Recipe((recipe,)), ("a note",))
 
 
 def test_a_recording_comes_back_exactly() -> None:
@@ -75,6 +75,30 @@ def test_a_newer_format_is_refused() -> None:
         decode(encode(newer), "s.json")
 
 
-def test_a_recipe_is_of_one_kind() -> None:
-    with pytest.raises(ValueError, match="either"):
-        Recipe(listed=ListedRecipe((), ()), pipeline=recording().recipe.pipeline)  # type: ignore[union-attr]
+def test_a_recipe_has_a_source_and_one_of_each_kind_at_most() -> None:
+    assert len(Recipe((ListedRecipe((), ()), *recording().recipe.sources)).sources) == 2
+    for sources in ((), (ListedRecipe((), ()), ListedRecipe((), ()))):
+        with pytest.raises(ValueError, match="one source or more, and of each kind one at most"):
+            Recipe(sources)
+
+
+def test_a_file_of_before_says_which_sources_a_recipe_has_not() -> None:
+    document = msgspec.json.decode(encode(recording()))
+    assert list(document["recipe"]) == ["pipeline"]
+    document["recipe"] |= {"listed": None}
+    assert encode(decode(msgspec.json.encode(document), "s.json")) == encode(recording())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ([], r"a recipe is an object, .* at `\$\.recipe`"),
+        ({"listd": {}}, r"no kind of source is called 'listd'; did you mean 'listed'\?"),
+        ({"listed": {"classes": [], "templates": [{"nodes": 1}]}}, r"at `\$\.recipe\.listed\.templates\[0\]\.nodes`"),
+        ({"pipeline": 1}, r"at `\$\.recipe\.pipeline`"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_found_where_it_is(recipe: object, message: str) -> None:
+    document = msgspec.json.decode(encode(recording()))
+    with pytest.raises(RecordingError, match=message):
+        decode(msgspec.json.encode(document | {"recipe": recipe}), "s.json")

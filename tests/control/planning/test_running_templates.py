@@ -40,13 +40,13 @@ def test_a_plan_says_what_runs_whatever_its_library_was_made_from(database: Data
     """A fleet whose templates are listed by now still runs one that was enumerated."""
     store = PostgresLibraries(database)
     world = world_of(tmp_path, SPEC.format(ttft_ms=1500, tpot_ms=60))
-    enumerated = obtain(Recipe(pipeline=world.recipe), store, lambda *_: None).library
+    enumerated = obtain(Recipe((world.recipe,)), store, lambda *_: None).library
     name = enumerated.template_id(0)
     placement = Placement("boxes", 1, {})
     of_mine = ListedTemplate(
         Software("m", "1", "bf16", "e", "d"), {"L4:1/n10": 1}, placement, (OperatingPoint({"m/serve": 2.0}),)
     )
-    recipe = Recipe(listed=ListedRecipe((*enumerated.classes, work_class("m/serve")), (of_mine,)))
+    recipe = Recipe((ListedRecipe((*enumerated.classes, work_class("m/serve")), (of_mine,)),))
     templates = obtain(recipe, store, lambda *_: None, {name})
     assert {name, of_mine.template().id} <= capacities(templates.library).keys()
     wanted = [
@@ -65,7 +65,7 @@ def test_a_tighter_objective_lowers_what_running_templates_count_for(database: D
 
     def of(ttft_ms: int, tpot_ms: int, running: frozenset[str] = frozenset()) -> Templates:
         world = world_of(tmp_path, SPEC.format(ttft_ms=ttft_ms, tpot_ms=tpot_ms))
-        return obtain(Recipe(pipeline=world.recipe), store, lambda *_: None, running)
+        return obtain(Recipe((world.recipe,)), store, lambda *_: None, running)
 
     old, alone = of(1500, 60), of(1200, 40)
     before, native = capacities(old.library), capacities(alone.library)

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import type { Schemas } from "@/api/client";
 import { template } from "@/api/library";
 import { Card } from "@/components/Card";
 import { Drawer } from "@/components/Dialog";
@@ -7,8 +8,7 @@ import { Num, percent } from "@/components/figures";
 import { configName, gpuColour, gpuOf } from "@/components/gpu";
 import { NodeBill } from "@/components/NodeBill";
 
-type StageNodes = { config: string; count: number; weight: number; tp: number; dp: number; pp: number; ep: number; batch_cap: number; chunk_tokens: number; kv_blocks: number };
-type Stage = { first_layer: number; layers: number; first: boolean; last: boolean; nodes: StageNodes[] };
+type Stage = Schemas["Stage"];
 
 /** Which node of a template holds which layers, and what all of it sustains. */
 export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => void }) {
@@ -17,7 +17,7 @@ export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => vo
     <Drawer onClose={onClose} title={<>Template <span className="mono">{id.slice(0, 12)}</span></>}>
       <Loaded query={read} height={240}>
         {(found) => {
-          const { kind, payload } = found.placement as { kind: string; payload: { stages?: Stage[] } };
+          const { kind } = found.placement as { kind: string };
           return (
             <>
               <Card title={found.model}>
@@ -33,7 +33,7 @@ export function PlacementDrawer({ id, onClose }: { id: string; onClose: () => vo
                 </dl>
               </Card>
               <Card title="Placement">
-                {payload.stages ? <Stages stages={payload.stages} /> : <Empty compact title={`Placements of kind ${kind} are not drawn`} />}
+                {found.stages ? <Stages stages={found.stages} /> : <Empty compact title={`Placements of kind ${kind} are not drawn`} />}
               </Card>
               <Card title="Capacity" flush>
                 <table>

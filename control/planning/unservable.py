@@ -1,0 +1,60 @@
+"""Why models of a recipe of pipelines are in no template."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from control.planning.cost_models import cost_models_of, gpus_of, how_to_measure
+from control.planning.recipe import PipelineRecipe
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.enumeration import config_bytes, node_sets
+from templates_lib.throughput.nearest import nearest_miss
+from templates_lib.values.gpu import GIB
+from templates_lib.values.library import Library
+from templates_lib.values.work import Phase
+
+
+def unservable(recipe: PipelineRecipe, library: Library) -> Iterator[str]:
+    """A line for each phase that `library` lacks of a model that no route of its can serve."""
+    possible = {library.classes[k].id for k in set(library.entry_class.tolist())}
+    for served in recipe.served:
+        routes = served.routes()
+        if any(all(leg.work_class in possible for leg in route.legs) for route in routes):
+            continue
+        yield from (_why(recipe, served, p) for p in served.phases if served.class_id(p) not in possible)
+
+
+def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
+    gpus = gpus_of(recipe)
+    weights, most_bytes = served.model.weight_bytes, recipe.rho * served.model.weight_bytes
+    sizes = [config_bytes(node, gpus) for node in recipe.nodes]
+    if min(sizes, default=0.0) > most_bytes:
+        return (
+            f"{served.name}: no node is small enough: the smallest has {min(sizes) / GIB:.1f} GiB, but rho "
+            f"{recipe.rho:g} allows {most_bytes / GIB:.1f} GiB for weights of {weights / GIB:.1f} GiB; raise solver.rho"
+        )
+    bags = [frozenset(bag) for bag in recipe.zone_bags]
+    members = node_sets(served.model, recipe.nodes, gpus, bags, recipe.n_max, recipe.rho).members
+    largest = float(np.append(sizes, 0.0)[members].sum(axis=1).max(initial=0.0))
+    if 0 < largest < weights:
+        return (
+            f"{served.name} is larger than every node set: its weights are {weights / GIB:.1f} GiB, "
+            f"the largest set within n_max {recipe.n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
+            "raise solver.n_max or solver.rho, or offer larger nodes"
+        )
+    most_nodes = [min(recipe.n_max, int(most_bytes // size)) for size in sizes]
+    miss = nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most_nodes)
+    if miss is None:
+        return (
+            f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
+            f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
+            f"time{' (slo.queueing: to short answers too)' if served.slo.queueing else ''} rule them out; offer other "
+            "nodes or relax its SLO"
+        )
+    advice = how_to_measure(recipe)
+    if served.slo.queueing:
+        advice = "; ".join(filter(None, ("slo.queueing has it leave time for waiting", advice)))
+    return (
+        f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
+        f"relax its SLO or offer faster nodes{f'; {advice}' if advice else ''}"
+    )
