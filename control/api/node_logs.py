@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from control.lifecycle.held_node import HeldNode
+from templates_lib.values.clouds import LOCAL
 
-_LOCAL = "local"
 _PLACES = ("control/local-cloud/logs", "up/local-cloud/logs")
 """Below the home of Medley: of `medley reconcile` and of `medley up`."""
 
@@ -21,7 +21,7 @@ class NodeLog(BaseModel):
 
 def node_log(home: Path, held: HeldNode, tail_bytes: int) -> NodeLog:
     """Bytes that are no UTF-8 are replaced: whatever a process wrote, it can be shown."""
-    if held.cloud != _LOCAL:
+    if held.cloud != LOCAL:
         return _missing(held, f"node {held.name} is a machine of {held.cloud}: its log is there")
     for place in _PLACES:
         path = home / place / f"{held.name}.log"

@@ -6,13 +6,9 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from control.fleet_file.numbers import Count, NonNegative, Positive, Whole
 from control.fleet_file.section import Name, Section, known, names_of
+from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market
-
-LOCAL = "local"
-"""The cloud whose nodes are processes on this machine."""
-OWNED = "owned"
-"""The cloud of machines that somebody has, reached over SSH."""
 
 
 def _gpu(name: str, info: ValidationInfo) -> str:

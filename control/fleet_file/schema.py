@@ -7,12 +7,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from control.fleet_file.cloud_section import LOCAL, OWNED, CloudName, CloudSection
+from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Positive, Share, Whole
 from control.fleet_file.policy_section import PolicySection
 from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import Name, Section
+from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Settings
 

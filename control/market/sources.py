@@ -10,9 +10,9 @@ from control.offers.live.skypilot import SkyPilotOffers
 from control.offers.live.source import LiveSource
 from control.offers.prices import regions_by_cloud
 from control.offers.selection import Selection
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.offer import Market
 
-LOCAL = "local"
 LIVE_SOURCES: dict[str, Callable[[Sequence[Selection], Mapping[str, str]], LiveSource]] = {
     "aws": lambda selections, _environment: AwsOffers(selections),
     "gcp": GcpOffers,

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from control.offers.quotes import OfferError
+from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.hardware import load_instance_types
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.supply import SupplyPool
-
-COUNTED_IN_VCPUS = frozenset({"aws", "azure"})
-"""Clouds whose quotas count vCPUs; the others count GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,11 @@ def quota_pools(
             and quota_family(o.cloud, configs[o.node_config].gpu, o.instance_type) == limit.family
         }
         if members:
-            unit = "vcpus" if limit.cloud in COUNTED_IN_VCPUS else "gpus"
-            pools.append(SupplyPool(limit.pool_id, limit.limit, unit, members, "quota set by the user"))
+            pools.append(
+                SupplyPool(
+                    limit.pool_id, limit.limit, cloud_kind(limit.cloud).quotas_count, members, "quota set by the user"
+                )
+            )
     return tuple(pools)
 
 
@@ -75,7 +76,7 @@ def quota_family(cloud: str, gpu: str, machine: str) -> str:
 
 
 def _weight(offer: Offer, config: NodeConfig) -> float:
-    if offer.cloud not in COUNTED_IN_VCPUS:
+    if cloud_kind(offer.cloud).quotas_count != "vcpus":
         return float(config.gpu_count)
     same = [m for m in load_instance_types() if m.cloud == offer.cloud and m.gpu == config.gpu]
     own = next((m.vcpus for m in same if m.name == offer.instance_type), None)

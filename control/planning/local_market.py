@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 from control.cloud.local.kinds import LocalMachine
 from control.offers.quotes import Quotes
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.offer import Market, Offer
 
-CLOUD, ZONE = "local", "here"
+ZONE = "here"
 NETWORK_GBPS = 10.0
 """Of the loopback interface, at least; what a node's processor makes of it is measured with its profile."""
 CORE_TFLOPS = 0.1
@@ -21,7 +22,7 @@ def local_quotes(machines: Iterable[LocalMachine]) -> Quotes:
     return Quotes(
         offers=tuple(
             Offer(
-                CLOUD,
+                LOCAL,
                 ZONE,
                 ZONE,
                 machine.name,

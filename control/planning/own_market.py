@@ -3,13 +3,13 @@
 from collections import Counter
 from pathlib import Path
 
-from control.cloud.ssh.cloud import NAME
 from control.cloud.ssh.own_host import OwnHost
 from control.fleet_file.cloud_section import HostSection
 from control.fleet_file.document import Document
 from control.fleet_file.problem import SpecError
 from control.fleet_file.schema import FleetFile
 from control.offers.quotes import Quotes
+from templates_lib.values.clouds import OWNED
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
 
@@ -34,7 +34,7 @@ def own_quotes(fleet: FleetFile) -> Quotes:
     return Quotes(
         offers=tuple(
             Offer(
-                cloud=NAME,
+                cloud=OWNED,
                 region=zone,
                 zone=zone,
                 instance_type=_instance_type(config),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
 from control.cloud.ssh.own_host import OwnHost
-from control.fleet_file.cloud_section import OWNED
 from control.fleet_file.document import Document, parse, read_text
 from control.fleet_file.located import located
 from control.fleet_file.names import Names
@@ -23,13 +22,14 @@ from control.offers.prices import regions_by_cloud
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from control.planning.local_market import CLOUD, ZONE, local_gpu, local_quotes
+from control.planning.local_market import ZONE, local_gpu, local_quotes
 from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
 from control.planning.served import served_models
 from control.planning.settings import settings_of
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
+from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.instance import Instance
 from templates_lib.values.snapshot import Snapshot
@@ -136,14 +136,14 @@ def _names(own: Iterable[OwnModel]) -> Names:
         gpus=frozenset(load_gpus()),
         shapes=frozenset(s.id for s in shipped.shapes),
         rates=frozenset(r.id for r in shipped.rates),
-        regions=regions_by_cloud() | {CLOUD: frozenset({ZONE}), OWNED: frozenset()},
+        regions=regions_by_cloud() | {LOCAL: frozenset({ZONE}), OWNED: frozenset()},
     )
 
 
 def local_machines(fleet: FleetFile) -> tuple[LocalMachine, ...]:
     """The kinds of node that the fleet may have on this machine; none where it names no local cloud."""
     for section in fleet.clouds:
-        if section.cloud == CLOUD and section.kinds is not None:
+        if section.cloud == LOCAL and section.kinds is not None:
             return tuple(
                 LocalMachine(k.name, k.cpu_cores, k.memory_mib, k.stock, k.usd_per_hour) for k in section.kinds
             )
@@ -168,7 +168,7 @@ def quotes_of(fleet: FleetFile, document: Document, market: MarketView) -> Quote
             derived=c.derived,
         )
         for c in fleet.clouds
-        if c.cloud not in (CLOUD, OWNED)
+        if c.cloud not in (LOCAL, OWNED)
     ]
     # The paper's market is one of its own.
     papers = ShippedOffers(selections, by_region=True).fetch

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -9,20 +10,38 @@ from control.cloud.port import Cloud
 from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.settings import SkyPilotSettings
 from control.cloud.skypilot.site import SkyPilotSite
-from control.cloud.ssh.cloud import NAME, OwnMachines
+from control.cloud.ssh.cloud import OwnMachines
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.installation import owner_of
 from control.db.registered_models import PostgresModels
-from control.market.sources import LIVE_SOURCES
 from control.market.view import StoredMarket
 from control.offers.selection import Selection
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.own_hosts import hosts_on_record
+from templates_lib.values.clouds import CLOUDS, OWNED, SKYPILOT, clouds_of
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market, Offer
 
-SKYPILOT = (*LIVE_SOURCES, "kubernetes")
+
+@dataclass(frozen=True, slots=True)
+class AdapterParts:
+    """What adapters are made of."""
+
+    database: Database
+    site: SkyPilotSite
+
+
+def _own_machines(parts: AdapterParts, _cloud: str) -> Cloud:
+    fleets, models = PostgresFleets(parts.database), PostgresModels(parts.database)
+    return OwnMachines(hosts_on_record(fleets.all(), models.own()))
+
+
+ADAPTERS: dict[str, Callable[[AdapterParts, str], Cloud]] = {
+    SKYPILOT: lambda parts, cloud: parts.site.cloud(cloud),
+    OWNED: _own_machines,
+}
+"""Adapter, as `CLOUDS` names it → what makes it for a cloud. The local cloud's is the daemon's own."""
 
 
 @contextmanager
@@ -31,21 +50,19 @@ def makers(
 ) -> Iterator[Mapping[str, Callable[[], Cloud]]]:
     """By cloud; what they have started for themselves ends with the block. `images`: as of `SkyPilotSettings`. Raises
     ValueError for the image of a cloud that none is chosen for."""
+    with_images = clouds_of(SKYPILOT)
     for cloud in images:
-        if cloud not in SKYPILOT:
-            raise ValueError(f"nodes of cloud {cloud!r} have no image to choose; {nearest_name(cloud, SKYPILOT)}")
+        if cloud not in with_images:
+            raise ValueError(f"nodes of cloud {cloud!r} have no image to choose; {nearest_name(cloud, with_images)}")
 
     def offers() -> tuple[Offer, ...]:
         market = StoredMarket.read(database, datetime.now(UTC))
-        return market.offers(
-            [Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in LIVE_SOURCES]
-        ).offers
-
-    def own_machines() -> Cloud:
-        return OwnMachines(hosts_on_record(PostgresFleets(database).all(), PostgresModels(database).own()))
+        listed = [cloud for cloud, kind in CLOUDS.items() if kind.catalogue]
+        return market.offers([Selection(cloud, markets=(Market.ON_DEMAND, Market.SPOT)) for cloud in listed]).offers
 
     site = SkyPilotSite(SkyPilotHome(home.skypilot, owner_of(database)), SkyPilotSettings(images), offers)
     try:
-        yield {**{cloud: partial(site.cloud, cloud) for cloud in SKYPILOT}, NAME: own_machines}
+        parts = AdapterParts(database, site)
+        yield {cloud: partial(make, parts, cloud) for name, make in ADAPTERS.items() for cloud in clouds_of(name)}
     finally:
         site.close()

@@ -38,6 +38,7 @@ from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class Daemon:
         self._planner = planner
         self._settings = settings
         self._owner = owner_of(database)
-        local = {"local": lambda: LocalCloud(settings.home.cloud, [machine.kind for machine in DEFAULT_MACHINES])}
+        local = {LOCAL: lambda: LocalCloud(settings.home.cloud, [machine.kind for machine in DEFAULT_MACHINES])}
         self._clouds = Clouds({**makers, **local})
         self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
 

@@ -19,14 +19,12 @@ from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, Market
 from policies.churn import LeftOut, Payback
 from policies.degradation import Take
+from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.instance import LEAVING, Instance
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.supply import SupplyPool
-
-STOCKED = frozenset({"local", "owned"})
-"""Clouds whose offers say how many nodes there are, not how many more could be had."""
 
 
 def as_it_is(recording: Recording) -> Recording:
@@ -181,7 +179,7 @@ def _held(instances: Iterable[Instance]) -> Counter[str]:
 
 
 def _beside(offer: Offer, held: Mapping[str, int]) -> Offer:
-    if offer.cloud not in STOCKED or offer.available_count is None:
+    if not cloud_kind(offer.cloud).is_stock or offer.available_count is None:
         return offer
     return replace(offer, available_count=max(0, offer.available_count - held.get(offer.key, 0)))
 

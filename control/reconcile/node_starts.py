@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from control.access.secret import Secret
 from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
-from control.planning.local_market import CLOUD
 from control.reconcile.daemon_home import DaemonHome
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.engines import ENGINES
 
 _LOCAL = "127.0.0.1"
@@ -20,7 +20,7 @@ _REMOTE_HOME = ".medley/node"
 
 def engines_at(cloud: str) -> frozenset[str]:
     """What nodes of a cloud run."""
-    return frozenset(name for name, kind in ENGINES.items() if cloud == CLOUD or kind.on_rented_nodes)
+    return frozenset(name for name, kind in ENGINES.items() if cloud == LOCAL or kind.on_rented_nodes)
 
 
 def check_way_back(cloud: str, address: str) -> None:
@@ -60,7 +60,7 @@ class NodeStarts(Mapping[str, NodeStart]):
     def __getitem__(self, cloud: str) -> NodeStart:
         if cloud not in self._clouds:
             raise KeyError(cloud)
-        local = cloud == CLOUD
+        local = cloud == LOCAL
         host, python = (_LOCAL, sys.executable) if local else (self._address, "python3")
         where = (str(self._home.nodes),) if local else (_REMOTE_HOME, "--device", "cuda")
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)

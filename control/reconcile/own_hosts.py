@@ -6,6 +6,7 @@ from control.cloud.ssh.own_host import OwnHost
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.reconcile.fleet_world import world_of_record
+from templates_lib.values.clouds import OWNED
 
 
 def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -> tuple[OwnHost, ...]:
@@ -16,7 +17,7 @@ def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -
     """
     hosts: dict[str, OwnHost] = {}
     for record in records:
-        if "owned" not in record.spec:
+        if OWNED not in record.spec:
             continue
         for host in world_of_record(record, own).hosts:
             hosts.setdefault(host.name, host)

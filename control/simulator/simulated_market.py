@@ -10,9 +10,9 @@ from control.market.live_market import LiveMarket
 from control.market.view import StoredMarket
 from control.offers.quotes import Quotes
 from control.planning.world import World
-from control.reconcile.fleet_planner import STOCKED
 from control.simulator.log_cloud import LogCloud
 from control.simulator.market_log import MarketLog
+from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.offer import Offer
 from templates_lib.values.supply import SupplyPool
 
@@ -41,5 +41,5 @@ class SimulatedMarket(LiveMarket):
         own = cloud.most(offer.key) - cloud.held(offer.key)
         if offer.key not in self._log.told or own == inf:
             return replace(offer, available_count=None)
-        held = cloud.held(offer.key) if offer.cloud in STOCKED else 0
+        held = cloud.held(offer.key) if cloud_kind(offer.cloud).is_stock else 0
         return replace(offer, available_count=max(int(own), 0) + held)

@@ -25,7 +25,6 @@ from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.fleet_event import FleetEvent
 from control.lifecycle.history import PastTransition
-from control.planning.local_market import CLOUD
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
 from control.planning.world import World, local_machines, read_world
@@ -43,6 +42,7 @@ from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
 from templates_lib.ports.source import Progress
 from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.values.clouds import LOCAL
 from templates_lib.values.plan import Plan, PlannedInstance
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
                     Ports(
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now,
                         on_transition=on_transition,
-                        starts={CLOUD: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
+                        starts={LOCAL: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),
                     )
                 ),
                 steps,
@@ -176,7 +176,7 @@ def _check_local(solved: Solved) -> None:
 
 
 def _check_reach(plan: Plan) -> None:
-    away = sorted({i.zone.partition("/")[0] for i in plan.instances} - {CLOUD})
+    away = sorted({i.zone.partition("/")[0] for i in plan.instances} - {LOCAL})
     if away:
         raise UnrunnableError(f"the plan rents at {', '.join(away)}: `medley up` runs the local cloud only")
 

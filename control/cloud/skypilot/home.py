@@ -11,9 +11,8 @@ from pathlib import Path
 
 import yaml
 
-_WITH_IDENTITY = ("aws", "gcp", "kubernetes")
-"""RunPod has no such setting: SkyPilot sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it
-does not."""
+from templates_lib.values.clouds import CLOUDS
+
 _USER_HASH_BYTES = 4
 """SkyPilot's own length: it ends every name on a cloud, of which GCP allows 35 letters."""
 
@@ -63,7 +62,7 @@ class SkyPilotHome:
             os.environ.get("SKYPILOT_GLOBAL_CONFIG") or f"{users.get('HOME', '~')}/.sky/config.yaml"
         ).expanduser()
         settings = (yaml.safe_load(theirs.read_text(encoding="utf-8")) or {}) if theirs.is_file() else {}
-        for cloud in _WITH_IDENTITY:
+        for cloud in (name for name, kind in CLOUDS.items() if kind.remote_identity):
             settings[cloud] = {"remote_identity": "NO_UPLOAD"} | (settings.get(cloud) or {})
         new = self.path / f"config.yaml.{secrets.token_hex(8)}.new"  # threads of one process come at once
         new.write_text(yaml.safe_dump(settings), encoding="utf-8")

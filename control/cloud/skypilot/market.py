@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 
 from control.cloud.skypilot.messages import MachineRow
+from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.hardware import gpu, load_instance_types, node_config_from_id
 from templates_lib.values.offer import Market, Offer
 
-_WITH_CATALOGUE = ("aws", "gcp", "runpod")
-"""Kubernetes has no prices."""
 ANYWHERE = "any"
 """What an offer calls a region where its cloud sells without one; SkyPilot has to know regions."""
 
@@ -17,7 +16,7 @@ def machine_rows(offers: Iterable[Offer]) -> tuple[MachineRow, ...]:
     vcpus = {(machine.cloud, machine.name): machine.vcpus for machine in load_instance_types()}
     prices: dict[tuple[str, str, str, str, str], dict[Market, float]] = {}
     for offer in offers:
-        sold = offer.cloud in _WITH_CATALOGUE and offer.region != ANYWHERE and not offer.derived
+        sold = cloud_kind(offer.cloud).catalogue and offer.region != ANYWHERE and not offer.derived
         if sold and offer.market in (Market.ON_DEMAND, Market.SPOT):
             key = (offer.cloud, offer.region, offer.zone, offer.instance_type, offer.node_config)
             prices.setdefault(key, {})[offer.market] = offer.usd_per_hour

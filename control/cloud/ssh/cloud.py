@@ -9,9 +9,9 @@ from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, Stock
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.ssh.own_host import OwnHost
 from control.cloud.ssh.session import RETRY_S, Answer, HostNode, ask
+from templates_lib.values.clouds import OWNED
 from templates_lib.values.nearest_name import nearest_name
 
-NAME = "owned"
 PASSED_OVER_AFTER = timedelta(minutes=10)
 """A host that does not answer for so long counts as lost: what ran there is replaced elsewhere, and ended as an orphan
 should the host come back. Until then nobody can say what runs, and calls are to be made again."""
@@ -22,7 +22,7 @@ _AT_ONCE = 16
 class OwnMachines:
     """One node a host. Any number of adapters, in any process, may share the hosts. Thread-safe."""
 
-    name = NAME
+    name = OWNED
 
     def __init__(self, hosts: Iterable[OwnHost]) -> None:
         self._hosts: dict[str, OwnHost] = {}
