@@ -53,7 +53,7 @@ class Bundles:
         """Whether any of the bundles is new."""
         fresh = []
         for choice in choices:
-            key = (choice.block, tuple(sorted(choice.instances.items())), choice.ways)
+            key = (choice.block, tuple(sorted(choice.instances.items())), choice.hops)
             if key not in self._seen:
                 self._seen.add(key)
                 fresh.append(choice)
@@ -84,8 +84,8 @@ class Bundles:
             ),
         ]
         for i, choice in enumerate(choices):
-            for way, share in choice.ways:
-                variable = frame.way_variables[way]
+            for hop, share in choice.hops:
+                variable = frame.hop_variables[hop]
                 a, b = frame.variables.matrix.start[variable], frame.variables.matrix.start[variable + 1]
                 row = frame.variables.matrix.row[a:b].astype(np.int64)
                 mine = self._decomposition.is_shared[row]

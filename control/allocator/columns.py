@@ -191,6 +191,25 @@ class Columns:
         out[owner, self.entry_class[entry]] = 1.0
         return out
 
+    def linked_classes(self) -> list[frozenset[int]]:
+        """Classes that one instance may serve together, and so may be lost together."""
+        owner = self.library.point_template[self.library.entry_point]
+        parent = list(range(self.classes))
+
+        def root(k: int) -> int:
+            while parent[k] != k:
+                k = parent[k]
+            return k
+
+        same = np.flatnonzero(owner[1:] == owner[:-1])
+        pairs = {(int(self.entry_class[e]), int(self.entry_class[e + 1])) for e in same}
+        for a, b in sorted(pairs):
+            parent[root(a)] = root(b)
+        groups: dict[int, set[int]] = {}
+        for k in range(self.classes):
+            groups.setdefault(root(k), set()).add(k)
+        return [frozenset(g) for _, g in sorted(groups.items())]
+
     def reduced_costs(self, prices: Prices, point: Ints, group: Ints) -> Floats:
         """In float64, for chosen columns."""
         template = self.library.point_template[point]

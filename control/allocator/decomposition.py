@@ -1,12 +1,13 @@
 """The allocation by demand once supply has prices: a bound far tighter than the linear relaxation's, and plans.
 
 Lagrangian relaxation. With prices (row duals) on everything that demands share, such as nodes, pools and budget, each
-class in each place is a knapsack cover in whole instances, and a demand picks the way, or the split over two and more
+class in each place is a knapsack cover in whole instances, and a demand picks the place, or the split over two and more
 places, whose covers cost least. What the linear relaxation loses is mostly the last, partly idle instance of every
 class; here it is counted. The bound holds for the columns examined, and the others cannot be in a better plan.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from control.allocator.columns import Floats, Ints, Picked, Prices
 from control.allocator.cover import Cover, cover
 from control.allocator.problem import Problem
-from control.allocator.routing import Way
+from control.allocator.routing import RouteTree
 from control.allocator.splitting import Option, Split, best_split, index, split_from_below
 
 PARTS = 10_000
@@ -32,13 +33,13 @@ Block = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """Whole instances that serve a block: a demand, or one class of it where it has no choice of ways."""
+    """Whole instances that serve a block: a demand, or one class of it where it has no choice of routes and places."""
 
     block: Block
     instances: Counter[int]
     """Column (index into the examined ones) → count."""
-    ways: tuple[tuple[int, float], ...]
-    """(way, share of the demand), told once for each demand."""
+    hops: tuple[tuple[int, float], ...]
+    """(hop, share of the demand), told once for each demand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,32 +54,19 @@ class Priced:
     from below: the first knows that what belongs together meets, the second loses nothing to splits."""
 
 
-def _is_local(way: Way) -> bool:
-    return len(set(way.places)) == 1
-
-
-def _class_load(way: Way) -> dict[int, float]:
-    """Share of every class's peak that the whole demand asks for, wherever; the first leg's first."""
-    load: dict[int, float] = {}
-    for k, _, share in way.load:
-        load[k] = load.get(k, 0.0) + share
-    return load
-
-
 def decomposes(problem: Problem) -> bool:
     """Whether every column serves one class and every class one leg of one route of one demand.
 
     Demands then share nothing but supply.
     """
-    if not problem.columns.plain or not problem.routing.ways:
+    if not problem.columns.plain or not problem.routing.trees:
         return False
     owner: dict[int, tuple[int, str]] = {}
-    for way in problem.routing.ways:
-        names = [leg.work_class for leg in way.route.legs]
-        if len(set(names)) != len(names) or len(way.load) != len(names):
+    for tree in problem.routing.trees:
+        if len({k for k, _ in tree.load}) != len(tree.route.legs):  # two of one class, or one without work
             return False
-        for k, _, _ in way.load:
-            if owner.setdefault(k, (way.demand, way.route.id)) != (way.demand, way.route.id):
+        for k, _ in tree.load:
+            if owner.setdefault(k, (tree.demand, tree.route.id)) != (tree.demand, tree.route.id):
                 return False
     return True
 
@@ -107,9 +95,8 @@ class Decomposition:
         self._saved = np.zeros(len(key))
         for i, (_, saved) in self._copies.items():
             self._saved[i] = saved
-        demand_of = np.array([way.demand for way in problem.routing.ways], dtype=np.int64)
-        self._of_demand = [np.flatnonzero(demand_of == d) for d in range(len(problem.routing.demands))]
-        local = [way.demand for way in problem.routing.ways if _is_local(way)]
+        self._trees, self._places = problem.routing.trees, len(problem.routing.places)
+        local = [tree.demand for tree, _ in self._local_ways()]
         self._has_one_way = [local.count(d) == 1 for d in range(len(problem.routing.demands))]
         self._members = {
             (k, z): np.flatnonzero((self._class == k) & (self._place == z))
@@ -120,12 +107,12 @@ class Decomposition:
         for k in sorted({k for k, _ in self._members}):
             if sum(of == k for of, _ in self._members) > 1:
                 self._members[k, ANYWHERE] = np.flatnonzero(self._class == k)
-        own = np.concatenate([frame.class_rows.ravel(), frame.demand_rows, frame.running_row])
+        own = np.concatenate([frame.class_rows.ravel(), frame.demand_rows, frame.balance_rows, frame.running_row])
         self.is_shared = np.ones(len(frame.row_names), dtype=bool)
         """(rows,) whether a row of the frame is priced, rather than a block's own."""
         self.is_shared[own[own >= 0].astype(np.int64)] = False
         self.is_shared[[level.row for level in frame.levels]] = False
-        own_variables = [frame.way_variables, frame.unmet_variables, frame.kept_variables]
+        own_variables = [frame.hop_variables, frame.unmet_variables, frame.kept_variables]
         self._shared = np.ones(len(frame.variables), dtype=bool)
         self._shared[np.concatenate(own_variables).astype(np.int64)] = False
 
@@ -133,9 +120,13 @@ class Decomposition:
     def blocks(self) -> tuple[Block, ...]:
         """What has to be served: demands with a choice of ways, otherwise every class of them."""
         blocks: set[Block] = set()
-        for way in filter(_is_local, self._problem.routing.ways):
-            blocks |= {(way.demand, k if self._has_one_way[way.demand] else -1) for k, _, _ in way.load}
+        for tree, _ in self._local_ways():
+            blocks |= {(tree.demand, k if self._has_one_way[tree.demand] else -1) for k, _ in tree.load}
         return tuple(sorted(blocks))
+
+    def _local_ways(self) -> Iterator[tuple[RouteTree, int]]:
+        """Routes and the places in which requests can stay."""
+        return ((tree, place) for tree in self._trees for place in range(self._places) if tree.local(place))
 
     @property
     def covers(self) -> int:
@@ -170,8 +161,9 @@ class Decomposition:
         dual = self.shared_dual(dual)
         cost = self._cost(frame.prices(dual, cost=True))
         reduced = frame.variables.cost - frame.variables.matrix.dot(dual)
-        way_cost = reduced[frame.way_variables]
-        if (cost < -1e-9).any() or (way_cost < -1e-9).any():
+        hop_cost = [tree.by_edge(reduced[frame.hop_variables]) for tree in self._trees]
+        least_usd = [tree.least(usd) for tree, usd in zip(self._trees, hop_cost, strict=True)]
+        if (cost < -1e-9).any() or any((usd < -1e-9).any() for usd in least_usd):
             return None
         cost = np.maximum(cost, 0.0)
         limits = np.where(dual > 0, frame.row_lower, np.where(dual < 0, self._row_upper, 0.0))
@@ -179,8 +171,8 @@ class Decomposition:
         bound += float((np.minimum(reduced, 0.0) * frame.variables.upper)[self._shared].sum())
         covers = {at: self._cover(members, self._up, cost) for at, members in self._members.items()}
         splits = []
-        for demand in range(len(self._of_demand)):
-            choices = [self._options(demand, way_cost), self._pooled_options(demand, way_cost)]
+        for demand in range(len(self._has_one_way)):
+            choices = [self._options(demand, hop_cost), self._pooled_options(demand, least_usd)]
             splits.append(tuple(split_from_below(options, covers, SPLITS) for options in choices if options))
         least = sum(max((split.least for split in of), default=np.inf) for of in splits)
         return Priced(bound + least, cost, tuple(splits))
@@ -194,33 +186,26 @@ class Decomposition:
             cost -= self._units * prices.class_value[self._class, self.examined.group]
         return cost
 
-    def _options(self, demand: int, way_cost: Floats) -> tuple[Option, ...]:
+    def _options(self, demand: int, hop_cost: list[list[Floats]]) -> tuple[Option, ...]:
         """One for each route and place where requests enter, whether they can stay there or have to go on elsewhere."""
-        ways = self._problem.routing.ways
-        entering: dict[tuple[str, int], list[int]] = {}
-        for w in self._of_demand[demand].tolist():
-            entering.setdefault((ways[w].route.id, ways[w].places[0]), []).append(w)
         options = []
-        for (_, place), here in entering.items():
-            stay = next((w for w in here if _is_local(ways[w])), -1)
-            usd = min(float(way_cost[w]) for w in here)
-            crossing = min((float(way_cost[w]) for w in here if w != stay), default=np.inf)
-            load = tuple(((k, place), share) for k, share in _class_load(ways[here[0]]).items())
-            options.append(Option(stay, usd, load, crossing - usd))
+        for t, tree in enumerate(self._trees):
+            if tree.demand != demand:
+                continue
+            usd, crossing = tree.least(hop_cost[t]), tree.least_crossing(hop_cost[t])
+            for place in np.flatnonzero(np.isfinite(usd)).tolist():
+                way = t * self._places + place if tree.local(place) else -1
+                load = tuple(((k, place), share) for k, share in tree.load)
+                options.append(Option(way, float(usd[place]), load, float(crossing[place] - usd[place])))
         return tuple(options)
 
-    def _pooled_options(self, demand: int, way_cost: Floats) -> tuple[Option, ...]:
+    def _pooled_options(self, demand: int, least_usd: list[Floats]) -> tuple[Option, ...]:
         """One for each route: whatever the places, its classes' capacities together cover the whole load."""
-        ways = self._problem.routing.ways
-        cheapest: dict[str, int] = {}
-        for w in self._of_demand[demand].tolist():
-            best = cheapest.setdefault(ways[w].route.id, w)
-            if way_cost[w] < way_cost[best]:
-                cheapest[ways[w].route.id] = w
         options = []
-        for w in cheapest.values():
-            load = tuple(((k, ANYWHERE), share) for k, share in _class_load(ways[w]).items())
-            options.append(Option(w, float(way_cost[w]), load, np.inf))
+        for tree, usd in zip(self._trees, least_usd, strict=True):
+            if tree.demand == demand:
+                load = tuple(((k, ANYWHERE), share) for k, share in tree.load)
+                options.append(Option(-1, float(usd.min()), load, np.inf))
         return tuple(options) if all(key in self._members for o in options for key, _ in o.load) else ()
 
     def choices(self, priced: Priced) -> list[Choice]:
@@ -233,16 +218,17 @@ class Decomposition:
         found: list[Choice] = []
         for demand, (split, *_) in enumerate(priced.splits):
             used: dict[Block, Counter[int]] = {}
-            ways: dict[Block, list[tuple[int, float]]] = {}
+            hops: dict[Block, list[tuple[int, float]]] = {}
             for number, share in best_split(split.options, covers, SPLITS):
                 option = split.options[number]
+                local = self._trees[option.way // self._places].local(option.way % self._places)
                 for leg, (key, load) in enumerate(option.load):
                     members = self._members[key]
                     items = covers[key].items(int(index(share * load, PARTS, up=True)))
                     block = (demand, key[0] if self._has_one_way[demand] else -1)
                     used.setdefault(block, Counter()).update({int(members[i]): n for i, n in items.items()})
-                    ways.setdefault(block, []).extend([(option.way, share)] if leg == 0 else [])
-            found.extend(Choice(block, instances, tuple(ways[block])) for block, instances in used.items())
+                    hops.setdefault(block, []).extend((hop, share) for hop in local if leg == 0)
+            found.extend(Choice(block, instances, tuple(hops[block])) for block, instances in used.items())
         return found
 
     def rises(self, priced: Priced) -> Floats:

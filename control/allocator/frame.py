@@ -6,7 +6,7 @@ import numpy as np
 
 from control.allocator.columns import Columns, Floats, Ints, Picked, Prices
 from control.allocator.market import Supply
-from control.allocator.routing import NOWHERE, Routing, Way
+from control.allocator.routing import NOWHERE, Routing
 from control.allocator.rows import INFINITY, Matrix, ProgramBuilder, RowMap, RowMapBuilder, Variables, compress
 from templates_lib.values.settings import Mode, Settings, Survive
 from templates_lib.values.snapshot import Snapshot
@@ -28,8 +28,8 @@ class Frame:
     row_lower: Floats
     row_upper: Floats
     variables: Variables
-    way_variables: Ints
-    """(W,) share of its demand that each way takes."""
+    hop_variables: Ints
+    """(H,) share of its demand that takes each hop: the first variables, in order."""
     unmet_variables: Ints
     """(D,) share of each demand that is not served."""
     offer_variables: Ints
@@ -55,6 +55,8 @@ class Frame:
     """(K, places) row in which capacity covers the load, -1 where nothing flows."""
     demand_rows: Ints
     """(D,)"""
+    balance_rows: Ints
+    """In which what comes to a stop leaves it."""
     loss_variables: Ints
     """(K, places) largest capacity of one instance when a plan must survive its loss, otherwise -1."""
 
@@ -126,13 +128,15 @@ class FrameBuilder:
         self._largest = float(columns.units.max(initial=1.0))
 
     def build(self, running: RunningColumns) -> Frame:
-        ways, unmet = self._demand_rows()
-        self._class_rows(ways)
+        unmet = self._demand_rows()
+        hops = np.arange(len(self._routing.hops))
+        balances = self._balance_rows(dict(enumerate(hops.tolist())))
+        self._class_rows()
         cell_cost, offers = self._supply_rows()
-        self._budget_row(ways, offers)
+        self._budget_row(offers)
         self._pool_rows(offers)
         shortage = self._replica_rows()
-        self._share_rows(ways, unmet)
+        self._share_rows(unmet)
         self._survival_rows(unmet)
         key, row, count, kept = self._running_rows(running)
         if self._settings.beside_running:
@@ -141,35 +145,46 @@ class FrameBuilder:
         lower, upper = self._program.row_bounds()
         return Frame(
             tuple(self._program.row_names), lower, upper, self._program.variables(),
-            np.array(ways, dtype=np.int64), np.array(unmet, dtype=np.int64), offers, levels,
+            hops, np.array(unmet, dtype=np.int64), offers, levels,
             self._cells.build(), self._classes.build(), self._counts.build(), cell_cost,
-            key, row, count, kept, self._class_row, self._demand_row, self._loss,
+            key, row, count, kept, self._class_row, self._demand_row, np.array(balances, dtype=np.int64), self._loss,
         )  # fmt: skip
 
-    def _demand_rows(self) -> tuple[list[int], list[int]]:
-        """Shares of a demand's ways and the unmet share add up to one."""
+    def _demand_rows(self) -> list[int]:
+        """Shares of a demand's entering hops and the unmet share add up to one."""
         program = self._program
-        ways = [program.variable(way.usd_per_hour, 1.0) for way in self._routing.ways]
+        for hop in self._routing.hops:
+            program.variable(hop.usd_per_hour, 1.0)
         unmet = [program.variable(0.0, 1.0) for _ in self._routing.demands]
         rows = [program.row(f"demand/{demand.key}", 1.0, 1.0) for demand in self._routing.demands]
         self._demand_row[:] = rows
-        for variable, way in zip(ways, self._routing.ways, strict=True):
-            program.put(rows[way.demand], variable, 1.0)
+        for h, hop in enumerate(self._routing.hops):
+            if hop.enters:
+                program.put(rows[hop.demand], h, 1.0)
         for variable, row in zip(unmet, rows, strict=True):
             program.put(row, variable, 1.0)
-        return ways, unmet
+        return unmet
+
+    def _balance_rows(self, variables: dict[int, int]) -> list[int]:
+        """What comes to a stop in a place leaves it by every edge. Hops that `variables` does not name are empty."""
+        sides = [
+            (tree.route.id, [[variables[h] for h in hops if h in variables] for hops in both])
+            for tree in self._routing.trees
+            for both in tree.balances()
+        ]
+        return [self._program.balance(f"balance/{route}", *both) for route, both in sides if any(both)]
 
     def _label(self, k: int, place: int) -> str:
         where = self._routing.places[place]
         return self._names[k] if where == NOWHERE else f"{self._names[k]}@{where}"
 
-    def _class_rows(self, ways: list[int]) -> None:
+    def _class_rows(self) -> None:
         """Capacity of every class in every place covers what flows there."""
-        loaded = sorted({(k, place) for way in self._routing.ways for k, place, _ in way.load})
+        loaded = sorted({(k, place) for hop in self._routing.hops for k, place, _ in hop.load})
         row_of = {at: self._program.row(f"class/{self._label(*at)}", 0.0, INFINITY) for at in loaded}
-        for variable, way in zip(ways, self._routing.ways, strict=True):
-            for k, place, share in way.load:
-                self._program.put(row_of[k, place], variable, -share)
+        for h, hop in enumerate(self._routing.hops):
+            for k, place, share in hop.load:
+                self._program.put(row_of[k, place], h, -share)
         for (k, place), row in row_of.items():
             self._class_row[k, place] = row
             for g in np.flatnonzero(self._group_place == place):
@@ -203,16 +218,16 @@ class FrameBuilder:
             cell = self._supply.offer_config[offer] * self._groups + self._supply.offer_group[offer]
             self._cells.add(cell, row, coefficient)
 
-    def _budget_row(self, ways: list[int], offers: Ints) -> None:
+    def _budget_row(self, offers: Ints) -> None:
         limit = self._settings.guardrails.max_usd_per_hour
         if limit is None:
             return
         row = self._program.row("budget", -INFINITY, limit)
         for o, offer in enumerate(self._supply.offers):
             self._per_node(row, o, offer.usd_per_hour, offers)
-        for variable, way in zip(ways, self._routing.ways, strict=True):
-            if way.usd_per_hour > 0:
-                self._program.put(row, variable, way.usd_per_hour)
+        for h, hop in enumerate(self._routing.hops):
+            if hop.usd_per_hour > 0:
+                self._program.put(row, h, hop.usd_per_hour)
 
     def _pool_rows(self, offers: Ints) -> None:
         for pool in self._snapshot.pools:
@@ -238,15 +253,12 @@ class FrameBuilder:
                 self._program.put(row, shortage[-1], 1.0)
         return shortage
 
-    def _share_rows(self, ways: list[int], unmet: list[int]) -> None:
+    def _share_rows(self, unmet: list[int]) -> None:
         guardrails = self._settings.guardrails
         spot = self._supply.is_spot
         for k, name in enumerate(self._names):
-            total = [
-                (variable, sum(share for at, _, share in way.load if at == k))
-                for variable, way in zip(ways, self._routing.ways, strict=True)
-            ]
-            total = [(variable, share) for variable, share in total if share > 0]
+            loads = ((h, sum(s for at, _, s in hop.load if at == k)) for h, hop in enumerate(self._routing.hops))
+            total = [(h, share) for h, share in loads if share > 0]
             if guardrails.max_spot_share < 1.0 and spot.any() and total:
                 row = self._program.row(f"spot/{name}", 0.0, INFINITY)
                 for variable, share in total:
@@ -254,9 +266,9 @@ class FrameBuilder:
                 for g in np.flatnonzero(~spot):
                     self._classes.add(k * self._groups + g, row, 1.0)
             if guardrails.max_zone_share < 1.0 and total:
-                self._zone_share_rows(k, ways, total, unmet)
+                self._zone_share_rows(k, total, unmet)
 
-    def _zone_share_rows(self, k: int, ways: list[int], total: list[tuple[int, float]], unmet: list[int]) -> None:
+    def _zone_share_rows(self, k: int, total: list[tuple[int, float]], unmet: list[int]) -> None:
         """Each zone covers at most a share of the class's demand. Without places, what a zone covers is a variable."""
         most = self._settings.guardrails.max_zone_share
         cover: dict[int, list[tuple[int, float]]] = {z: [] for z in range(len(self._supply.zones))}
@@ -273,10 +285,10 @@ class FrameBuilder:
                 for g in np.flatnonzero(self._supply.group_zone == z):
                     self._classes.add(k * self._groups + g, row, 1.0)
         else:
-            for variable, way in zip(ways, self._routing.ways, strict=True):
-                for at, place, share in way.load:
+            for h, hop in enumerate(self._routing.hops):
+                for at, place, share in hop.load:
                     if at == k:
-                        cover[place].append((variable, share))
+                        cover[place].append((h, share))
         for z, zone in enumerate(self._supply.zones):
             row = self._program.row(f"zone-share/{self._names[k]}@{zone}", 0.0, INFINITY)
             for variable, share in total:
@@ -288,44 +300,26 @@ class FrameBuilder:
 
     def _survival_rows(self, unmet: list[int]) -> None:
         """For every loss there are flows that still serve `survive_share` of what is served."""
+        every = self._routing.hops
         if self._settings.survive is Survive.ZONE:
             for z, zone in enumerate(self._supply.zones):
                 name = f"survive/{zone}"
-                ways = [w for w in self._routing.ways if self._settings.mode is Mode.PAPER or z not in w.places]
-                self._scenario(name, ways, set(range(len(self._routing.demands))), unmet, z, set())
+                hops = [h for h, hop in enumerate(every) if self._settings.mode is Mode.PAPER or z not in hop.places]
+                self._scenario(name, hops, set(range(len(self._routing.demands))), unmet, z, set())
         elif self._settings.survive is Survive.INSTANCE:
-            for linked in self._linked_classes():
-                demands = {w.demand for w in self._routing.ways if any(k in linked for k, _, _ in w.load)}
-                ways = [w for w in self._routing.ways if w.demand in demands]
-                places = sorted({place for w in ways for k, place, _ in w.load if k in linked})
+            for linked in self._columns.linked_classes():
+                demands = {hop.demand for hop in every if any(k in linked for k, _, _ in hop.load)}
+                hops = [h for h, hop in enumerate(every) if hop.demand in demands]
+                places = sorted({place for h in hops for k, place, _ in every[h].load if k in linked})
                 for place in places:
                     lost = {(k, place) for k in linked}
                     name = f"survive/instance/{self._label(min(linked), place)}"
-                    self._scenario(name, ways, demands, unmet, None, lost)
-
-    def _linked_classes(self) -> list[frozenset[int]]:
-        """Classes that one instance may serve together, and so may be lost together."""
-        owner = self._columns.library.point_template[self._columns.library.entry_point]
-        parent = list(range(len(self._names)))
-
-        def root(k: int) -> int:
-            while parent[k] != k:
-                k = parent[k]
-            return k
-
-        same = np.flatnonzero(owner[1:] == owner[:-1])
-        pairs = {(int(self._columns.entry_class[e]), int(self._columns.entry_class[e + 1])) for e in same}
-        for a, b in sorted(pairs):
-            parent[root(a)] = root(b)
-        groups: dict[int, set[int]] = {}
-        for k in range(len(self._names)):
-            groups.setdefault(root(k), set()).add(k)
-        return [frozenset(g) for _, g in sorted(groups.items())]
+                    self._scenario(name, hops, demands, unmet, None, lost)
 
     def _scenario(
         self,
         name: str,
-        ways: list[Way],
+        hops: list[int],
         demands: set[int],
         unmet: list[int],
         lost_zone: int | None,
@@ -339,13 +333,16 @@ class FrameBuilder:
         for d, row in served.items():
             program.put(row, unmet[d], keep)
         rows: dict[tuple[int, int], int] = {}
-        for way in ways:
-            variable = program.variable(0.0, 1.0)
-            program.put(served[way.demand], variable, 1.0)
-            for k, place, share in way.load:
+        variables = {h: program.variable(0.0, 1.0) for h in hops}
+        for h, variable in variables.items():
+            hop = self._routing.hops[h]
+            if hop.enters:
+                program.put(served[hop.demand], variable, 1.0)
+            for k, place, share in hop.load:
                 if (k, place) not in rows:
                     rows[k, place] = program.row(f"{name}/{self._label(k, place)}", 0.0, INFINITY)
                 program.put(rows[k, place], variable, -share)
+        self._balance_rows(variables)
         for (k, place), row in rows.items():
             for g in np.flatnonzero((self._group_place == place) & (self._supply.group_zone != lost_zone)):
                 self._classes.add(k * self._groups + g, row, 1.0)

@@ -61,9 +61,9 @@ def _units(problem: Problem, restricted: Restricted) -> Ints:
     if problem.snapshot.settings.mode is Mode.PAPER:
         return of_class
     demand = np.zeros(columns.classes, dtype=np.int64)
-    for way in problem.routing.ways:
-        for k, _, _ in way.load:
-            demand[k] = way.demand
+    for tree in problem.routing.trees:
+        for k, _ in tree.load:
+            demand[k] = tree.demand
     return demand[of_class]
 
 

@@ -96,19 +96,20 @@ def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
 
 
 def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
-    """What each way carries; together exactly the demand that is not unmet."""
+    """What each route carries by the zones of its legs; together exactly the demand that is not unmet."""
     routing = problem.routing
-    ways = np.where(settled.ways > LEAST_FLOW, settled.ways, 0.0)
-    of = np.array([w.demand for w in routing.ways], dtype=np.int64)
-    carried = np.bincount(of, weights=ways, minlength=len(routing.demands))
+    placed = [(tree, *placement) for tree in routing.trees for placement in tree.placements(settled.hops, LEAST_FLOW)]
+    carried = np.zeros(len(routing.demands))
+    for tree, _, _, share in placed:
+        carried[tree.demand] += share
     due = 1.0 - np.where(settled.unmet > LEAST_UNMET, np.minimum(settled.unmet, 1.0), 0.0)
     rows = []
-    for share, way in zip(ways, routing.ways, strict=True):
-        exact = float(share * due[way.demand] / carried[way.demand]) if share > 0 else 0.0
+    for tree, places, hops, share in placed:
+        exact = float(share * due[tree.demand] / carried[tree.demand])
         if exact > 0:
-            rate = exact * routing.demands[way.demand].requests_per_s
-            places = tuple(routing.places[p] for p in way.places)
-            rows.append(Flow(way.route.id, places, rate, exact * way.usd_per_hour))
+            rate = exact * routing.demands[tree.demand].requests_per_s
+            usd = exact * sum(routing.hops[hop].usd_per_hour for hop in hops)
+            rows.append(Flow(tree.route.id, tuple(routing.places[p] for p in places), rate, usd))
     return tuple(rows)
 
 
@@ -165,14 +166,14 @@ def duals(problem: Problem, outcome: Outcome) -> dict[str, float]:
         per.update({f"class/{name}@{place}": peak for place in routing.places})
     out = {}
     row_dual = vertex.row_dual.copy()
-    # A way's bound of the whole demand may carry part of the price: what the cheapest way costs is all of it.
+    # A hop's bound of the whole demand may carry part of the price: what the cheapest placement costs is all of it.
     row_dual[frame.demand_rows] = np.inf
-    for way, variable in zip(routing.ways, frame.way_variables, strict=True):
-        row = frame.demand_rows[way.demand]
-        row_dual[row] = min(row_dual[row], vertex.row_dual[row] + vertex.reduced_cost[variable])
+    for tree in routing.trees:
+        row, rest = frame.demand_rows[tree.demand], tree.by_edge(vertex.reduced_cost[frame.hop_variables])
+        row_dual[row] = min(row_dual[row], vertex.row_dual[row] + float(tree.least(rest).min()))
     row_dual[np.isinf(row_dual)] = 0.0
     for name, dual in zip(frame.row_names, row_dual, strict=True):
-        if abs(dual) > LEAST_DUAL and not name.startswith(("running/", "nodes/", "unmet/")):
+        if abs(dual) > LEAST_DUAL and not name.startswith(("running/", "nodes/", "unmet/", "balance/")):
             out[name] = float(dual / per.get(name, 1.0))
     for o in np.flatnonzero(frame.offer_variables >= 0):
         reduced = vertex.reduced_cost[frame.offer_variables[o]]

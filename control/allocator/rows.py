@@ -115,6 +115,14 @@ class ProgramBuilder:
     def put(self, row: int, variable: int, coefficient: float) -> None:
         self._entries.append((variable, row, coefficient))
 
+    def balance(self, name: str, left: list[int], right: list[int]) -> int:
+        """A row in which two sums of variables are equal."""
+        row = self.row(name, 0.0, 0.0)
+        for sign, side in ((1.0, left), (-1.0, right)):
+            for variable in side:
+                self.put(row, variable, sign)
+        return row
+
     def row_bounds(self) -> tuple[Floats, Floats]:
         bounds = np.array(self._row_bounds, dtype=np.float64).reshape(-1, 2)
         return bounds[:, 0].copy(), bounds[:, 1].copy()

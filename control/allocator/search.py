@@ -27,6 +27,8 @@ ROOM = 0.15
 """Of the relaxation's bound: what a plan is first expected to cost more than it."""
 FEW_IMPROVING = 3_000
 """So few columns that may improve a plan are searched at once, without polishing it first."""
+FEW_STOPS = 3
+"""Of a route: up to here few columns are searched without a tighter bound."""
 POOL = 400
 """Columns in the first program for whole plans."""
 POOL_NODES = 200
@@ -186,8 +188,12 @@ class Search:
         return RuntimeError(f"{what}; please report this")
 
     def _is_large(self) -> bool:
-        """Whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner."""
-        return self._relaxation.total > 2 * self._limits.incumbent_columns
+        """Whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner.
+
+        Not where routes are long: every stop has a partly idle instance, which the linear relaxation does not count.
+        """
+        stops = max((len(tree.stops) for tree in self._problem.routing.trees), default=0)
+        return stops > FEW_STOPS or self._relaxation.total > 2 * self._limits.incumbent_columns
 
     def _refine(self, relaxed: Relaxed) -> None:
         """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""

@@ -21,7 +21,7 @@ class Settled:
     """Per used (template, group), ascending by template and group."""
     mixtures: dict[int, dict[int, float]]
     """Template · G + group → point → instances at the point."""
-    ways: Floats
+    hops: Floats
     unmet: Floats
     offers: Floats
     """(O,) nodes rented by name from cells of several offers; elsewhere 0."""
@@ -59,7 +59,7 @@ def settle(problem: Problem, incumbent: Incumbent, row_upper: Floats, milp: Milp
     _give_back_unused(problem, rented, key // groups, key % groups, count)
     return Settled(
         key // groups, key % groups, count, mixtures,
-        answer.x[frame.way_variables], answer.x[frame.unmet_variables], rented,
+        answer.x[frame.hop_variables], answer.x[frame.unmet_variables], rented,
     )  # fmt: skip
 
 
