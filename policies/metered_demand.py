@@ -8,7 +8,7 @@ import numpy as np
 
 from policies.demand_history import DemandHistory
 from policies.forecast import Forecast
-from templates_lib.values.work import Demand
+from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class DemandRule:
     """How the demand for one request type follows from its history."""
 
     app: str
-    """As metered, and as in the routes: the served model, or its part for long prompts."""
+    """As metered, and as in the routes: `serving_id` of an app's request type."""
     model: str
-    """Of the spec: what people override."""
+    """The app: what people override."""
     share: float
-    """Of the model's requests that are of this part, as planned: its share of floor, ceiling and override."""
+    """Of the app's requests that are of this type, as planned: its share of floor, ceiling and override."""
     mean_prompt_tokens: float
     mean_output_tokens: float
     """Of the shape that templates are certified for."""
@@ -32,7 +32,7 @@ class DemandRule:
     idle_s: float = 1800.0
     """Less than one request in this time is nothing: the model may go to zero."""
     priority: int = 0
-    request_type: str = "chat"
+    request_type: str = DEFAULT_TYPE
 
     @property
     def key(self) -> str:

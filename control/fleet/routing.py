@@ -8,7 +8,6 @@ from control.fleet.wanted import Wanted
 from control.gateway.published import Hold, ServedModel
 from control.hub.gang import placed_gang
 from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
-from templates_lib.apps.long_prompts import LONG_SUFFIX
 from templates_lib.apps.served_model import ServedModel as PlannedModel
 from templates_lib.values.plan import Plan
 
@@ -25,6 +24,8 @@ class Front:
     """Whose demand its requests are."""
     hold: Hold | None = None
     """What becomes of requests while nothing serves it; None: they are refused."""
+    longer: str = ""
+    """Another model of the table, which serves longer prompts than this one's objective speaks of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class Routing:
                     fleet=front.fleet,
                     hold=front.hold,
                     max_prompt_tokens=model.slo.max_prompt_tokens,
-                    longer=name + LONG_SUFFIX if name + LONG_SUFFIX in self.models else "",
+                    longer=front.longer,
                 )
             )
         return tuple(served)

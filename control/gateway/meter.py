@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine
+from templates_lib.values.work import DEFAULT_TYPE
 
 _log = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Meter:
             OfferedLine(
                 fleet,
                 app,
-                "chat",
+                DEFAULT_TYPE,
                 project,
                 c.requests,
                 c.refused,

@@ -1,4 +1,4 @@
-"""From the models of a spec file to what templates are built for, and to the demand for it."""
+"""From the models of a spec file to apps, and to the demand for them."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from control.fleet_file.problem import Problem, SpecError
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.trace_files import shape_of, trace_of
-from templates_lib.apps.long_prompts import by_prompt_length
+from templates_lib.apps.app import App, llm_app
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
@@ -22,21 +22,21 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
-from templates_lib.values.work import Demand
+from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
 """Windows in which the busiest rate of a trace file is looked for."""
 
 
-def served_models(
+def served_apps(
     fleet: FleetFile, document: Document, own: Iterable[OwnModel] = ()
-) -> tuple[tuple[ServedModel, ...], tuple[Demand, ...], tuple[str, ...]]:
+) -> tuple[tuple[App, ...], tuple[Demand, ...], tuple[str, ...]]:
     """With notes on what was left out of their traces. `own`: registered models, beside those of the catalogue. Raises
     SpecError with every file that cannot be used, at the line that names it."""
     folder = Path(document.file).parent
     registered = {model.name: model for model in own}
-    served: list[ServedModel] = []
+    apps: list[App] = []
     demand: list[Demand] = []
     problems: list[Problem] = []
     notes: list[str] = []
@@ -58,12 +58,14 @@ def served_models(
             aggregated=section.aggregated,
             engine=section.engine,
         )
-        for part, share in by_prompt_length(whole):
-            served.append(part)
-            demand.append(Demand(part.name, "chat", rate * share, section.demand.priority))
+        apps.append(llm_app(whole))
+        demand += (
+            Demand(each.served.name, DEFAULT_TYPE, rate * each.share, section.demand.priority)
+            for each in apps[-1].request_types
+        )
     if problems:
         raise SpecError(problems)
-    return tuple(served), tuple(demand), tuple(dict.fromkeys(notes))
+    return tuple(apps), tuple(demand), tuple(dict.fromkeys(notes))
 
 
 def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnModel]) -> ModelSpec:

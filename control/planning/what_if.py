@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from templates_lib.apps.long_prompts import LONG_SUFFIX
+from templates_lib.apps.app import names_of
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Offer
 from templates_lib.values.snapshot import Snapshot
@@ -92,12 +92,12 @@ def supposed(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
 
 
 def _with_demand(snapshot: Snapshot, change: DemandChange) -> Snapshot:
-    apps = {d.app.removesuffix(LONG_SUFFIX) for d in snapshot.demand} | {d.app for d in snapshot.demand}
+    apps = {name for d in snapshot.demand for name in names_of(d.app)}
     if change.model is not None and change.model not in apps:
         raise ValueError(
             f"what-if: no demand of this fleet is for {change.model!r}; {nearest_name(change.model, apps)}"
         )
-    meant = [d for d in snapshot.demand if change.model in (None, d.app, d.app.removesuffix(LONG_SUFFIX))]
+    meant = [d for d in snapshot.demand if change.model in (None, *names_of(d.app))]
     factor = change.factor
     if factor is None:
         total = sum(d.requests_per_s for d in meant)

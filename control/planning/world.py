@@ -25,8 +25,9 @@ from control.offers.shipped import ShippedOffers
 from control.planning.local_market import ZONE, local_gpu, local_quotes
 from control.planning.own_market import own_hosts, own_quotes
 from control.planning.recipe import PipelineRecipe, SloSplit
-from control.planning.served import served_models
+from control.planning.served import served_apps
 from control.planning.settings import settings_of
+from templates_lib.apps.app import App
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -41,6 +42,7 @@ class World:
     name: str
     quotes: Quotes
     demand: tuple[Demand, ...]
+    apps: tuple[App, ...]
     recipe: PipelineRecipe
     fleet: FleetFile
     weights: dict[str, str]
@@ -90,13 +92,13 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     it may name beside those of the catalogue."""
     fleet = fleet_of(document, own)
     hosts = own_hosts(fleet, document)
-    served, demand, notes = served_models(fleet, document, own)
+    apps, demand, notes = served_apps(fleet, document, own)
     quotes = quotes_of(fleet, document, market)
     bags: dict[str, set[str]] = {}
     for offer in quotes.offers:
         bags.setdefault(offer.zone_id, set()).add(offer.node_config)
     recipe = PipelineRecipe(
-        served=served,
+        served=tuple(served for app in apps for served in app.components),
         nodes=tuple(quotes.configs[c] for c in sorted(quotes.configs)),
         zone_bags=tuple(sorted({tuple(sorted(bag)) for bag in bags.values()})),
         n_max=fleet.solver.n_max,
@@ -107,7 +109,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(fleet, Path(document.file).parent)
-    return World(fleet.name, quotes, demand, recipe, fleet, places, document, hosts, notes)
+    return World(fleet.name, quotes, demand, apps, recipe, fleet, places, document, hosts, notes)
 
 
 def fleet_of(document: Document, own: Collection[OwnModel] = ()) -> FleetFile:

@@ -12,7 +12,6 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.metered import demand_rules
 from control.planning.world import World
 from policies.metered_demand import DemandOverride, demand_at
-from templates_lib.apps.long_prompts import LONG_SUFFIX
 from templates_lib.values.work import Demand
 
 HISTORY = timedelta(days=36)
@@ -43,20 +42,17 @@ class MeteredDemand:
             histories = self._offered.histories(record.name, now, HISTORY)
             waiting = self._offered.waiting(record.name, now)
             metered = {d.key: d for d in demand_at(histories, rules, said, waiting, now.timestamp())}
-        names = {section.served_name for section in world.fleet.models}
-        return tuple(metered.get(d.key) or _overridden(d, said, world.demand, names) for d in world.demand)
+        app_of = {served.name: app.name for app in world.apps for served in app.components}
+        return tuple(metered.get(d.key) or _overridden(d, said, world.demand, app_of) for d in world.demand)
 
 
-def _overridden(demand: Demand, said: dict[str, DemandOverride], stated: tuple[Demand, ...], names: set[str]) -> Demand:
-    """Parts of a model keep their shares."""
-    model = _model(demand, names)
+def _overridden(
+    demand: Demand, said: dict[str, DemandOverride], stated: tuple[Demand, ...], app_of: Mapping[str, str]
+) -> Demand:
+    """Request types of an app keep their shares."""
+    model = app_of[demand.app]
     if model not in said:
         return demand
-    total = sum(other.requests_per_s for other in stated if _model(other, names) == model)
+    total = sum(other.requests_per_s for other in stated if app_of[other.app] == model)
     share = demand.requests_per_s / total if total else 0.0
     return replace(demand, requests_per_s=said[model].requests_per_s * share)
-
-
-def _model(demand: Demand, names: set[str]) -> str:
-    """Of the spec, whose part for long prompts it may be for."""
-    return demand.app if demand.app in names else demand.app.removesuffix(LONG_SUFFIX)

@@ -18,7 +18,6 @@ from control.planning.local_market import local_config
 from control.planning.world import World, local_machines
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
-from templates_lib.apps.long_prompts import LONG_SUFFIX
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -115,9 +114,10 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
         if section.demand.metered
     }
     fronts = {}
-    for served in world.recipe.served:
-        hold = holds.get(served.name) or holds.get(served.name.removesuffix(LONG_SUFFIX))
-        fronts[served.name] = Front(tokenizer(weights[served.name]), made, world.name, hold)
+    for app in world.apps:
+        for each in app.request_types:
+            name, hold = each.served.name, holds.get(app.name)
+            fronts[name] = Front(tokenizer(weights[name]), made, world.name, hold, app.longer(each))
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 
 

@@ -22,7 +22,6 @@ from control.simulator.scenario_schema import MarketSection, ScenarioFile, Strea
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
-from templates_lib.apps.long_prompts import LONG_SUFFIX
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.plan import Plan
@@ -129,7 +128,7 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, n
         key = ("traffic", place)
         shape = _shape(section.model, world)
         if shape is None:
-            names = [model.served_name for model in world.fleet.models]
+            names = [app.name for app in world.apps]
             text = f"{section.model!r} is not in fleet {world.name}; {nearest_name(section.model, names)}"
             problems.append(document.problem((*key, "model"), f"traffic[{place}].model: {text}"))
             continue
@@ -143,14 +142,14 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, n
             problems += error.problems
     if problems:
         raise SpecError(problems)
-    return located(document, ("traffic",), Traffic, streams, world.recipe.served)
+    return located(document, ("traffic",), Traffic, streams, world.apps)
 
 
 def _shape(model: str, world: World) -> WorkloadShape | None:
-    """Of a model of the fleet, its parts for short and for long prompts together; None: there is none of that name."""
-    if all(model != section.served_name for section in world.fleet.models):
+    """Of an app of the fleet, all its request types together; None: there is none of that name."""
+    parts = [served.shape for app in world.apps if app.name == model for served in app.components]
+    if not parts:
         return None
-    parts = [served.shape for served in world.recipe.served if served.name in (model, model + LONG_SUFFIX)]
     prompts = np.concatenate([part.prompt_tokens for part in parts])
     outputs = np.concatenate([part.output_tokens for part in parts])
     return WorkloadShape(model, prompts, outputs)

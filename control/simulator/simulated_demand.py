@@ -11,13 +11,13 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.traffic import Load, Traffic
-from templates_lib.values.work import Demand
+from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 INTERVAL_S = 60
 """Of gateways' reports."""
 _BEFORE_S = 3600.0
 """For so long before the simulation its load was what it is at first: a forecast starts from something."""
-_GATEWAY, _LIFE, _REQUEST_TYPE = "simulated", "1", "chat"
+_GATEWAY, _LIFE = "simulated", "1"
 
 
 class ReportedDemand:
@@ -88,4 +88,4 @@ class KnownDemand:
 
 def _line(fleet: str, app: str, load: Load) -> OfferedLine:
     asked = (load.requests, load.prompt_tokens, load.output_tokens)
-    return OfferedLine(fleet, app, _REQUEST_TYPE, "", load.requests, 0, load.prompt_tokens, load.output_tokens, *asked)
+    return OfferedLine(fleet, app, DEFAULT_TYPE, "", load.requests, 0, load.prompt_tokens, load.output_tokens, *asked)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from control.simulator.request_trace import MAX_REQUESTS, Stream
 from control.simulator.serving.requests import Requests
 from policies.demand_history import DemandHistory
-from templates_lib.apps.long_prompts import LONG_SUFFIX
-from templates_lib.apps.served_model import ServedModel
+from templates_lib.apps.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +22,21 @@ class Load:
 
 
 class Traffic:
-    """Requests by app: models, and their parts for long prompts as gateways send them there."""
+    """Requests by what serves them: apps, and their long prompts, as gateways send them there."""
 
-    def __init__(self, streams: Sequence[tuple[str, Stream]], served: Sequence[ServedModel]) -> None:
-        """`streams`: (model's name in the fleet, its requests); `served`: what templates are built for.
+    def __init__(self, streams: Sequence[tuple[str, Stream]], apps: Sequence[App]) -> None:
+        """`streams`: (model's name in the fleet, its requests).
 
         Raises ValueError for more requests than are simulated."""
         if sum(len(stream.arrival_s) for _, stream in streams) > MAX_REQUESTS:
             raise ValueError(f"more than {MAX_REQUESTS:,} requests in all: shorten the scenario or scale it down")
-        apps = tuple(model.name for model in served)
-        limits = {model.name: model.slo.max_prompt_tokens for model in served}
-        parts = [_apps(name, stream, apps, limits) for name, stream in streams]
+        by_name = {app.name: app for app in apps}
+        served = tuple(each.name for app in apps for each in app.components)
+        parts = [_serving(by_name[name], stream, served) for name, stream in streams]
         arrival = np.concatenate([stream.arrival_s for _, stream in streams])
         order = np.argsort(arrival, kind="stable")
         self.requests = Requests(
-            apps,
+            served,
             np.concatenate(parts)[order],
             arrival[order],
             np.concatenate([stream.prompt_tokens for _, stream in streams])[order],
@@ -45,7 +44,7 @@ class Traffic:
         )
         self._prompts = self._sums(self.requests.prompt_tokens)
         self._outputs = self._sums(self.requests.output_tokens)
-        self._arrivals = [self.requests.arrival_s[self.requests.app == n] for n in range(len(apps))]
+        self._arrivals = [self.requests.arrival_s[self.requests.app == n] for n in range(len(served))]
 
     def load(self, from_s: float, until_s: float) -> Mapping[str, Load]:
         """By app, of what arrives in [from, until)."""
@@ -79,11 +78,8 @@ class Traffic:
         ]
 
 
-def _apps(name: str, stream: Stream, apps: tuple[str, ...], limits: Mapping[str, int]) -> NDArray[np.int32]:
-    longer = name + LONG_SUFFIX
-    if longer not in apps:
-        return np.full(len(stream.arrival_s), apps.index(name), np.int32)
-    if name not in apps:  # every prompt of its shape is long
-        return np.full(len(stream.arrival_s), apps.index(longer), np.int32)
-    is_long = stream.prompt_tokens > limits[name]
-    return np.where(is_long, apps.index(longer), apps.index(name)).astype(np.int32)
+def _serving(app: App, stream: Stream, served: tuple[str, ...]) -> NDArray[np.int32]:
+    """Number in `served` of what serves each request."""
+    short, long = app.components[0], app.components[-1]
+    is_long = stream.prompt_tokens > short.slo.max_prompt_tokens
+    return np.where(is_long, served.index(long.name), served.index(short.name)).astype(np.int32)

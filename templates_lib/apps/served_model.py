@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
-from templates_lib.values.work import Edge, Leg, Phase, Route, Unit, WorkClass
+from templates_lib.values.work import DEFAULT_TYPE, Edge, Leg, Phase, Route, Unit, WorkClass
 
 UNIT_OF_PHASE = {Phase.PREFILL: Unit.PROMPT_TOKEN, Phase.DECODE: Unit.OUTPUT_TOKEN, Phase.AGGREGATED: Unit.INVOCATION}
 
@@ -56,8 +56,8 @@ class ServedModel:
                 for w in self.model.windows
             )
             split = (Leg(self.class_id(Phase.PREFILL), prompt), Leg(self.class_id(Phase.DECODE), output))
-            routes.append(Route(f"{self.name}/disaggregated", self.name, "chat", split, (Edge(0, 1, kv_bytes),)))
+            routes.append(Route(f"{self.name}/disaggregated", self.name, DEFAULT_TYPE, split, (Edge(0, 1, kv_bytes),)))
         if self.aggregated:
             both = (Leg(self.class_id(Phase.AGGREGATED), 1.0),)
-            routes.append(Route(f"{self.name}/aggregated", self.name, "chat", both))
+            routes.append(Route(f"{self.name}/aggregated", self.name, DEFAULT_TYPE, both))
         return tuple(routes)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+DEFAULT_TYPE = "chat"
+"""The request type that an app answers if nothing else is said of a request."""
+
 
 class Phase(StrEnum):
     PREFILL = "prefill"

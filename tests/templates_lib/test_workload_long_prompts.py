@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from templates_lib.apps.long_prompts import by_prompt_length
+from templates_lib.apps.app import llm_app
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
@@ -17,13 +17,15 @@ SERVED = ServedModel("talk", MODEL, SLO, load_shape("azure-conversation"))
 def test_without_a_limit_or_a_longer_prompt_nothing_is_split() -> None:
     for limit in (0, 100_000):
         served = replace(SERVED, slo=replace(SLO, max_prompt_tokens=limit))
-        ((only, share),) = by_prompt_length(served)
-        assert only is served
-        assert share == 1.0
+        (only,) = llm_app(served).request_types
+        assert only.served is served
+        assert only.share == 1.0
 
 
-def test_long_prompts_become_a_model_of_their_own_with_their_own_budget() -> None:
-    (short, most), (longer, few) = by_prompt_length(replace(SERVED, slo=replace(SLO, max_prompt_tokens=2048)))
+def test_long_prompts_become_a_request_type_of_their_own_with_their_own_budget() -> None:
+    app = llm_app(replace(SERVED, slo=replace(SLO, max_prompt_tokens=2048)))
+    assert [each.name for each in app.request_types] == ["chat", "long"]
+    (short, longer), (most, few) = app.components, (each.share for each in app.request_types)
     assert most + few == pytest.approx(1)
     assert 0 < few < most
     assert (short.name, longer.name) == ("talk", "talk-long")

@@ -1,0 +1,67 @@
+"""An app: what clients address as a model, with the types of request that it answers and what serves each."""
+
+from dataclasses import dataclass, replace
+
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.workload import split_prompts
+from templates_lib.values.work import DEFAULT_TYPE
+
+LONG = "long"
+"""The type of requests whose prompt is longer than the objective speaks of (`Slo.max_prompt_tokens`)."""
+
+
+def serving_id(app: str, request_type: str) -> str:
+    """What plans, routing tables, rows and metrics call that which serves one request type of an app: work classes and
+    routes begin with it, and demand for it is the default type of an app of this name."""
+    return app if request_type == DEFAULT_TYPE else f"{app}-{request_type}"
+
+
+def names_of(serving: str) -> tuple[str, str]:
+    """Names that a person may mean it by, where only a plan or a snapshot is at hand: its own, and that of the app
+    whose long prompts it serves if it is one's."""
+    return serving, serving.removesuffix(serving_id("", LONG))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestType:
+    name: str
+    served: ServedModel
+    """The app's component with the lengths and the objective of these requests, which have its routes."""
+    share: float
+    """Of the app's requests."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class App:
+    name: str
+    request_types: tuple[RequestType, ...]
+    """Shorter prompts first."""
+
+    @property
+    def components(self) -> tuple[ServedModel, ...]:
+        """What templates are built for."""
+        return tuple(each.served for each in self.request_types)
+
+    def longer(self, request_type: RequestType) -> str:
+        """What serves prompts that are too long for the type; empty: the type has no limit."""
+        last = self.request_types[-1]
+        return "" if last is request_type else last.served.name
+
+
+def llm_app(served: ServedModel) -> App:
+    """A text model as an app: one request type or, where some prompts of its shape are longer than `max_prompt_tokens`,
+    one up to that length and one, `LONG`, for the longer ones.
+
+    Both keep the objective; a budget that grows with the prompt (`ttft_ms_per_1k_prompt_tokens`) is then reckoned
+    with the lengths of each type, so that a few long prompts no longer decide what the short ones need.
+    """
+    split = split_prompts(served.shape, served.slo.max_prompt_tokens)
+    if split.long is None:
+        return App(served.name, (RequestType(DEFAULT_TYPE, served, 1.0),))
+    unlimited = replace(served.slo, max_prompt_tokens=0)
+    name = serving_id(served.name, LONG)
+    longer = RequestType(LONG, replace(served, name=name, slo=unlimited, shape=split.long), split.long_share)
+    if split.short is None:
+        return App(served.name, (longer,))
+    short = RequestType(DEFAULT_TYPE, replace(served, shape=split.short), 1 - split.long_share)
+    return App(served.name, (short, longer))
