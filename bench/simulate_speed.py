@@ -22,13 +22,13 @@ from bench.evaluation.methods import checked_plan
 from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.scenarios import set_up
+from bench.stepping.simulation import Simulation
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
-from control.simulator.serving.stepping.simulation import Simulation
 from policies.routing_table import RoutedModel
 
 LENGTH_S, SEED = 1800.0, 20261122

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.stepping.simulation import Simulation
 from control.simulator.serving.simulate import simulate
-from control.simulator.serving.stepping.simulation import Simulation
 from tests.control.simulator.serving.random_worlds import random_world
 
 

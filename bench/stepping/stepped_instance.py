@@ -5,8 +5,8 @@ from agents.scheduler.core import Answer, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Reserve
+from bench.stepping.clocks import Clocks
 from control.simulator.serving.fleet_timeline import InstanceLife
-from control.simulator.serving.stepping.clocks import Clocks
 from policies.room import Room
 
 GATEWAY = "gateway"

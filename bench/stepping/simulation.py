@@ -15,14 +15,14 @@ from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, Sampling
 from agents.scheduler.core import Answer
 from agents.scheduler.orders import Dispatch
+from bench.stepping.clocks import hand_over
+from bench.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
 from control.simulator.serving.changes import Change, What, changes
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.front import Front
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
-from control.simulator.serving.stepping.clocks import hand_over
-from control.simulator.serving.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
 from policies.admission import Admission, Charge
 from policies.routing_table import RoutedInstance
 
@@ -199,7 +199,7 @@ class Simulation:
         if isinstance(message, Tokens):
             for run in message.runs:
                 call = self._attempts[run.attempt].call
-                assert run.seq == call.made, "a token is lost, or came twice"  # noqa: S101
+                assert run.seq == call.made, "a token is lost, or came twice"
                 call.made += len(run.ids)
                 if np.isnan(call.first_token_s):
                     call.first_token_s = self._now_s + self._settings.reply_s
