@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from control.planning.report import PlanReport, unmet_share, usd_per_hour_by_model
-from templates_lib.sources.placement_kinds import stages_of
-from templates_lib.values.placement import Placement
+from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.plan import PlannedInstance
 
 
 def plan_document(report: PlanReport) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
     document |= msgspec.to_builtins(plan)
     for entry, instance in zip(document["instances"], plan.instances, strict=True):
         entry["tokens_per_s"] = report.tokens_per_s(instance)
-        entry["stages"] = stages(instance.placement)
+        entry["stages"] = stages(instance)
     document["demand"] = [
         {"demand": d.key, "requests_per_s": d.requests_per_s, "unmet": plan.unmet.get(d.key, 0.0)}
         for d in snapshot.demand
@@ -45,15 +45,19 @@ def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
     }
 
 
-def stages(placement: Placement | None) -> list[dict[str, Any]]:
-    """Layer ranges (both ends included) and nodes of each stage; empty for one of a kind that nothing runs yet."""
+def stages(instance: PlannedInstance) -> list[dict[str, Any]]:
+    """Layer ranges (both ends included) and nodes of each stage, with its executor where there are several; empty for a
+    placement of a kind that nothing runs yet."""
+    executors = executors_of(instance) or ()
     return [
-        {
+        ({"executor": executor.id} if len(executors) > 1 else {})
+        | {
             "first_layer": s.first_layer,
             "last_layer": s.first_layer + s.layers - 1,
             "nodes": [
                 {"config": n.config, "count": n.count, "tp": n.tp, "dp": n.dp, "pp": n.pp, "ep": n.ep} for n in s.nodes
             ],
         }
-        for s in stages_of(placement) or ()
+        for executor in executors
+        for s in executor.stages
     ]

@@ -52,7 +52,7 @@ def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
     tones = colormaps["tab20"]
     palette = [to_hex(tones(n)) for n in (*range(1, 20, 2), *range(0, 20, 2))]
     for row, instance in enumerate(shown):
-        placed = stages(instance.placement)
+        placed = stages(instance)
         total = sum(s["last_layer"] - s["first_layer"] + 1 for s in placed) or 1
         for stage in placed:
             left = stage["first_layer"] / total

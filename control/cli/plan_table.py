@@ -74,9 +74,10 @@ def _listed_instances(report: PlanReport) -> Text:
 
 def _stages(instance: PlannedInstance) -> str:
     lines = []
-    for stage in stages(instance.placement):
+    for stage in stages(instance):
         nodes = " + ".join(f"{n['count']} x {n['config']}{_parallel(n)}" for n in stage["nodes"])
-        lines.append(f"{stage['first_layer']}-{stage['last_layer']}: {nodes}")
+        executor = f"{stage['executor']} " if "executor" in stage else ""
+        lines.append(f"{executor}{stage['first_layer']}-{stage['last_layer']}: {nodes}")
     return "\n".join(lines)
 
 

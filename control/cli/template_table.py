@@ -5,8 +5,8 @@ from rich.console import Console
 from rich.table import Table
 
 from control.planning.templates import StoredTemplate
-from templates_lib.sources.placement_kinds import stages_of
-from templates_lib.values.placement import Stage
+from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.placement import Executor
 
 PLACE = "stage", "layers", "nodes"
 RUNS = "share of each", "tp", "dp", "pp", "ep", "requests a step", "prompt tokens a step", "KV blocks"
@@ -17,10 +17,12 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
     nodes = " + ".join(f"{n} x {config}" for config, n in template.nodes.items())
     console.print(f"Template {template.id} of library {stored.library_version}", style="bold")
     console.print(f"{template.model} ({template.dtype}) by {template.engine}, dispatch {template.dispatch}, on {nodes}")
-    if (stages := stages_of(template.placement)) is not None:
-        console.print(_stages(stages))
-    else:
+    if (executors := executors_of(template)) is None:
         console.print(f"{template.placement.kind}: {msgspec.json.encode(template.placement.payload).decode()}")
+    for executor in executors or ():
+        if len(executors or ()) > 1:
+            console.print(f"executor {executor.id}: {executor.component} ({executor.dtype}) by {executor.engine}")
+        console.print(_stages(executor))
     for point in capacity.points:
         rates = (f"{units:,.4g} units/s of {name}" for name, units in point.units_per_s.items())
         console.print(f"sustains {' and '.join(rates)}")
@@ -30,13 +32,13 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
         console.print(f"{promise}, shape {capacity.shape_id}")
 
 
-def _stages(stages: tuple[Stage, ...]) -> Table:
+def _stages(executor: Executor) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in PLACE:
         table.add_column(name)
     for name in RUNS:
         table.add_column(name, justify="right")
-    for number, stage in enumerate(stages, start=1):
+    for number, stage in enumerate(executor.stages, start=1):
         layers = f"{stage.first_layer}-{stage.first_layer + stage.layers - 1}"
         for n in stage.nodes:
             split = (str(each) for each in (n.tp, n.dp, n.pp, n.ep))

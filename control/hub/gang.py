@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.sources.placement_kinds import PlacementError, unit_of
 from templates_lib.values.placement import Stage, StageNodes
 from templates_lib.values.template import ServingTemplate
 
@@ -149,9 +149,7 @@ def placed_gang(template: ServingTemplate) -> Gang:
 
 
 def _stages(template: ServingTemplate) -> tuple[Stage, ...]:
-    stages = stages_of(template.placement)
-    if stages is None:
-        raise UnplaceableError(
-            f"template {template.id}: placements of kind {template.placement.kind!r} are not served yet"
-        )
-    return stages
+    try:
+        return tuple(stage for executor in unit_of(template).executors for stage in executor.stages)
+    except PlacementError as error:
+        raise UnplaceableError(f"template {template.id}: {error}") from error

@@ -41,7 +41,7 @@ from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, Parts, Site
 from control.up.steps import Steps
 from templates_lib.ports.source import Progress
-from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.plan import Plan, PlannedInstance
 
@@ -191,7 +191,7 @@ def _summary(report: PlanReport) -> str:
 
 def _placement(planned: PlannedInstance) -> str:
     parts = []
-    for stage in stages_of(planned.placement) or ():
+    for stage in (stage for each in executors_of(planned) or () for stage in each.stages):
         nodes = " + ".join(f"{each.count} x {each.config.partition(':')[0]}" for each in stage.nodes)
         parts.append(f"layers {stage.first_layer}-{stage.first_layer + stage.layers - 1} on {nodes}")
     return f"  {planned.count} x {planned.model} {planned.phase}: {'; '.join(parts)}"

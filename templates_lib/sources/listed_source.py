@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from templates_lib.ports.source import Progress, TemplateBatch
+from templates_lib.sources.placement_kinds import PlacementError, Problem, check_components, unit_of
 from templates_lib.values.placement import Placement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.values.work import WorkClass
@@ -86,7 +87,7 @@ class ListedSource:
         progress(UNIT, 1, 1)
 
     def _check(self) -> None:
-        known = {c.id for c in self.classes}
+        known = {c.id: c for c in self.classes}
         seen: set[str] = set()
         for place, listed in enumerate(self.templates):
             name = f"templates[{place}] ({listed.software.model})"
@@ -101,6 +102,12 @@ class ListedSource:
                     )
                 if not 0 < units < float("inf"):
                     raise ValueError(f"{name}: {work_class} at {units} units/s is no capacity")
+            try:
+                components = {known[k].component for p in listed.points for k in p.units_per_s}
+                check_components(unit_of(listed.template()), components)
+            except PlacementError as error:
+                if error.problem is not Problem.KIND:  # another system may list what nothing here runs
+                    raise ValueError(f"{name}: {error}") from error
             content_id = listed.template().id
             if content_id in seen:
                 raise ValueError(f"{name}: is given twice")

@@ -4,24 +4,153 @@ The hub, the simulator, the API (hence the console) and the command line ask her
 placement.
 """
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from itertools import count
+from typing import Protocol
 
 import msgspec
 
 from templates_lib.sources.pipeline_record import KIND as PIPELINE
-from templates_lib.values.placement import PipelinePlacement, Placement, Stage
+from templates_lib.values.engines import ENGINES
+from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.placement import Executor, PipelinePlacement, Placement, Stage, UnitPlacement
+from templates_lib.values.template import Software
+
+ONLY = "only"
+"""The id of an executor that is alone in its unit."""
+UNIT = "unit"
+_UNSAID = Software("", "", "", "", "")
+"""Of plans that were stored when they did not say it."""
+_ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+"""Of an executor: it is a part of file names and of members of routing tables."""
 
 
-def _pipeline_stages(placement: Placement) -> tuple[Stage, ...]:
-    return msgspec.convert(placement.payload, PipelinePlacement).stages
+class Problem(StrEnum):
+    KIND = "kind"
+    """Nothing reads placements of its kind: templates of it are planned, but neither run nor simulated."""
+    FORM = "form"
+    SLOT = "slot"
+    """An executor is on a node that the template does not have, or a node has no executor."""
+    SHARE = "share"
+    """Executors share more of a node than there is."""
+    ENGINE = "engine"
+    COMPONENT = "component"
+    """No executor does the work of a component."""
 
 
-PLACEMENT_KINDS: dict[str, Callable[[Placement], tuple[Stage, ...]]] = {PIPELINE: _pipeline_stages}
-"""Kind → its placement as the stages that nodes run. Templates of any other kind are planned, but neither run nor
-simulated."""
+class PlacementError(ValueError):
+    """A placement that cannot be run as it is; the message says what is wrong with which executor."""
+
+    def __init__(self, problem: Problem, message: str) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
-def stages_of(placement: Placement | None) -> tuple[Stage, ...] | None:
-    """What its nodes run. None: there is none, or its kind is not registered."""
+class Placed(Protocol):
+    """A `ServingTemplate`, or a `PlannedInstance` that says what it runs."""
+
+    @property
+    def placement(self) -> Placement | None: ...
+
+    @property
+    def software(self) -> Software | None: ...
+
+    @property
+    def nodes(self) -> Mapping[str, int]: ...
+
+
+def one_executor(stages: tuple[Stage, ...], software: Software) -> UnitPlacement:
+    """The unit whose only executor runs these stages, each on nodes of its own."""
+    numbers = count()
+    slots = tuple(tuple(next(numbers) for nodes in stage.nodes for _ in range(nodes.count)) for stage in stages)
+    component = software.served_as or software.model
+    return UnitPlacement((Executor(ONLY, component, software.engine, software.dtype, stages, slots),))
+
+
+def _pipeline(placement: Placement, software: Software, _nodes: Mapping[str, int]) -> UnitPlacement:
+    return one_executor(msgspec.convert(placement.payload, PipelinePlacement).stages, software)
+
+
+def _unit(placement: Placement, _software: Software, nodes: Mapping[str, int]) -> UnitPlacement:
+    unit = msgspec.convert(placement.payload, UnitPlacement)
+    for executor in unit.executors:
+        _check_executor(executor, sum(nodes.values()))
+    _check_slots(unit, nodes)
+    return unit
+
+
+Reader = Callable[[Placement, Software, Mapping[str, int]], UnitPlacement]
+PLACEMENT_KINDS: dict[str, Reader] = {PIPELINE: _pipeline, UNIT: _unit}
+"""Kind → what reads its placement, given the template's software and its nodes. Templates of any other kind are
+planned, but neither run nor simulated."""
+
+
+def unit_of(placed: Placed) -> UnitPlacement:
+    """What its nodes run. Raises PlacementError."""
+    placement, software = placed.placement, placed.software or _UNSAID
     read = PLACEMENT_KINDS.get(placement.kind) if placement else None
-    return read(placement) if placement and read else None
+    if read is None or placement is None:
+        kind = placement.kind if placement else ""
+        raise PlacementError(Problem.KIND, f"placements of kind {kind!r} are not served yet")
+    try:
+        return read(placement, software, placed.nodes)
+    except msgspec.ValidationError as error:
+        raise PlacementError(Problem.FORM, f"is no placement of kind {placement.kind!r}: {error}") from error
+
+
+def executors_of(placed: Placed) -> tuple[Executor, ...] | None:
+    """What its nodes run, for people to read; None: it cannot be read."""
+    try:
+        return unit_of(placed).executors
+    except PlacementError:
+        return None
+
+
+def check_components(unit: UnitPlacement, components: Iterable[str]) -> None:
+    """Raises PlacementError for a component that no executor of the unit serves."""
+    there = {executor.component for executor in unit.executors}
+    for missing in sorted(set(components) - there):
+        there_are = f"there are some for {', '.join(sorted(there))}"
+        raise PlacementError(Problem.COMPONENT, f"no executor for component {missing!r}; {there_are}")
+
+
+def _check_executor(executor: Executor, nodes: int) -> None:
+    name, share = f"executor {executor.id!r}", executor.share
+    slots = [slot for slots in executor.slots for slot in slots]
+    counts = [sum(each.count for each in stage.nodes) for stage in executor.stages]
+    if not _ID.fullmatch(executor.id):
+        raise PlacementError(Problem.FORM, f"{name}: an id is 1 to 63 of a-z, 0-9, dots and dashes behind the first")
+    if executor.engine not in ENGINES:
+        nearest = nearest_name(executor.engine, ENGINES)
+        raise PlacementError(Problem.ENGINE, f"{name}: engine {executor.engine!r} is not registered; {nearest}")
+    if min(counts, default=0) < 1 or [len(each) for each in executor.slots] != counts or len(set(slots)) < len(slots):
+        given = f"its stages have {counts} nodes, its slots are {executor.slots}"
+        raise PlacementError(Problem.SLOT, f"{name}: give each node of each stage a slot of its own: {given}")
+    if unknown := [slot for slot in slots if not 0 <= slot < nodes]:
+        raise PlacementError(Problem.SLOT, f"{name}: there is no slot {unknown[0]}: the template has {nodes} nodes")
+    if not 0 <= share.compute <= 1 or min((share.kv_blocks, *share.devices)) < 0:
+        text = f"{name}: its share of compute is 0 to 1, its devices and KV blocks are 0 or more"
+        raise PlacementError(Problem.SHARE, text)
+
+
+def _check_slots(unit: UnitPlacement, nodes: Mapping[str, int]) -> None:
+    ids = Counter(executor.id for executor in unit.executors)
+    if not ids or max(ids.values()) > 1:
+        text = f"a unit has one executor or more, each with an id of its own: {', '.join(ids)}"
+        raise PlacementError(Problem.FORM, text)
+    configs = unit.slots
+    if Counter(configs) != Counter(nodes):
+        text = f"executors run on {dict(Counter(configs))}, the template has {dict(nodes)}"
+        raise PlacementError(Problem.SLOT, text)
+    for executor, slot, config in ((e, *each) for e in unit.executors for each in e.configs.items()):
+        if configs[slot] != config:
+            text = f"executor {executor.id!r}: slot {slot} is {configs[slot]} for another executor, not {config}"
+            raise PlacementError(Problem.SLOT, text)
+    for slot, shares in ((at, shares) for at in range(len(configs)) for shares in unit.compute_by_device(at)):
+        if sum(shares.values()) > 1 or min(shares.values()) <= 0:
+            names = ", ".join(f"{name!r} {float(share):g}" for name, share in shares.items())
+            text = f"executors share out more of a device of slot {slot} than there is: {names}"
+            raise PlacementError(Problem.SHARE, text)

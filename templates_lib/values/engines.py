@@ -1,4 +1,4 @@
-"""The registry of engines: what computes layers on a node, and where it is installed."""
+"""The registry of engines: what runs an executor on a node, and where it is installed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 @dataclass(frozen=True, slots=True)
 class EngineKind:
     loader: str
-    """`MODULE:FUNCTION` that loads a `StageEngine` of `agents`; imported on nodes only, in the engine's environment."""
+    """`MODULE:FUNCTION` that loads a `StageEngine` of `agents`; imported on nodes only, in the engine's environment.
+    Empty: its scheduler serves alone, without stage workers and weights."""
     distributions: tuple[str, ...]
     """Those whose releases its step times depend on, where they are installed."""
     python_variable: str = ""
@@ -18,6 +19,8 @@ class EngineKind:
     """What a person runs who does not have it."""
     on_rented_nodes: bool = False
     """The set-up of a rented machine installs it."""
+    scheduler: str = "agents.scheduler"
+    """The module that nodes run as an executor's scheduler."""
 
 
 ENGINES = {
@@ -31,13 +34,17 @@ ENGINES = {
         "MEDLEY_VLLM_PYTHON",
         "make vllm-env",
     ),
+    # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
+    "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo"),
 }
-"""Name → engine. Specs, nodes and profiles take the names from here; cost models are keyed by them."""
+"""Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
+STAGE_ENGINES = tuple(name for name, kind in ENGINES.items() if kind.loader)
+"""Those that compute layers: what specs choose from."""
 
 if TYPE_CHECKING:
     EngineName = str
 else:  # a type checker cannot read names out of a mapping; documents and options refuse others all the same
-    EngineName = Literal[tuple(ENGINES)]
+    EngineName = Literal[STAGE_ENGINES]
 
 
 def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:

@@ -1,6 +1,7 @@
-"""Where the layers of a model go: the payload of a template of kind `pipeline`."""
+"""What runs on the nodes of a template: executors, each with the stages of one component."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 FULLEST = 1.5
@@ -43,7 +44,81 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlacement:
+    """The payload of a template of kind `pipeline`."""
+
     stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of each of its nodes that an executor may use."""
+
+    devices: tuple[int, ...] = ()
+    """Numbers of the node's devices, from 0; empty: all of them."""
+    compute: float = 0.0
+    """Share of the time of these devices, and of the node's processors and memory; 0: an even part of what those leave
+    that state theirs."""
+    kv_blocks: int = 0
+    """KV cache blocks on each node at most; 0: as many as its stages state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """What serves one component: a scheduler and, where its engine has them, the workers of its stages."""
+
+    id: str
+    """Unique in its unit."""
+    component: str
+    """As work classes and clients call it."""
+    engine: str
+    dtype: str
+    stages: tuple[Stage, ...]
+    slots: tuple[tuple[int, ...], ...]
+    """Stage by stage the template's nodes that it runs on, one number for each of the stage's nodes in their order."""
+    share: Share = Share()
+
+    @property
+    def configs(self) -> dict[int, str]:
+        """Slot → node configuration that it wants there."""
+        return {slot: nodes.config for _, nodes, slot in self.placed()}
+
+    def placed(self) -> tuple[tuple[int, StageNodes, int], ...]:
+        """(number of the stage, how its node runs it, slot) of each node of each stage."""
+        return tuple(
+            (number, nodes, slot)
+            for number, (stage, slots) in enumerate(zip(self.stages, self.slots, strict=True))
+            for nodes, slot in zip([n for n in stage.nodes for _ in range(n.count)], slots, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlacement:
+    """What the nodes of one instance run; a pipeline is the unit with one executor."""
+
+    executors: tuple[Executor, ...]
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The node configuration of each slot that something runs on."""
+        found = {slot: config for executor in self.executors for slot, config in executor.configs.items()}
+        return tuple(found[slot] for slot in sorted(found))
+
+    def compute_by_device(self, slot: int) -> tuple[dict[str, Fraction], ...]:
+        """Executor → its share of the compute of each device of a node that any executor names there."""
+        there = [executor for executor in self.executors if slot in executor.configs]
+        found = []
+        for device in sorted({device for executor in there for device in executor.share.devices}) or [0]:
+            stated = {e.id: Fraction(str(e.share.compute)) for e in there if device in (e.share.devices or (device,))}
+            left, silent = 1 - sum(stated.values(), Fraction(0)), sum(not share for share in stated.values())
+            found.append({name: share or left / silent for name, share in stated.items()})
+        return tuple(found)
+
+    def compute(self, slot: int) -> dict[str, Fraction]:
+        """Executor → its share of the compute of a whole node."""
+        devices, shares = self.compute_by_device(slot), dict[str, Fraction]()
+        for name, share in (each for device in devices for each in device.items()):
+            shares[name] = shares.get(name, Fraction(0)) + share / len(devices)
+        return shares
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.template_pages import ListedTemplate, template_page
 from control.planning.templates import stored_template
 from templates_lib.ports.library_store import LibraryInfo
-from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.placement import Stage
 from templates_lib.values.template import Capacity
 
@@ -78,7 +78,8 @@ def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], serv
     """What it runs where, and what it sustains."""
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)
-    stages = stages_of(found.template.placement)
+    executors = executors_of(found.template)
+    stages = None if executors is None else tuple(stage for each in executors for stage in each.stages)
     return Template(**fields, stages=stages, library_version=found.library_version, capacity=found.capacity)
 
 

@@ -11,7 +11,7 @@ from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, S
 from control.simulator.serving.step_table import StepTable, step_table
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, StageCostModel
-from templates_lib.sources.placement_kinds import stages_of
+from templates_lib.sources.placement_kinds import PlacementError, unit_of
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.placement import Stage, StageNodes
 from templates_lib.values.template import ServingTemplate
@@ -37,11 +37,11 @@ class TemplateModels:
         return known
 
     def _made(self, template: ServingTemplate) -> PipelineModel:
-        placed = stages_of(template.placement)
-        if placed is None:
-            raise ValueError(
-                f"template {template.id}: placements of kind {template.placement.kind!r} are not simulated"
-            )
+        try:
+            (executor,) = unit_of(template).executors
+        except (PlacementError, ValueError) as error:
+            raise ValueError(f"template {template.id} is not simulated: {error}") from error
+        placed = executor.stages
         depth = len(placed)
         stages = tuple(
             StageModel(

@@ -16,7 +16,7 @@ from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport, ToH
 from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, Work
 from agents.messages.to_stage import MAX_PEERS
 from agents.messages.wire import Decoder, MalformedMessageError, encode
-from templates_lib.values.engines import ENGINES
+from templates_lib.values.engines import STAGE_ENGINES
 
 KEY = "k" * 40
 HERE = "tcp://127.0.0.1:5000"
@@ -53,7 +53,7 @@ works = st.builds(
     Work,
     st.text(max_size=64),
     st.text(max_size=64),
-    st.sampled_from(sorted(ENGINES)),
+    st.sampled_from(STAGE_ENGINES),
     st.none() | run_schedulers,
     st.none() | run_stages,
     st.booleans(),

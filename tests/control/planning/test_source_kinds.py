@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -29,9 +29,9 @@ from control.planning.world import World
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.listed_source import ListedTemplate
-from templates_lib.sources.placement_kinds import PLACEMENT_KINDS
+from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, one_executor
 from templates_lib.sources.recertified_source import RecertifiedSource
-from templates_lib.values.placement import Placement, Stage, StageNodes
+from templates_lib.values.placement import Placement, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.values.work import WorkClass
 from tests.control.planning.worlds import NOON, world_of
@@ -121,15 +121,15 @@ def read_whole(record: bytes, nodes: dict[str, int]) -> tuple[ServingTemplate, C
     return found.template, Capacity(found.template.id, points, "s", found.work_class.slo_share_ms, 99.0, "belief")
 
 
-def whole_stages(placement: Placement) -> tuple[Stage, ...]:
+def whole_unit(placement: Placement, software: Software, _nodes: Mapping[str, int]) -> UnitPlacement:
     node = StageNodes(placement.payload["config"], 1, 1.0, 1, 1, 1, 1, batch_cap=16, chunk_tokens=64, kv_blocks=900)
-    return (Stage(0, placement.payload["layers"], True, True, (node,)),)
+    return one_executor((Stage(0, placement.payload["layers"], True, True, (node,)),), software)
 
 
 @pytest.fixture
 def whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCE_KINDS, "whole", SourceKind(WholeRecipe, WholeSource, read_whole, RecertifiedSource))
-    monkeypatch.setitem(PLACEMENT_KINDS, "whole", whole_stages)
+    monkeypatch.setitem(PLACEMENT_KINDS, "whole", whole_unit)
 
 
 def toy_of(world: World, **changes: object) -> WholeRecipe:

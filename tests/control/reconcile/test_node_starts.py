@@ -26,7 +26,10 @@ def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
         assert start.environment == {"HF_ENDPOINT": "https://hub.example"}
         assert start.secrets["HF_TOKEN"].reveal() == TOKEN
         assert TOKEN not in repr(start)
-    assert {cloud: start.engines for cloud, start in starts.items()} == {"aws": {"torch"}, "local": {"torch", "vllm"}}
+    assert {cloud: start.engines for cloud, start in starts.items()} == {
+        "aws": {"torch"},
+        "local": {"torch", "vllm", "echo"},
+    }
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
