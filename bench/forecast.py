@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.resampled import resampled
 from policies.forecast import Ewma, Forecast, Last, Rates
 from policies.headroom_forecast import Headroom
 from policies.seasonal_forecast import Seasonal
@@ -65,7 +66,7 @@ def cases(folder: Path) -> Iterator[tuple[str, float, Rates]]:
 
 def _whole(series: RateSeries, step_s: float) -> Rates:
     """Without a last interval that is not over."""
-    return series.resampled(step_s).requests_per_s[: int(series.duration_s / step_s)]
+    return resampled(series, step_s).requests_per_s[: int(series.duration_s / step_s)]
 
 
 def main() -> int:

@@ -17,7 +17,6 @@ import psutil
 from sqlalchemy import insert
 
 from agents.messages.to_hub import NodeReport
-from control.cloud.fake import FakeCloud
 from control.cloud.node import NodeRequest
 from control.db.database import Database, open_database
 from control.db.fleet_tables import instance as instance_table
@@ -38,6 +37,7 @@ from control.lifecycle.state import InstanceState
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
 from templates_lib.values.template import ServingTemplate, template_id
+from tests.control.cloud.fake_cloud import FakeCloud
 
 NODES = 10
 """Of an instance."""

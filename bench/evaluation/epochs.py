@@ -7,6 +7,7 @@ import numpy as np
 
 from bench.evaluation.methods import Offered, planned
 from bench.evaluation.rated_sets import pipeline_recipe
+from bench.resampled import resampled
 from bench.running_fleet import carried_out
 from bench.scenarios import SetUp, scarce
 from control.planning.recording import versioned
@@ -59,7 +60,7 @@ def traffic_factors(set_up: SetUp, windows: int = EPOCHS, window_s: float = EPOC
     """Model → rate in each window of its trace, as multiples of their mean (the traces are scaled uniformly)."""
     factors = {}
     for served in pipeline_recipe(set_up).served:
-        rates = load_rates(served.shape.id).resampled(window_s).requests_per_s[:windows]
+        rates = resampled(load_rates(served.shape.id), window_s).requests_per_s[:windows]
         factors[served.name] = tuple((rates / np.mean(rates)).tolist())
     return factors
 

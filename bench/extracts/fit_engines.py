@@ -13,7 +13,6 @@ from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.serving import (
     Loads,
     StepTimes,
-    decode_seconds,
     kv_requests,
     latencies,
     load_of,
@@ -113,7 +112,7 @@ def features(deployments: Sequence[Deployment], coefficients: Coefficients, serv
         times[i] = _by_engine_number([np.array(step_times(deployment, m, running)) for m in models])
         if deployment.decode is not None and deployment.decode.count == 0:
             requests = deployment.concurrency ** (np.arange(POINTS) / (POINTS - 1))
-            decode[i] = _by_engine_number([decode_seconds(deployment, m, requests) for m in models])
+            decode[i] = _by_engine_number([_decode_seconds(deployment, m, requests) for m in models])
     workers = [d.decode or d.prefill for d in deployments]
     replicas = np.array([float(w.parallel.dp) for w in workers])
     hidden = Hidden(
@@ -126,6 +125,12 @@ def features(deployments: Sequence[Deployment], coefficients: Coefficients, serv
     ttft = np.array([d.ttft_ms for d in deployments]) / 1e3
     tpot = np.array([d.tpot_ms for d in deployments]) / 1e3
     return Features(tuple(deployments), times, loads(deployments, serving), ttft, tpot, hidden)
+
+
+def _decode_seconds(deployment: Deployment, cost_model: EstimatedCostModel, requests: Floats) -> Floats:
+    """Seconds of an iteration of the decode worker with `requests` requests, (n,)."""
+    worker = deployment.decode or deployment.prefill
+    return np.array([step_times(deployment, cost_model, n / worker.parallel.dp)[0] for n in requests])
 
 
 def _by_engine_number(seconds: list[Floats]) -> Floats:

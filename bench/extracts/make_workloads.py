@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.resampled import resampled
 from templates_lib.load.rate_files import read_rate_series
 from templates_lib.load.rate_series import RateSeries
 from templates_lib.load.shapes import Catalogue, RateFacts, ShapeFacts, Statistics
@@ -68,7 +69,7 @@ def statistics(shape: WorkloadShape) -> Statistics:
         shape.mean_prompt_tokens,
         shape.mean_output_tokens,
         shape.prompt_percentile(99),
-        shape.output_percentile(99),
+        float(np.percentile(shape.output_tokens, 99)),
         shape.prefill_context,
         shape.decode_context,
     )
@@ -189,7 +190,7 @@ def main(folder: Path) -> None:
     shapes.append(write_shape(servegen, "Apache-2.0", "2025", method))
     clients = read_rate_series(folder / "servegen_client_rates.csv.gz", 600)
     for model in ("m-large", "m-mid", "m-small"):
-        hourly = clients[model].resampled(3600)
+        hourly = resampled(clients[model], 3600)
         named = RateSeries(f"servegen-{model}", 3600, hourly.requests_per_s, hourly.cv, SERVEGEN)
         how = (
             "14 days from the start of the trace; clients' 10-minute rates summed and averaged per hour, cv² λ-weighted"

@@ -113,13 +113,6 @@ def step_times(deployment: Deployment, cost_model: StageCostModel, running: floa
     return float(decoding[0]), float(decoding[1]), float(prefilling[0]), float(prefilling[1] / in_chunk)
 
 
-def decode_seconds(deployment: Deployment, cost_model: StageCostModel, requests: Floats) -> Floats:
-    """Seconds of an iteration of the decode worker with `requests` requests, (n,)."""
-    total = deployment.prompt_tokens + deployment.output_tokens / 2
-    worker = deployment.decode or deployment.prefill
-    return _seconds(deployment, cost_model, worker, np.zeros_like(requests), requests, total)
-
-
 def _seconds(
     deployment: Deployment,
     cost_model: StageCostModel,

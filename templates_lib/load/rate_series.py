@@ -54,23 +54,6 @@ class RateSeries:
             raise ValueError(f"rate series {self.id!r} has no requests: it cannot be scaled to {requests_per_s} per s")
         return replace(self, requests_per_s=self.requests_per_s * (requests_per_s / self.mean_requests_per_s))
 
-    def resampled(self, window_s: float) -> "RateSeries":
-        """The same expected requests in windows of another length.
-
-        The last window is filled up with zero rate when the lengths do not divide. Burstiness is averaged as in
-        `mixed`, each piece weighted by its requests.
-        """
-        edges = np.arange(len(self.requests_per_s) + 1) * self.window_s
-        windows = math.ceil(self.duration_s / window_s - 1e-9)
-        targets = np.minimum(np.arange(windows + 1) * window_s, self.duration_s)
-
-        def integral(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            total = np.concatenate(([0.0], np.cumsum(values * self.window_s)))
-            return np.diff(np.interp(targets, edges, total))
-
-        requests, dispersion = integral(self.requests_per_s), integral(self.requests_per_s * self.cv**2)
-        return replace(self, window_s=window_s, requests_per_s=requests / window_s, cv=_cv(dispersion, requests))
-
 
 def mixed(name: str, parts: Sequence[RateSeries]) -> RateSeries:
     """Several streams arriving together, as long as the shortest.
@@ -80,12 +63,15 @@ def mixed(name: str, parts: Sequence[RateSeries]) -> RateSeries:
     """
     lengths = {p.window_s for p in parts}
     if len(lengths) != 1:
-        raise ValueError(f"rate series {name!r}: windows of {sorted(lengths)} s cannot be mixed; resample them first")
+        raise ValueError(f"rate series {name!r}: windows of {sorted(lengths)} s cannot be mixed: give all one length")
     windows = min(len(p.requests_per_s) for p in parts)
     rates = np.array([p.requests_per_s[:windows] for p in parts])
     dispersion = np.array([p.cv[:windows] for p in parts]) ** 2 * rates
     source = "; ".join(dict.fromkeys(p.source for p in parts if p.source))
-    return RateSeries(name, lengths.pop(), rates.sum(0), _cv(dispersion.sum(0), rates.sum(0)), source)
+    total = rates.sum(0)
+    # A window without requests has no gaps; it counts as Poisson, which changes no sum.
+    cv = np.sqrt(np.divide(dispersion.sum(0), total, out=np.ones_like(total), where=total > 0))
+    return RateSeries(name, lengths.pop(), total, cv, source)
 
 
 def constant(name: str, requests_per_s: float, duration_s: float, *, cv: float = 1.0) -> RateSeries:
@@ -108,8 +94,3 @@ def diurnal(
     swing = (peak_to_trough - 1) / (peak_to_trough + 1)
     rates = mean_requests_per_s * (1 + swing * np.cos(2 * np.pi * (middle / 86400 - peak_hour / 24)))
     return RateSeries(name, window_s, rates, np.full(len(rates), cv))
-
-
-def _cv(dispersion: NDArray[np.float64], requests: NDArray[np.float64]) -> NDArray[np.float64]:
-    # A window without requests has no gaps; it counts as Poisson, which changes no sum.
-    return np.sqrt(np.divide(dispersion, requests, out=np.ones_like(requests), where=requests > 0))

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-DRIFT_LIMIT = 0.10
-"""A shape whose statistics moved by more than this needs its templates certified again."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkloadShape:
@@ -62,18 +59,6 @@ class WorkloadShape:
 
     def prompt_percentile(self, percentile: float) -> float:
         return float(np.percentile(self.prompt_tokens, percentile))
-
-    def output_percentile(self, percentile: float) -> float:
-        return float(np.percentile(self.output_tokens, percentile))
-
-    def drift(self, observed: "WorkloadShape") -> dict[str, float]:
-        """By statistic that capacity depends on: relative change from this shape to `observed` (0.1 is 10 % more).
-
-        A largest magnitude above `DRIFT_LIMIT` asks for a rebuild.
-        """
-        names = ("mean_prompt_tokens", "mean_output_tokens", "prefill_context", "decode_context")
-        # A shape of one-token prompts has no context; one token of context is then the natural yardstick.
-        return {n: (getattr(observed, n) - getattr(self, n)) / max(getattr(self, n), 1.0) for n in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,16 +84,6 @@ class ModelSpec:
         return self.layers * self.attention_weight_bytes + ffn + self.embedding_weight_bytes + head
 
     @property
-    def active_weight_bytes(self) -> float:
-        """Bytes that one token's pass touches."""
-        if self.experts is None:
-            return self.weight_bytes
-        width = self.experts.count * self.experts.intermediate_size + self.experts.shared_intermediate_size
-        used = self.experts.active * self.experts.intermediate_size + self.experts.shared_intermediate_size
-        moe_layers = self.layers - self.dense_layers
-        return self.weight_bytes - moe_layers * self.ffn_weight_bytes * (1 - used / width)
-
-    @property
     def activation_element_bytes(self) -> float:
         """Of hidden states as they go from stage to stage: 16 bits, whatever the products are computed in, or fp32."""
         return 4.0 if self.activation_dtype == "fp32" else 2.0

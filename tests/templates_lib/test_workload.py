@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.load.workload import DRIFT_LIMIT, WorkloadShape, split_prompts
+from templates_lib.load.workload import WorkloadShape, split_prompts
 
 lengths = st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 2000)), min_size=1, max_size=40)
 
@@ -39,16 +39,6 @@ def test_no_limit_leaves_the_shape_alone() -> None:
     shape = shape_of([(10, 5), (9000, 5)])
     assert split_prompts(shape, 0).short is shape
     assert split_prompts(shape, 9000).short is shape
-
-
-def test_drift_is_zero_against_itself_and_sees_longer_outputs() -> None:
-    shape = shape_of([(100, 10), (300, 30)])
-    assert set(shape.drift(shape).values()) == {0.0}
-    longer = WorkloadShape("t", shape.prompt_tokens, (shape.output_tokens * 1.2).astype(np.int32))
-    moved = shape.drift(longer)
-    assert moved["mean_output_tokens"] == pytest.approx(0.2)
-    assert moved["mean_prompt_tokens"] == 0
-    assert max(abs(v) for v in moved.values()) > DRIFT_LIMIT
 
 
 def test_the_fingerprint_follows_the_lengths_and_nothing_else() -> None:

@@ -1,5 +1,6 @@
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
 from templates_lib.load.shapes import catalogue, load_rates, load_shape
@@ -25,7 +26,7 @@ def test_an_extract_keeps_the_statistics_of_its_trace_within_one_percent(facts) 
         "mean_prompt_tokens": shape.mean_prompt_tokens,
         "mean_output_tokens": shape.mean_output_tokens,
         "p99_prompt_tokens": shape.prompt_percentile(99),
-        "p99_output_tokens": shape.output_percentile(99),
+        "p99_output_tokens": float(np.percentile(shape.output_tokens, 99)),
         "prefill_context": shape.prefill_context,
         "decode_context": shape.decode_context,
     }

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.resampled import resampled
 from templates_lib.load.arrivals import arrival_times
 from templates_lib.load.rate_files import read_rate_series
 from templates_lib.load.rate_series import RateSeries, constant, diurnal, mixed
@@ -21,14 +22,14 @@ def series_of(values: list[float], window_s: float = 60.0, cv: float = 1.0) -> R
 @given(rates, st.floats(1, 500))
 def test_resampling_keeps_the_requests(values: list[float], window_s: float) -> None:
     series = series_of(values)
-    other = series.resampled(window_s)
+    other = resampled(series, window_s)
     assert (other.requests_per_s * other.window_s).sum() == pytest.approx((series.requests_per_s * 60).sum(), abs=1e-6)
     assert other.duration_s >= series.duration_s - 1e-3
 
 
 def test_resampling_to_halves_and_back_is_the_same() -> None:
     series = series_of([1, 5, 0, 2], cv=2.0)
-    again = series.resampled(20).resampled(60)
+    again = resampled(resampled(series, 20), 60)
     assert again.requests_per_s == pytest.approx(series.requests_per_s)
     assert again.cv[[0, 1, 3]] == pytest.approx([2, 2, 2])
 

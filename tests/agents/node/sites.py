@@ -17,7 +17,6 @@ import psutil
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import NodeReport
-from control.cloud.fake import FakeCloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.hub.board import Board
@@ -26,6 +25,7 @@ from control.hub.gang import Gang, GangPlace
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.db.processes import ROOT, lives
 from tests.control.executor.fleets import START, Fleet, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from control.cli.main import app
-from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import START as NODE_START
 from tests.control.executor.fleets import fleet, offer
 from tests.control.fleet.fleets import MARKET, ZONE, template

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import psutil
 
 from control.access.secret import Secret
-from control.cloud.fake import FakeCloud
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.cloud.node import NodeRequest
 from control.cloud.port import Cloud
 from templates_lib.values.offer import Market
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.db.processes import lives, wait_until
 from tests.control.lifecycle.worlds import START
 

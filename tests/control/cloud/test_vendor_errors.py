@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from control.cloud.errors import CloudError, GiveUpError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
-from control.cloud.fake import FakeCloud
 from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.messages import Failed
 from control.cloud.vendor_errors import VENDOR_ERRORS, VendorError
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.cloud.harness import request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,12 +6,12 @@ from threading import Barrier, Thread
 import pytest
 
 from control.cloud.errors import RetryLaterError
-from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.diff.limits import Limits
 from control.executor.allowance import Allowance
 from control.executor.provision import Place, provision
 from control.lifecycle.state import InstanceState
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import requested
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from control.cloud.errors import RetryLaterError
-from control.cloud.fake import Effect, FakeCloud
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.port import Cloud
 from control.db.database import Database, open_database
@@ -19,6 +18,7 @@ from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
+from tests.control.cloud.fake_cloud import Effect, FakeCloud
 from tests.control.cloud.harness import KINDS
 from tests.control.executor.fleets import (
     START,

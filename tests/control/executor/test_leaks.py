@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import delete
 
 from control.cloud.errors import RetryLaterError
-from control.cloud.fake import Effect, FakeCloud
 from control.db.access_tables import bootstrap_token
 from control.db.database import Database
 from control.db.fleet_tables import intent, node
@@ -14,6 +13,7 @@ from control.executor.bill_tags import bill_of, bill_tags
 from control.ledger.charge import Charge
 from control.ledger.period import Period
 from control.lifecycle.event import EventKind
+from tests.control.cloud.fake_cloud import Effect, FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import driven
 

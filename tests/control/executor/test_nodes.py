@@ -10,7 +10,6 @@ from sqlalchemy import select
 
 from control.access.secret import Secret
 from control.cloud.errors import GiveUpError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
-from control.cloud.fake import Effect, FakeCloud
 from control.cloud.node import CloudNodeState
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
@@ -21,6 +20,7 @@ from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
+from tests.control.cloud.fake_cloud import Effect, FakeCloud
 from tests.control.executor.fleets import OWNER, START, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from control.cloud.errors import QuotaError, RetryLaterError, StockOutError
-from control.cloud.fake import Effect, FakeCloud
 from control.db.database import Database
 from control.executor.provision import Place, Provisioned, provision
 from control.executor.recover import Recovered
@@ -16,6 +15,7 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.patience import Patience, overdue
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
+from tests.control.cloud.fake_cloud import Effect, FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven, requested

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from control.cloud.errors import CloudError, RetryLaterError, StockOutError
-from control.cloud.fake import FakeCloud
 from control.cloud.node import CloudNode, NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -24,6 +23,7 @@ from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.patience import Patience
 from templates_lib.values.offer import Market, Offer
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START
 

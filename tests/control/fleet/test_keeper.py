@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from control.cloud.errors import CloudError, StockOutError
-from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.diff.limits import Limits
@@ -29,6 +28,7 @@ from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market, Offer
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import fleet
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, text
 
-from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
@@ -23,6 +22,7 @@ from control.hub.board import Board
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState as S
 from templates_lib.values.offer import Market, Offer
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import Fleet, MortalCloud, MortalDatabase, ProcessKilledError, Steps, fleet
 from tests.control.fleet.fleets import template
 from tests.control.lifecycle.worlds import START

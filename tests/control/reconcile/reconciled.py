@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from control.cloud.fake import FakeCloud
 from control.cost.spending_limit import spending_limit
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -38,6 +37,7 @@ from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.lifecycle.worlds import START
 
 SPEC = """\

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from control.cloud.fake import FakeCloud
 from control.cloud.node import NodeRequest
 from control.db.database import Database
 from control.market.sources import LIVE_SOURCES, sources_of
@@ -19,6 +18,7 @@ from control.reconcile.node_starts import engines_at
 from templates_lib.values.clouds import CLOUDS, CloudKind
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
+from tests.control.cloud.fake_cloud import FakeCloud
 
 CONFIG = "L4:1/n10"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from control.cloud.fake import FakeCloud
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from policies.availability import LEAST_COOL_DOWN_S
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.lifecycle.worlds import START
 from tests.control.reconcile.reconciled import Place, Plane, spec
 

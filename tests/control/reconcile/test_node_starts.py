@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from control.cloud.fake import FakeCloud
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.node_starts import NodeStarts, check_way_back
+from tests.control.cloud.fake_cloud import FakeCloud
 
 TOKEN = "hf_only_for_nodes"  # noqa: S105
 

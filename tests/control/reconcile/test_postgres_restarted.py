@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from control.cloud.fake import FakeCloud
 from control.cloud.node import CloudNode, NodeRequest
 from control.db.cluster import Cluster
 from control.db.database import open_database
@@ -17,6 +16,7 @@ from control.db.embedded import embedded_server
 from control.db.errors import DatabaseUnavailableError
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.db.processes import lives, wait_until
 from tests.control.reconcile.reconciled import Place, Plane, spec
 

@@ -17,13 +17,13 @@ from agents.messages.to_registry import Register
 from agents.messages.to_scheduler import ToScheduler
 from agents.registration import register
 from control.access.secret import Secret, new_secret
-from control.cloud.fake import FakeCloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.db.errors import DatabaseUnavailableError
 from control.lifecycle.event import EventKind
 from control.registry.registry import AgentKeys, Registry
 from tests.agents.channels.channel_ends import FAST, Heard, Seen
+from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer
 from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven
