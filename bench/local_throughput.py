@@ -50,7 +50,7 @@ from control.hub.gang import chunk_tokens
 from control.planning.local_profiles import ensure_profiles
 from control.planning.recipe import PipelineRecipe
 from control.planning.source_kinds import pipeline_source
-from control.planning.world import local_machines, read_world
+from control.planning.world import read_world
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.catalogue import weights_places
@@ -284,7 +284,7 @@ def best_promise(case: str, profiles: tuple[NodeProfile, ...]) -> tuple[Promise,
     world = read_world(SPECS[spec])
     shape = WorkloadShape("bench", np.array([PROMPT], np.int32), np.array([OUTPUT], np.int32))
     (given,) = (replace(one, shape=shape) for one in world.recipe.served)
-    machines = local_machines(world.fleet)
+    machines = world.fleet.machines
     for times in OBJECTIVES:
         slo = replace(given.slo, ttft_ms=given.slo.ttft_ms * times, tpot_ms=given.slo.tpot_ms * times)
         served = replace(given, slo=slo)

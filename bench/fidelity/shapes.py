@@ -11,7 +11,7 @@ from bench.local_throughput import Promise, promises
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_profiles import ensure_profiles
 from control.planning.recipe import PipelineRecipe
-from control.planning.world import World, local_machines, read_world
+from control.planning.world import World, read_world
 from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
@@ -53,7 +53,7 @@ def setup(home: Path, now: str, again: bool = False) -> Setup:
     from all runs that are compared."""
     world = ensure_profiles(read_world(FLEET), home, lambda *_: None, now, again=again)
     (served,) = (replace(one, shape=lengths()) for one in world.recipe.served)
-    return Setup(world, served, local_machines(world.fleet))
+    return Setup(world, served, world.fleet.machines)
 
 
 def recipe_with(profiles: tuple[NodeProfile, ...]) -> PipelineRecipe:

@@ -15,7 +15,7 @@ from control.offers.combined import combined
 from control.offers.prices import regions_by_cloud
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
-from control.planning.world import fleet_of, stated_quotes
+from control.planning.world import stated_quotes
 from control.reconcile.fleet_world import document_of
 from policies.availability import Learned
 from templates_lib.values.node_config import NodeConfig
@@ -78,6 +78,6 @@ class OfferBook:
         own = PostgresModels(self._database).own()
         for record in PostgresFleets(self._database).all():
             try:
-                yield from stated_quotes(fleet_of(document_of(record.spec, record.folder, record.name), own))
+                yield from stated_quotes(document_of(record.spec, record.folder, record.name), own)
             except ValueError:  # a spec of an earlier release: the fleet's own pages say what is wrong with it
                 continue

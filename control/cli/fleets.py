@@ -16,7 +16,6 @@ from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 if TYPE_CHECKING:
     from control.db.database import Database
     from control.diff.fleet_diff import FleetDiff
-    from control.fleet_file.schema import FleetFile
     from control.planning.world import World
     from templates_lib.values.plan import Plan
 
@@ -65,7 +64,7 @@ def apply(
     with open_database(database_url) as database, build_progress() as progress:
         fleets, now = PostgresFleets(database), datetime.now(UTC)
         before = next((record for record in fleets.all() if record.name == world.name), None)
-        _ask_for_removed(database, before, world.fleet, yes)
+        _ask_for_removed(database, before, world, yes)
         folder = str(file.absolute().parent)
         wished = mode or (FleetMode.OBSERVE if before is None else before.mode)
         counted_for = project or (DEFAULT_PROJECT if before is None else before.project)
@@ -211,13 +210,13 @@ def _accept(database: "Database", target: "FleetTarget", plan: "Plan") -> None:
     PostgresFleets(database).accept(target, plan.id, who(), f"{plan.usd_per_hour:.2f} $/h", datetime.now(UTC))
 
 
-def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "FleetFile", yes: bool) -> None:
+def _ask_for_removed(database: "Database", before: "FleetRecord | None", now: "World", yes: bool) -> None:
     """A model that serves somebody does not go because a line was lost."""
     from control.fleet.live_instances import views_of_fleet
 
     if before is None or yes:
         return
-    stay = {model.served_name for model in now.models}
+    stay = {app.name for app in now.fleet.apps}
     busy = [view for view in views_of_fleet(database, before.name) if view.model not in stay and view.state == "ready"]
     if busy:
         names, requests = ", ".join(sorted({view.model for view in busy})), sum(v.running + v.waiting for v in busy)

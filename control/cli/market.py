@@ -146,7 +146,7 @@ def _clouds(file: Path | None, cloud: list[str] | None) -> tuple[str, ...]:
     if file is not None and cloud:
         raise ValueError("give either -f SPEC or --cloud")
     if file is not None:
-        return tuple(section.cloud for section in read_world(file).fleet.clouds)
+        return tuple(each.cloud for each in read_world(file).fleet.sources.selections)
     known = known_clouds()
     for name in cloud or ():
         if name not in known:

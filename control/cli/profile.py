@@ -34,7 +34,7 @@ def run(
     from control.planning.world import read_world
 
     world, home = read_world(file), home_directory(os.environ)
-    if not world.fleet.is_local:
+    if not world.fleet.machines:
         raise ValueError(f"{file}: has no local nodes, and only those can be measured from here; add cloud: local")
     with build_progress() as progress:
         now = datetime.now(UTC).isoformat(timespec="seconds")

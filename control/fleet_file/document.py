@@ -18,6 +18,18 @@ Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """The place of a value in a file, kept for problems that are found once the file has been read."""
+
+    file: str
+    line: int
+    key: Key
+
+    def problem(self, message: str) -> Problem:
+        return Problem(self.file, self.line, message, self.key)
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """`value` holds dicts with string keys, lists and scalars only; `lines` maps the path of a value to its line."""
 
@@ -31,8 +43,11 @@ class Document:
             key = key[:-1]
         return self.lines.get(key, 1)
 
+    def position(self, *key: str | int) -> Position:
+        return Position(self.file, self.line(key), key)
+
     def problem(self, key: Key, message: str) -> Problem:
-        return Problem(self.file, self.line(key), message, key)
+        return self.position(*key).problem(message)
 
 
 class _Loader(yaml.SafeLoader):

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from control.fleet_file.document import Document, Key
+from control.fleet_file.document import Position
 from control.fleet_file.problem import SpecError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def located(document: Document, key: Key, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `read` gives. Its ValueError or LookupError becomes a problem of the value at `key`."""
+def located(at: Position, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The answer of `read`, whose ValueError or LookupError becomes a problem of the value at `at`."""
     try:
         return read(*args, **kwargs)
     except SpecError as error:
-        raise SpecError([document.problem(key, str(p)) for p in error.problems]) from None
+        raise SpecError([at.problem(str(p)) for p in error.problems]) from None
     except (ValueError, LookupError) as error:
-        raise SpecError([document.problem(key, str(error))]) from None
+        raise SpecError([at.problem(str(error))]) from None

@@ -87,8 +87,3 @@ class FleetFile(Section):
             if [c.cloud for c in self.clouds].count(cloud) > 1:
                 raise ValueError(f"name cloud {cloud!r} once, with all its {what}")
         return self
-
-    @property
-    def is_local(self) -> bool:
-        """Whether nodes of this machine may be used."""
-        return any(c.cloud == LOCAL for c in self.clouds)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from control.cloud.local.kinds import LocalMachine
+from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
+from control.fleet_file.schema import FleetFile
 from control.offers.quotes import Quotes
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.gpu import Gpu
@@ -15,6 +16,15 @@ NETWORK_GBPS = 10.0
 CORE_TFLOPS = 0.1
 CORE_MEMORY_GBPS = 160.0
 """A processor of today with 256-bit units in fp32, for the estimate only. Assumptions; profiles replace them."""
+
+
+def local_machines(file: FleetFile) -> tuple[LocalMachine, ...]:
+    """The kinds of node that a fleet may have on this machine; none where its spec names no local cloud."""
+    if all(section.cloud != LOCAL for section in file.clouds):
+        return ()
+    kinds = (kind for section in file.clouds for kind in section.kinds or ())
+    named = tuple(LocalMachine(k.name, k.cpu_cores, k.memory_mib, k.stock, k.usd_per_hour) for k in kinds)
+    return named or DEFAULT_MACHINES
 
 
 def local_quotes(machines: Iterable[LocalMachine]) -> Quotes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config, local_gpu
-from control.planning.world import World, local_machines
+from control.planning.world import World
 from control.profiles.local_sweep import sweep
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
@@ -69,7 +69,7 @@ def _needs(world: World) -> Iterator[_Need]:
     """What is the same for two served models is needed once."""
     found: dict[str, _Need] = {}
     for served in world.recipe.served:
-        for machine in local_machines(world.fleet):
+        for machine in world.fleet.machines:
             subject = local_subject(machine, served.model, served.engine)
             found.setdefault(f"{subject.fingerprint}/{machine.name}", _Need(machine, served.model, subject))
     yield from found.values()

@@ -14,10 +14,10 @@ from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
 
 
-def own_hosts(fleet: FleetFile, document: Document) -> tuple[OwnHost, ...]:
+def own_hosts(file: FleetFile, document: Document) -> tuple[OwnHost, ...]:
     """Paths in `document` begin where it is. Raises SpecError with every host that cannot be one."""
     hosts, problems = [], []
-    for place, section in enumerate(fleet.clouds):
+    for place, section in enumerate(file.clouds):
         for number, host in enumerate(section.hosts or ()):
             try:
                 hosts.append(_host(host, Path(document.file).parent))
@@ -28,8 +28,8 @@ def own_hosts(fleet: FleetFile, document: Document) -> tuple[OwnHost, ...]:
     return tuple(hosts)
 
 
-def own_quotes(fleet: FleetFile) -> Quotes:
-    sections = [host for section in fleet.clouds for host in section.hosts or ()]
+def own_quotes(file: FleetFile) -> Quotes:
+    sections = [host for section in file.clouds for host in section.hosts or ()]
     counts = Counter((host.zone, host.node_config, host.usd_per_hour) for host in sections)
     return Quotes(
         offers=tuple(

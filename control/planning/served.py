@@ -2,17 +2,20 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from control.fleet_file.demand_section import DemandSection
-from control.fleet_file.document import Document, Key, read_text
+from control.fleet_file.document import Document, read_text
 from control.fleet_file.located import located
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.own_model import OwnModel
 from control.fleet_file.problem import Problem, SpecError
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
+from control.planning.app_demand import ForecastChoice, Metered, Stated
 from control.planning.trace_files import shape_of, trace_of
 from templates_lib.apps.app import App, llm_app
 from templates_lib.apps.served_model import ServedModel
@@ -22,30 +25,30 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
-from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 MAX_CONFIG_BYTES = 1 << 22
+_PERIODS_S = {"day": 86_400.0, "week": 7 * 86_400.0}
 TRACE_WINDOW_S = 60.0
 """Windows in which the busiest rate of a trace file is looked for."""
 
 
 def served_apps(
-    fleet: FleetFile, document: Document, own: Iterable[OwnModel] = ()
-) -> tuple[tuple[App, ...], tuple[Demand, ...], tuple[str, ...]]:
-    """With notes on what was left out of their traces. `own`: registered models, beside those of the catalogue. Raises
-    SpecError with every file that cannot be used, at the line that names it."""
+    file: FleetFile, document: Document, own: Iterable[OwnModel]
+) -> tuple[tuple[App, ...], dict[str, Stated | Metered], tuple[str, ...]]:
+    """The apps, the demand by app, and notes on what was left out of their traces. `own`: registered models, beside
+    those of the catalogue. Raises SpecError with every file that cannot be used, at the line that names it."""
     folder = Path(document.file).parent
     registered = {model.name: model for model in own}
     apps: list[App] = []
-    demand: list[Demand] = []
+    demand: dict[str, Stated | Metered] = {}
     problems: list[Problem] = []
     notes: list[str] = []
-    for place, section in enumerate(fleet.models):
-        key: Key = ("models", place)
+    for place, section in enumerate(file.models):
+        at = partial(document.position, "models", place)
         try:
-            shape = located(document, (*key, "workload"), shape_of, section.workload, folder, notes)
-            rate = located(document, (*key, "demand", "trace"), _requests_per_s, section.demand, folder, notes)
-            model = located(document, (*key, "model"), _model, section, folder, registered)
+            shape = located(at("workload"), shape_of, section.workload, folder, notes)
+            asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
+            model = located(at("model"), _model, section, folder, registered)
         except SpecError as error:
             problems += error.problems
             continue
@@ -59,13 +62,10 @@ def served_apps(
             engine=section.engine,
         )
         apps.append(llm_app(whole))
-        demand += (
-            Demand(each.served.name, DEFAULT_TYPE, rate * each.share, section.demand.priority)
-            for each in apps[-1].request_types
-        )
+        demand[whole.name] = asked
     if problems:
         raise SpecError(problems)
-    return tuple(apps), tuple(demand), tuple(dict.fromkeys(notes))
+    return tuple(apps), demand, tuple(dict.fromkeys(notes))
 
 
 def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnModel]) -> ModelSpec:
@@ -87,11 +87,11 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         raise ValueError(f"{path}: {error}") from None
 
 
-def _requests_per_s(demand: DemandSection, folder: Path, notes: list[str]) -> float:
+def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:
     if demand.metered:
-        return demand.floor_requests_per_s  # what else there is only a history tells
+        return _metered(demand)
     if demand.requests_per_s is not None:
-        return demand.requests_per_s
+        return Stated(demand.requests_per_s, demand.priority)
     assert demand.trace is not None  # noqa: S101 - the schema wants one of the two
     if is_path(demand.trace):
         series = trace_of(demand.trace, folder, notes).rates(TRACE_WINDOW_S)
@@ -100,4 +100,23 @@ def _requests_per_s(demand: DemandSection, folder: Path, notes: list[str]) -> fl
     rate = series.peak_requests_per_s if demand.at == "peak" else series.mean_requests_per_s
     if rate == 0:
         raise ValueError(f"trace {demand.trace!r} holds no requests: the demand is 0")
-    return rate * demand.scale
+    return Stated(rate * demand.scale, demand.priority)
+
+
+def _metered(demand: DemandSection) -> Metered:
+    forecast, ceiling = demand.forecast, demand.ceiling_requests_per_s
+    return Metered(
+        forecast=ForecastChoice(
+            forecast.policy,
+            60 * forecast.half_life_minutes,
+            _PERIODS_S[forecast.period],
+            forecast.quantile,
+            3600 * forecast.window_hours,
+        ),
+        floor_requests_per_s=demand.floor_requests_per_s,
+        ceiling_requests_per_s=math.inf if ceiling is None else ceiling,
+        idle_s=60 * demand.idle_minutes,
+        most_held=demand.hold.max_requests,
+        hold_s=demand.hold.timeout_s,
+        priority=demand.priority,
+    )

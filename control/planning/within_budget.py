@@ -10,7 +10,7 @@ from policies.budget import Allowance
 from policies.degradation import Rung, Solve, Take, Tried, next_step
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
-from templates_lib.values.settings import Survive
+from templates_lib.values.settings import Settings, Survive
 
 LOOSER_CAP = 0.95
 """Share of capacity that a plan of a looser class may use, at least: requests queue longer. Templates stay as they are
@@ -49,26 +49,28 @@ def within_budget(
 
 def given_up(world: World, rung: Rung, allowed: Allowance) -> World:
     """`world` without what is given up on `rung` and on those before it."""
-    policy = world.fleet.policy
-    changes: dict[str, object] = {}
+    settings = world.fleet.settings
     if rung >= Rung.MORE_SPOT:
-        changes["max_spot_share"] = 1.0
+        settings = _with_more_spot(settings)
     if rung >= Rung.LOOSER_CLASS:
-        changes |= {
-            "utilisation_cap": max(policy.utilisation_cap, LOOSER_CAP),
-            "survive": Survive.NOTHING,
-            "max_zone_share": 1.0,
-        }
+        settings = _of_looser_class(settings)
     if rung >= Rung.SHED:
-        own = math.inf if policy.max_usd_per_hour is None else policy.max_usd_per_hour
-        changes["max_usd_per_hour"] = min(own, allowed.usd_per_hour)
-    fleet = world.fleet.model_copy(update={"policy": policy.model_copy(update=changes)})
-    return replace(world, fleet=fleet)
+        settings = settings.spending_at_most(allowed.usd_per_hour)
+    return replace(world, fleet=replace(world.fleet, settings=settings))
+
+
+def _with_more_spot(settings: Settings) -> Settings:
+    return replace(settings, guardrails=replace(settings.guardrails, max_spot_share=1.0))
+
+
+def _of_looser_class(settings: Settings) -> Settings:
+    cap, guardrails = max(settings.utilisation_cap, LOOSER_CAP), replace(settings.guardrails, max_zone_share=1.0)
+    return replace(settings, utilisation_cap=cap, survive=Survive.NOTHING, guardrails=guardrails)
 
 
 def _rungs(world: World, allowed: Allowance) -> tuple[Rung, ...]:
     if math.isinf(allowed.usd_per_hour):
         return (Rung.NOTHING,)
     spot = any(offer.market is Market.SPOT for offer in world.quotes.offers)
-    limited = world.fleet.policy.max_spot_share < 1
+    limited = world.fleet.settings.guardrails.max_spot_share < 1
     return tuple(rung for rung in Rung if rung is not Rung.MORE_SPOT or (spot and limited))

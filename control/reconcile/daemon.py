@@ -30,7 +30,7 @@ from control.fleet.run import TICK_S, run
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
 from control.market.watch import LOOK_S, MarketWatch
-from control.planning.world import World, local_machines
+from control.planning.world import World
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.fleet_planner import FleetPlanner
@@ -140,9 +140,9 @@ class Daemon:
         for cloud in sorted({planned.zone.partition("/")[0] for planned in plan.instances}):
             adapter = self._clouds.need(cloud)
             if isinstance(adapter, LocalCloud):
-                adapter.offer(machine.kind for machine in local_machines(world.fleet))
+                adapter.offer(machine.kind for machine in world.fleet.machines)
             elif isinstance(adapter, OwnMachines):
-                adapter.offer(world.hosts)
+                adapter.offer(world.fleet.hosts)
             else:
                 check_way_back(cloud, self._settings.address)
 

@@ -1,21 +1,20 @@
 """From a plan to what is kept running, and to how it is reached."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
-from control.diff.limits import Disruption, Limits
 from control.diff.supply import supply_of
 from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
 from control.fleet.wanted import Wanted, wanted
-from control.fleet_file.schema import FleetFile
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
+from control.planning.app_demand import Metered
 from control.planning.local_market import local_config
-from control.planning.world import World, local_machines
+from control.planning.world import World
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
 from templates_lib.apps.served_model import ServedModel
@@ -56,9 +55,9 @@ def fleet_order(
         earlier=tuple(old for each in earlier for old in _readable(each)),
         supply=supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), guardrails.max_unproven_nodes),
         files={served.name: _files(served, weights) for served in world.recipe.served},
-        memory_mib={local_config(machine).id: machine.memory_mib for machine in local_machines(world.fleet)},
+        memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
-        limits=limits_of(world.fleet),
+        limits=world.fleet.limits,
         acts=acts,
     )
 
@@ -91,32 +90,18 @@ def _cloud(each: Wanted) -> str:
     return each.zone.partition("/")[0]
 
 
-def limits_of(fleet: FleetFile) -> Limits:
-    disruption = fleet.reconcile.disruption
-    return Limits(
-        max_usd_per_hour=fleet.policy.max_usd_per_hour,
-        max_new_nodes_per_hour=fleet.reconcile.max_new_nodes_per_hour,
-        disruption=Disruption(
-            disruption.max_instances, disruption.max_share, timedelta(minutes=disruption.window_minutes)
-        ),
-    )
-
-
 def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[str], str] = tokenizer_here) -> Routing:
     """`created`: since when clients are told that the models exist. `tokenizer`: where weights are → where gateways
     find what turns text into tokens.
 
     Raises what `tokenizer` does, and UnrunnableError for a model whose weights are not known."""
     weights, made = weights_of(world), int(created.timestamp())
-    holds = {
-        section.served_name: Hold(section.demand.hold.max_requests, section.demand.hold.timeout_s)
-        for section in world.fleet.models
-        if section.demand.metered
-    }
     fronts = {}
-    for app in world.apps:
+    for app in world.fleet.apps:
+        asked = world.fleet.asked[app.name]
+        hold = Hold(asked.most_held, asked.hold_s) if isinstance(asked, Metered) else None
         for each in app.request_types:
-            name, hold = each.served.name, holds.get(app.name)
+            name = each.served.name
             fronts[name] = Front(tokenizer(weights[name]), made, world.name, hold, app.longer(each))
     return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
 

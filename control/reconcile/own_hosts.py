@@ -19,6 +19,6 @@ def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -
     for record in records:
         if OWNED not in record.spec:
             continue
-        for host in world_of_record(record, own).hosts:
+        for host in world_of_record(record, own).fleet.hosts:
             hosts.setdefault(host.name, host)
     return tuple(hosts.values())

@@ -116,11 +116,9 @@ class _Plane:
 
 def _as_simulated(scenario: Scenario, weights: Path) -> World:
     """The fleet's world as its plane sees it. A baseline carries out what it plans: the churn guard is Medley's."""
-    fleet = scenario.world.fleet
-    changed: dict[str, object] = {"replan_minutes": scenario.replan_s / 60}
+    fleet = scenario.world.fleet.replanned_every(scenario.replan_s / 60)
     if scenario.strategy != "medley":
-        changed["payback_minutes"] = None
-    fleet = fleet.model_copy(update={"reconcile": fleet.reconcile.model_copy(update=changed)})
+        fleet = fleet.without_churn_guard()
     places = {served.model.id: f"path:{weights}" for served in scenario.world.recipe.served}
     return replace(scenario.world, fleet=fleet, weights=places)
 

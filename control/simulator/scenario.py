@@ -79,11 +79,11 @@ def read_scenario(path: Path) -> Scenario:
 def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
     """`file`: the checked content of `document`, whose place relative paths begin at. Raises SpecError."""
     folder = Path(document.file).parent
-    world = located(document, ("fleet",), read_world, folder / file.fleet)
+    world = located(document.position("fleet"), read_world, folder / file.fleet)
     fixed = None
     if file.plan is not None:
         plan = folder / file.plan
-        fixed = located(document, ("plan",), lambda: decode_plan(read_text(plan).encode(), str(plan)))
+        fixed = located(document.position("plan"), lambda: decode_plan(read_text(plan).encode(), str(plan)))
     length_s = 60 * file.minutes
     problems: list[Problem] = []
     notes = list(world.notes)
@@ -98,7 +98,7 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
         problems += error.problems
     if problems or traffic is None or market is None:
         raise SpecError(problems)
-    own_startup = 60 * world.fleet.policy.startup_minutes
+    own_startup = 60 * world.fleet.settings.startup_minutes
     startup = file.startup
     return Scenario(
         name=file.name,
@@ -128,7 +128,7 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, n
         key = ("traffic", place)
         shape = _shape(section.model, world)
         if shape is None:
-            names = [app.name for app in world.apps]
+            names = [app.name for app in world.fleet.apps]
             text = f"{section.model!r} is not in fleet {world.name}; {nearest_name(section.model, names)}"
             problems.append(document.problem((*key, "model"), f"traffic[{place}].model: {text}"))
             continue
@@ -136,18 +136,18 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, n
             named = (*key, (section.synthetic and "synthetic") or ((section.trace and "trace") or "rates"))
             seed = (file.seed, place)
             folder = Path(document.file).parent
-            stream = located(document, named, stream_of, section, folder, shape, span, seed, notes)
+            stream = located(document.position(*named), stream_of, section, folder, shape, span, seed, notes)
             streams.append((section.model, stream))
         except SpecError as error:
             problems += error.problems
     if problems:
         raise SpecError(problems)
-    return located(document, ("traffic",), Traffic, streams, world.apps)
+    return located(document.position("traffic"), Traffic, streams, world.fleet.apps)
 
 
 def _shape(model: str, world: World) -> WorkloadShape | None:
     """Of an app of the fleet, all its request types together; None: there is none of that name."""
-    parts = [served.shape for app in world.apps if app.name == model for served in app.components]
+    parts = [served.shape for app in world.fleet.apps if app.name == model for served in app.components]
     if not parts:
         return None
     prompts = np.concatenate([part.prompt_tokens for part in parts])
@@ -162,17 +162,13 @@ def _market(document: Document, section: MarketSection, world: World, time: LogT
     if section.prices is not None:
         hold_h = section.prices.hold_hours
         held = replace(time, hold_s=inf if hold_h is None else _HOUR_S * hold_h)
-        key = ("market", "prices", "file")
-        prices = dict(
-            located(document, key, read_log, folder / section.prices.file, "usd_per_hour", held, _wrong_price)
-        )
+        at = document.position("market", "prices", "file")
+        prices = dict(located(at, read_log, folder / section.prices.file, "usd_per_hour", held, _wrong_price))
     if section.availability is not None:
-        key = ("market", "availability", "file")
-        stock = dict(
-            located(document, key, read_log, folder / section.availability.file, "available", time, _wrong_stock)
-        )
+        at = document.position("market", "availability", "file")
+        stock = dict(located(at, read_log, folder / section.availability.file, "available", time, _wrong_stock))
     known = section.availability is None or section.availability.known
-    return located(document, ("market",), market_log, world.quotes, prices, stock, known=known)
+    return located(document.position("market"), market_log, world.quotes, prices, stock, known=known)
 
 
 def _wrong_price(usd_per_hour: float) -> str:

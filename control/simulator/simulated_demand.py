@@ -74,7 +74,7 @@ class KnownDemand:
 
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:  # noqa: ARG002
         from_s = min(max((now - self.start).total_seconds(), 0.0), max(self.length_s - self.step_s, 0.0))
-        ahead_s = self.step_s + 60 * world.fleet.policy.startup_minutes
+        ahead_s = self.step_s + 60 * world.fleet.settings.startup_minutes
         until_s = min(from_s + ahead_s, self.length_s)
         shapes = {served.name: served.shape for served in world.recipe.served}
         found = []

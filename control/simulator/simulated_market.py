@@ -33,7 +33,7 @@ class SimulatedMarket(LiveMarket):
             if log.id in self._log.told
         )
         quotes = replace(world.quotes, offers=offers, pools=pools)
-        return StoredMarket.read(self._memory, now).judged(quotes, world.fleet.policy.max_unproven_nodes)
+        return StoredMarket.read(self._memory, now).judged(quotes, world.fleet.settings.guardrails.max_unproven_nodes)
 
     def _stocked(self, offer: Offer) -> Offer:
         """With what can be had beside what is held, if the planner is told."""

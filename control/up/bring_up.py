@@ -27,7 +27,7 @@ from control.lifecycle.fleet_event import FleetEvent
 from control.lifecycle.history import PastTransition
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
-from control.planning.world import World, local_machines, read_world
+from control.planning.world import World, read_world
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
@@ -72,9 +72,9 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
     document = read_text(options.spec)
     world = read_world(options.spec)
     weights_of(world)
-    if not world.fleet.is_local:  # before anything is put on record, built or planned
+    if not world.fleet.machines:  # before anything is put on record, built or planned
         raise UnrunnableError(f"`medley up` runs the local cloud only, which {options.spec} does not name")
-    machines = local_machines(world.fleet)
+    machines = world.fleet.machines
     home = UpHome.below(options.home)
     with ExitStack() as stack:
         stack.enter_context(_alone(home))
@@ -119,7 +119,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         def reach(world: World, plan: Plan) -> None:
             """Also of a spec that somebody else applies meanwhile."""
             _check_reach(plan)
-            cloud.offer(machine.kind for machine in local_machines(world.fleet))
+            cloud.offer(machine.kind for machine in world.fleet.machines)
 
         def loop(parts: Parts) -> Loop:
             return Leading(

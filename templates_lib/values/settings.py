@@ -1,6 +1,7 @@
 """What a fleet's owner asks of the planner."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -81,3 +82,10 @@ class Settings:
     def init_factor(self) -> float:
         """K of the Coral paper (section 4.3): node start-up time over adjustment interval."""
         return self.startup_minutes / self.adjustment_interval_minutes
+
+    def spending_at_most(self, usd_per_hour: float) -> "Settings":
+        """The same settings, with the stricter of this limit (infinite: none) and the one that they have."""
+        own = self.guardrails.max_usd_per_hour
+        least = usd_per_hour if own is None else min(own, usd_per_hour)
+        kept = None if math.isinf(least) else least
+        return replace(self, guardrails=replace(self.guardrails, max_usd_per_hour=kept))

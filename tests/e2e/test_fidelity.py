@@ -14,7 +14,7 @@ from bench.fidelity.simulated import real, simulated
 from bench.fidelity.trace import poisson
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_market import local_config
-from control.planning.world import local_machines, read_world
+from control.planning.world import read_world
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
@@ -50,7 +50,7 @@ def test_what_the_runtime_serves_the_simulator_serves_token_by_token(shape: str,
     world = read_world(FLEET)
     (given,) = world.recipe.served
     served = replace(given, shape=lengths(), slo=replace(given.slo, ttft_ms=4000, tpot_ms=600))  # as CPU_S can keep
-    machines = local_machines(world.fleet)
+    machines = world.fleet.machines
     recipe = replace(world.recipe, served=(served,), profiles=tuple(map(profile, machines)))
     made = Setup(replace(world, recipe=recipe), served, machines)
     asked = poisson(served.shape, REQUESTS_PER_S, SECONDS, seed=7)

@@ -126,7 +126,7 @@ def change_fleet(
             message = f"is {world.name!r}, but this is fleet {fleet!r}: a fleet keeps its name"
             raise ApiError(422, "invalid", f"spec.name {message}", errors=[field_problem(("spec", "name"), message)])
         check_project(database, body.project)
-        staying = {model.served_name for model in world.fleet.models}
+        staying = {app.name for app in world.fleet.apps}
         refuse_loss(database, before.name, served_names(before) - staying, confirm or ())
         changed = fleets.change(
             fleet, version, now, spec=_text(body), folder="", project=body.project, mode=body.mode, ending=False

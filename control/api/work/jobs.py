@@ -1,6 +1,5 @@
 """What workers do, by the kind of the operation."""
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -35,7 +34,6 @@ from control.planning.what_if import supposed
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
 from policies.budget import Allowance
-from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +66,8 @@ def plan(job: Job) -> dict[str, Any]:
         snapshot = recording.snapshot
         if request.what_if is not None:
             snapshot = supposed(snapshot, request.what_if)
-        snapshot = versioned(_within(snapshot, allowed))
+        settings = snapshot.settings.spending_at_most(allowed.usd_per_hour)
+        snapshot = versioned(replace(snapshot, settings=settings))
         name = f"{recording.name}{DRAFT}" if is_draft else recording.name
         return replace(recording, name=name, snapshot=snapshot)
 
@@ -166,17 +165,6 @@ def _without_budget(
 
 def _unmet(report: PlanReport) -> float:
     return sum(report.plan.unmet.values())
-
-
-def _within(snapshot: Snapshot, allowed: Allowance) -> Snapshot:
-    """The stricter of the spec's own limit and what budgets leave."""
-    settings = snapshot.settings
-    own = settings.guardrails.max_usd_per_hour
-    least = allowed.usd_per_hour if own is None else min(own, allowed.usd_per_hour)
-    if math.isinf(least):
-        return snapshot
-    guardrails = replace(settings.guardrails, max_usd_per_hour=least)
-    return replace(snapshot, settings=replace(settings, guardrails=guardrails))
 
 
 def _over_budget(report: PlanReport, needed: PlanReport, budget: float, allowed: Allowance) -> ApiError:

@@ -38,7 +38,7 @@ def recorded_course(database: Database, span: Span, world: World, edges_s: Float
             ((span.seconds(datetime.fromisoformat(step.at)), step) for past in span.instances for step in past.steps),
             [span.seconds(call.at) for call in span.calls if call.outcome in REFUSALS],
         ),
-        anywhere=world.fleet.offers.by_region,
+        anywhere=world.fleet.sources.by_region,
     )
 
 

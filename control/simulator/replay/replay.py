@@ -1,7 +1,6 @@
 """What a recorded span would have come to under another policy, beside what it came to."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,6 @@ from control.db.registered_models import PostgresModels
 from control.fleet_file.document import parse, read_text
 from control.lifecycle.fleet import FleetRecord
 from control.planning.local_profiles import with_known_profiles
-from control.planning.metered import demand_rules
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import world_of_record
 from control.simulator.fleet_run import Around
@@ -68,7 +66,7 @@ def replay(database: Database, asked: Asked, now: datetime, home: Path, around: 
     span = read_span(
         database, asked.fleet, asked.since, asked.until, now, timedelta(minutes=then.fleet.reconcile.replan_minutes)
     )
-    refuse_unheard(span, {rule.app for rule in demand_rules(subject.world)})
+    refuse_unheard(span, {rule.app for rule in subject.world.fleet.demand_rules})
     market = recorded_market(database, span, subject.world)
     subject = replace(subject, world=replace(subject.world, quotes=market.quotes))
     edges_s = epochs(span.length_s, _SHORT_STEP_S if span.length_s <= _SHORT_S else _STEP_S)
@@ -84,12 +82,13 @@ def _subject(asked: Asked, record: FleetRecord, then: World, database: Database,
         spec, folder = read_text(asked.spec), os.fspath(asked.spec.absolute().parent)
         world = with_known_profiles(world_of(parse(spec, str(asked.spec)), PostgresModels(database).own()), home)
         _refuse_stranger(asked, then, world)
-    return Subject(replace(asked.change.applied(world), name=asked.fleet), spec, folder, asked.change.strategy)
+    world = replace(world, fleet=replace(asked.change.applied(world.fleet), name=asked.fleet))
+    return Subject(world, spec, folder, asked.change.strategy)
 
 
 def _refuse_stranger(asked: Asked, then: World, world: World) -> None:
-    known: Mapping[str, object] = {model.served_name: model for model in then.fleet.models}
-    strangers = sorted({model.served_name for model in world.fleet.models if model.demand.metered} - set(known))
+    known = {app.name for app in then.fleet.apps}
+    strangers = sorted({rule.model for rule in world.fleet.demand_rules} - known)
     if strangers:
         raise ValueError(
             f"{asked.spec}: fleet {asked.fleet} did not serve {', '.join(strangers)}, so that nobody knows what would "

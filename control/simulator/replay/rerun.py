@@ -122,7 +122,7 @@ class _Run:
             name: LogCloud(name, market.log.offers, span.since, seed, market.log.shared) for name in market.log.clouds
         }
         self._wanted = wanted_then(PostgresPlans(recorded), span.instances)
-        self._startup_s = startup_s(span) or (60 * world.fleet.policy.startup_minutes,) * 2
+        self._startup_s = startup_s(span) or (60 * world.fleet.settings.startup_minutes,) * 2
         copy_demand(recorded, own, span.fleet, span.begin - HISTORY, span.until)
         method = method_of(subject.strategy)
         session = Session(around.libraries, PostgresPlans(own), around.progress, around.clock, method)
@@ -169,7 +169,7 @@ class _Run:
                 ((at_s, step) for at_s, step in log.steps if at_s >= 0),
                 [self._span.seconds(call.at) for call in calls if call.outcome in REFUSALS],
             ),
-            anywhere=self._subject.world.fleet.offers.by_region,
+            anywhere=self._subject.world.fleet.sources.by_region,
         )
         troubles = tuple(dict.fromkeys(text for at_s, text in log.troubles if text and at_s < length_s))
         return Rerun(found, plans, troubles, (*self._market.notes, *self._assumed()))

@@ -6,7 +6,7 @@ import pytest
 
 from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.fleet_file.problem import SpecError
-from control.planning.world import World, local_machines, read_world
+from control.planning.world import World, read_world
 
 HEAD = """\
 apiVersion: medley/v1
@@ -34,7 +34,7 @@ def world(tmp_path: Path, clouds: str) -> World:
 
 def test_without_kinds_the_default_ones_are_offered(tmp_path: Path) -> None:
     found = world(tmp_path, "  - cloud: local\n")
-    assert local_machines(found.fleet) == DEFAULT_MACHINES
+    assert found.fleet.machines == DEFAULT_MACHINES
     assert {o.instance_type: o.available_count for o in found.quotes.offers} == {
         machine.name: machine.stock for machine in DEFAULT_MACHINES
     }
@@ -52,7 +52,7 @@ def test_no_default_kind_has_room_for_the_whole_default_model(tmp_path: Path) ->
 
 def test_kinds_of_ones_own(tmp_path: Path) -> None:
     found = world(tmp_path, OWN)
-    assert [m.name for m in local_machines(found.fleet)] == ["slow", "fast"]
+    assert [m.name for m in found.fleet.machines] == ["slow", "fast"]
     assert {o.key: o.usd_per_hour for o in found.quotes.offers} == {
         "local/here/slow/on-demand": 0.5,
         "local/here/fast/on-demand": 1.5,

@@ -50,10 +50,10 @@ def test_hosts_of_a_zone_and_kind_are_one_offer(tmp_path: Path) -> None:
         "owned/hall-a/L40Sx1-n10/owned": (0, 2),
         "owned/hall-b/L40Sx1-n10/owned": (0, 1),
     }
-    assert [(h.name, h.address, h.port, h.instance_type, h.zone) for h in found.hosts][2] == (
+    assert [(h.name, h.address, h.port, h.instance_type, h.zone) for h in found.fleet.hosts][2] == (
         "h3", "10.0.0.3", 2222, "L40Sx1-n10", "hall-b",
     )  # fmt: skip
-    assert found.hosts[0].key_file == tmp_path / "keys" / "medley"
+    assert found.fleet.hosts[0].key_file == tmp_path / "keys" / "medley"
 
 
 def test_a_plan_uses_what_is_owned_first_and_rents_the_rest(tmp_path: Path, database: Database) -> None:

@@ -9,7 +9,6 @@ from control.db.database import Database
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.fleet_file.problem import SpecError
 from control.lifecycle.fleet import FleetMode, FleetRecord
-from control.planning.metered import demand_rules
 from control.planning.world import World, read_world
 from control.reconcile.metered_demand import MeteredDemand
 from policies.forecast import Ewma, Last
@@ -39,10 +38,10 @@ def world(folder: Path, demand: str, limit: int = 0) -> World:
 
 def test_metered_alone_is_a_mean_of_late_with_head_room_that_may_go_to_zero(tmp_path: Path):
     made = world(tmp_path, "metered")
-    (rule,) = demand_rules(made)
+    (rule,) = made.fleet.demand_rules
     assert rule.forecast == Headroom(Ewma(900.0), 0.9, 86_400.0)
     assert (rule.floor_requests_per_s, rule.ceiling_requests_per_s, rule.idle_s) == (0.0, float("inf"), 1800.0)
-    assert rule.horizon_s == 60 * (made.fleet.reconcile.replan_minutes + made.fleet.policy.startup_minutes)
+    assert rule.horizon_s == 60 * (made.fleet.reconcile.replan_minutes + made.fleet.settings.startup_minutes)
     assert [d.requests_per_s for d in made.demand] == [0.0]
 
 
@@ -55,14 +54,14 @@ def test_metered_alone_is_a_mean_of_late_with_head_room_that_may_go_to_zero(tmp_
     ],
 )
 def test_a_forecast_is_chosen_per_model(tmp_path: Path, forecast: str, expected: object):
-    (rule,) = demand_rules(world(tmp_path, f"{{metered: true, forecast: {forecast}, floor_requests_per_s: 2}}"))
+    (rule,) = world(tmp_path, f"{{metered: true, forecast: {forecast}, floor_requests_per_s: 2}}").fleet.demand_rules
     assert rule.forecast == expected
     assert rule.floor_requests_per_s == 2
 
 
 def test_long_prompts_have_a_rule_and_a_share_of_their_own(tmp_path: Path):
     made = world(tmp_path, "{metered: true, floor_requests_per_s: 10}", 4000)
-    short, longer = demand_rules(made)
+    short, longer = made.fleet.demand_rules
     assert (short.app, longer.app, short.model, longer.model) == (
         "gpt-oss-20b",
         "gpt-oss-20b-long",

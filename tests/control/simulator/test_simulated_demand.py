@@ -32,7 +32,7 @@ def traffic(world: World, *requests_per_minute: int) -> Traffic:
     arrivals = np.concatenate([60 * m + np.arange(n) * 60 / n for m, n in enumerate(requests_per_minute) if n])
     tokens = (round(mean) for mean in (shape.mean_prompt_tokens, shape.mean_output_tokens))
     lengths = (np.full(len(arrivals), of, np.int32) for of in tokens)
-    return Traffic([(APP, Stream(arrivals, *lengths, 60.0 * len(requests_per_minute)))], world.apps)
+    return Traffic([(APP, Stream(arrivals, *lengths, 60.0 * len(requests_per_minute)))], world.fleet.apps)
 
 
 def test_what_is_known_is_the_busiest_interval_until_the_next_plan_has_its_instances(world: World) -> None:

@@ -1,0 +1,67 @@
+"""How much an app of a fleet is asked for: a rate that its spec states, or what gateways meter."""
+
+from dataclasses import dataclass
+
+from policies.forecast import Forecast
+from policies.forecasts import FORECASTS, ForecastName
+from policies.headroom_forecast import Headroom
+from policies.metered_demand import DemandRule
+from templates_lib.apps.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    requests_per_s: float
+    """Of all request types together."""
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastChoice:
+    """One of the forecasts, with its parameters."""
+
+    policy: ForecastName
+    half_life_s: float
+    period_s: float
+    quantile: float | None
+    """None: no head-room."""
+    window_s: float
+    """In which head-room would have had to be enough."""
+
+    def made(self) -> Forecast:
+        chosen = FORECASTS[self.policy](self.half_life_s, self.period_s)
+        return chosen if self.quantile is None else Headroom(chosen, self.quantile, self.window_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """Rates are those of all request types together; what they mean is said in `DemandRule`."""
+
+    forecast: ForecastChoice
+    floor_requests_per_s: float
+    ceiling_requests_per_s: float
+    idle_s: float
+    most_held: int
+    """Requests that one gateway holds while nothing serves the app."""
+    hold_s: float
+    """For so long at most."""
+    priority: int
+
+    def rules(self, app: App, horizon_s: float) -> tuple[DemandRule, ...]:
+        """One for every request type of `app`; `horizon_s` as in `DemandRule`."""
+        return tuple(
+            DemandRule(
+                app=each.served.name,
+                model=app.name,
+                share=each.share,
+                mean_prompt_tokens=each.served.shape.mean_prompt_tokens,
+                mean_output_tokens=each.served.shape.mean_output_tokens,
+                forecast=self.forecast.made(),
+                horizon_s=horizon_s,
+                floor_requests_per_s=self.floor_requests_per_s,
+                ceiling_requests_per_s=self.ceiling_requests_per_s,
+                idle_s=self.idle_s,
+                priority=self.priority,
+            )
+            for each in app.request_types
+        )

@@ -1,0 +1,108 @@
+"""A fleet as its owner asks for it, whatever the market sells and gateways meter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from control.cloud.local.kinds import LocalMachine
+from control.cloud.ssh.own_host import OwnHost
+from control.diff.limits import Disruption, Limits
+from control.offers.port import MarketView
+from control.offers.quotes import Quotes
+from control.planning.app_demand import Metered, Stated
+from control.planning.offer_sources import OfferSources
+from policies.demand_history import DemandHistory
+from policies.forecasts import ForecastName
+from policies.metered_demand import DemandOverride, DemandRule, demand_at
+from templates_lib.apps.app import App
+from templates_lib.values.offer import Market
+from templates_lib.values.settings import Settings
+from templates_lib.values.work import DEFAULT_TYPE, Demand
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileSettings:
+    """How a fleet is kept on its plan."""
+
+    replan_minutes: float
+    payback_minutes: float | None
+    """In which a move that only saves money has to pay back what it costs; None: all are made."""
+    payback_share: float | None
+    """Of the instances that run: what may be moved within an hour only to save money; None: any."""
+    max_new_nodes_per_hour: int | None
+    disruption: Disruption
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fleet:
+    name: str
+    apps: tuple[App, ...]
+    asked: Mapping[str, Stated | Metered]
+    """By app."""
+    sources: OfferSources
+    machines: tuple[LocalMachine, ...]
+    """Kinds of node that it may have on this machine; none: it names no local cloud."""
+    hosts: tuple[OwnHost, ...]
+    """Machines of one's own."""
+    settings: Settings
+    reconcile: ReconcileSettings
+
+    @property
+    def limits(self) -> Limits:
+        kept = self.reconcile
+        return Limits(self.settings.guardrails.max_usd_per_hour, kept.max_new_nodes_per_hour, kept.disruption)
+
+    @property
+    def demand_rules(self) -> tuple[DemandRule, ...]:
+        """One for every request type of every app whose demand is metered."""
+        return tuple(rule for app in self.apps for rule in self._rules(app))
+
+    def quotes(self, market: MarketView) -> Quotes:
+        """What it may rent on `market`. Raises SpecError."""
+        return market.judged(self.sources.quotes(market), self.settings.guardrails.max_unproven_nodes)
+
+    def demand(
+        self,
+        histories: Mapping[str, DemandHistory],
+        overrides: Mapping[str, DemandOverride],
+        waiting: Mapping[str, int],
+        now_s: float,
+    ) -> tuple[Demand, ...]:
+        """One demand a request type, 0 where nothing is to run. Arguments are those of `demand_at`: where all are
+        empty, nothing was metered so far, and metered demand is its floor. Overrides count for stated demand, too."""
+        found: list[Demand] = []
+        for app in self.apps:
+            asked = self.asked[app.name]
+            if isinstance(asked, Stated):
+                rate = overrides.get(app.name, asked).requests_per_s
+                shares = ((each.served.name, rate * each.share) for each in app.request_types)
+                found += (Demand(name, DEFAULT_TYPE, own, asked.priority) for name, own in shares)
+            else:
+                found += demand_at(histories, self._rules(app), overrides, waiting, now_s)
+        return tuple(found)
+
+    def with_forecast(self, policy: ForecastName) -> "Fleet":
+        """The same fleet, where the demand of every metered app is forecast by `policy`."""
+        asked = {
+            app: replace(each, forecast=replace(each.forecast, policy=policy)) if isinstance(each, Metered) else each
+            for app, each in self.asked.items()
+        }
+        return replace(self, asked=asked)
+
+    def without_churn_guard(self) -> "Fleet":
+        """The same fleet, whose plans are carried out whatever their moves earn."""
+        return replace(self, reconcile=replace(self.reconcile, payback_minutes=None))
+
+    def replanned_every(self, minutes: float) -> "Fleet":
+        return replace(self, reconcile=replace(self.reconcile, replan_minutes=minutes))
+
+    def without_spot(self) -> "Fleet":
+        """The same fleet, renting no spot node. Raises ValueError where a cloud of its then sells it nothing."""
+        found = self.sources.selections
+        kept = tuple(replace(each, markets=tuple(m for m in each.markets if m is not Market.SPOT)) for each in found)
+        if not all(each.markets for each in kept):
+            raise ValueError("without spot nodes a cloud of the spec sells nothing: add on-demand to its markets")
+        return replace(self, sources=replace(self.sources, selections=kept))
+
+    def _rules(self, app: App) -> tuple[DemandRule, ...]:
+        asked, horizon_s = self.asked[app.name], 60 * (self.reconcile.replan_minutes + self.settings.startup_minutes)
+        return asked.rules(app, horizon_s) if isinstance(asked, Metered) else ()

@@ -1,0 +1,47 @@
+"""Where the offers come from that a fleet may rent."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from control.fleet_file.document import Position
+from control.fleet_file.located import located
+from control.offers.availability import read_availability, with_availability
+from control.offers.combined import combined
+from control.offers.file import FileOffers
+from control.offers.pools import QuotaLimit, quota_pools
+from control.offers.port import MarketView
+from control.offers.quotes import Quotes
+from control.offers.selection import Selection
+from control.offers.shipped import ShippedOffers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfferSources:
+    """What a spec names, each with its position where only a market can tell whether it exists."""
+
+    selections: tuple[Selection, ...]
+    """Of clouds that rent."""
+    clouds_at: Position
+    by_region: bool
+    """The Coral paper's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
+    stated: tuple[Quotes, ...]
+    """What the spec itself says can be had: nodes of this machine, and machines of one's own."""
+    files: tuple[tuple[Path, Position], ...]
+    """Of kind Offers; a later one's price replaces an earlier."""
+    availability: tuple[Path, Position] | None
+    quotas: tuple[tuple[QuotaLimit, Position], ...]
+
+    def quotes(self, market: MarketView) -> Quotes:
+        """What can be rented on `market`. Raises SpecError at the position of what it does not have."""
+        papers = ShippedOffers(self.selections, by_region=True).fetch
+        sold = located(self.clouds_at, papers if self.by_region else partial(market.offers, self.selections))
+        files = [located(at, FileOffers(path).fetch) for path, at in self.files]
+        quotes = combined([sold, *self.stated, *files])
+        if self.availability is not None:
+            path, at = self.availability
+            quotes = with_availability(quotes, located(at, read_availability, path))
+        pools = {pool.id: pool for pool in quotes.pools}
+        for limit, at in self.quotas:
+            pools |= {pool.id: pool for pool in located(at, quota_pools, quotes.offers, quotes.configs, [limit])}
+        return replace(quotes, pools=tuple(pools.values()))
