@@ -31,8 +31,8 @@ from pathlib import Path
 from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
 from bench.load import Load, closed_loop, fixed_rate, missing_tools
+from bench.text_tables import WHOLE, member, text_model
 from control.gateway.published import AccessKey, Published, ServedModel, write_published
-from policies.routing_table import WHOLE, RoutedInstance, RoutedModel
 
 BAR_RATIO = 2.0
 AIM_REQUESTS_PER_S = 1000.0
@@ -68,8 +68,8 @@ def gateway(folder: Path, *echo_arguments: str) -> Iterator[str]:
     echo_key = ["--key", str(folder / "echo.key"), "--allow", f"gateway={keys.public}"]
     with ExitStack() as stack:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
-        instance = RoutedInstance("echo", "zone", WHOLE, 1e12, 1e12)
-        served = ServedModel(RoutedModel("echo", (instance,)), str(_tokenizer()), 8192, 0)
+        routed = text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)])
+        served = ServedModel(routed, str(_tokenizer()), 8192, 0)
         access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
         write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))

@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 from control.simulator.replay.happened import is_move
 
+from bench.text_tables import WHOLE
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
@@ -30,7 +31,6 @@ from control.simulator.replay.course import Demand as Offered
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
-from policies.routing_table import WHOLE
 from templates_lib.load.rate_series import RateSeries
 from templates_lib.values.work import Demand
 

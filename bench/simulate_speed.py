@@ -23,13 +23,13 @@ from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.scenarios import set_up
 from bench.stepping.simulation import Simulation
+from bench.text_tables import life_member
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
-from policies.routing_table import RoutedModel
 
 LENGTH_S, SEED = 1800.0, 20261122
 BAR_TIMES, BAR_REQUESTS_PER_S, BAR_GPUS, BAR_MB = 100.0, 20_000.0, 300, 32.0
@@ -45,8 +45,7 @@ def copies(requests: Requests, fleet: FleetTimeline, count: int) -> tuple[Reques
     lives = tuple(replace(life, id=f"{life.id}/{n}") for n in range(count) for life in fleet.instances)
     (_, models), *_ = fleet.tables
     table = tuple(
-        RoutedModel(model.id, tuple(life.routed() for life in lives if life.app == model.id), model.flows)
-        for model in models
+        replace(model, members=tuple(life_member(life) for life in lives if life.app == model.id)) for model in models
     )
     draw = np.random.default_rng(SEED)
     again = np.repeat(np.arange(len(requests)), count)

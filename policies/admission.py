@@ -4,8 +4,12 @@ The generic cell rate algorithm (ITU-T I.371) in units of work: for each class t
 done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
+
+from policies.routing_table import ClassRate
+from templates_lib.values.work import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +17,12 @@ class Charge:
     """What a request asks of one class of work."""
 
     work: str
-    """The class, such as `model/prompt`."""
+    """The work class."""
     units: float
     units_per_s: float
     """Capacity of the class now; 0 when nothing serves it."""
+    per_output_token: float = 0.0
+    """Units that each token of the answer takes: of `units`, those that are expected and not made are given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,20 @@ def wait_s(done_at_s: float, now_s: float) -> float:
 def done_s(done_at_s: float, now_s: float, units: float, units_per_s: float) -> float:
     """When all admitted work is done, with `units` more."""
     return max(done_at_s, now_s) + units / units_per_s
+
+
+def charges(rates: Iterable[ClassRate], prompt_tokens: int, output_tokens: float) -> tuple[Charge, ...]:
+    """What a request asks of each class: tokens of its own, and of other units as many as a mean request."""
+    found = []
+    for rate in rates:
+        leg, per_output_token = rate.leg, 0.0
+        units = rate.share * leg.units_per_request
+        if leg.unit is Unit.PROMPT_TOKEN:
+            units = rate.share * prompt_tokens
+        elif leg.unit is Unit.OUTPUT_TOKEN:
+            units, per_output_token = rate.share * output_tokens, rate.share
+        found.append(Charge(leg.work_class, units, rate.units_per_s, per_output_token))
+    return tuple(found)
 
 
 class Admission:

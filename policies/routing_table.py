@@ -1,82 +1,120 @@
-"""What a router may see: models, their planned flows and the instances that serve them. Values only.
+"""What a router may see: models, the routes that their requests take, and who serves the legs. Values only.
 
 The control plane publishes it; a gateway serves from the last one it has, whatever happens to the rest.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import inf
 
-WHOLE = "whole"
-PREFILL = "prefill"
-DECODE = "decode"
-LEGS = (WHOLE, PREFILL, DECODE)
+from templates_lib.values.work import Edge, Unit
+
 _NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedInstance:
+    """A member: an instance, or one executor of a unit."""
+
     id: str
+    """`INSTANCE` or `INSTANCE/EXECUTOR`: the key of its scheduler's address."""
     zone: str
-    leg: str
-    """`whole`, `prefill` or `decode`: which part of a request it does."""
-    prompt_tokens_per_s: float = 0.0
-    """Certified capacity; 0 where the leg does none of it."""
-    output_tokens_per_s: float = 0.0
+    units_per_s: Mapping[str, float]
+    """Certified capacity by work class: the legs that it serves, and its share of each among its like."""
 
     def __post_init__(self) -> None:
-        if self.leg not in LEGS:
-            raise ValueError(f"instance {self.id}: leg must be one of {', '.join(LEGS)}, is {self.leg!r}")
-        if not self.weight > 0:
-            raise ValueError(f"instance {self.id}: a {self.leg} instance needs a throughput above 0")
-
-    @property
-    def weight(self) -> float:
-        """Share of the requests among its like: throughput of the unit that its leg is bought for."""
-        return self.prompt_tokens_per_s if self.leg == PREFILL else self.output_tokens_per_s
+        if not self.units_per_s or not all(0 < rate < inf for rate in self.units_per_s.values()):
+            raise ValueError(f"instance {self.id}: it needs a throughput above 0 of every work class that it serves")
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneFlow:
-    """Planned requests over one zone per leg: (zone,) served whole, (prefill zone, decode zone) otherwise."""
+    """Planned requests over one zone per leg."""
 
     zones: tuple[str, ...]
     requests_per_s: float
 
     def __post_init__(self) -> None:
-        if len(self.zones) not in (1, 2):
-            raise ValueError(f"a flow has one zone, or one for prefill and one for decode, not {len(self.zones)}")
         if not self.requests_per_s > 0:
             raise ValueError(f"the flow over {' and '.join(self.zones)} must be above 0 requests/s")
 
-    @property
-    def legs(self) -> tuple[str, ...]:
-        return (WHOLE,) if len(self.zones) == 1 else (PREFILL, DECODE)
 
-    @property
-    def key(self) -> str:
-        return " > ".join(self.zones)
+@dataclass(frozen=True, slots=True)
+class RoutedLeg:
+    work_class: str
+    unit: Unit
+    units_per_request: float
+    """Of a mean request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRoute:
+    """A way to serve requests. A leg gives its result to those that edges lead to; the last leg answers the client."""
+
+    id: str
+    legs: tuple[RoutedLeg, ...]
+    edges: tuple[Edge, ...] = ()
+    flows: tuple[ZoneFlow, ...] = ()
+
+    def __post_init__(self) -> None:
+        last = len(self.legs) - 1
+        if (
+            not self.legs
+            or {edge.source for edge in self.edges} != set(range(last))
+            or any(not edge.source < edge.target <= last for edge in self.edges)
+        ):
+            raise ValueError(f"route {self.id}: edges must lead from every leg but the last to later ones")
+        if not all(leg.units_per_request > 0 for leg in self.legs):
+            raise ValueError(f"route {self.id}: a leg needs work above 0 per request")
+        for flow in self.flows:
+            if len(flow.zones) != len(self.legs):
+                raise ValueError(f"route {self.id}: a flow has one zone for each of {len(self.legs)} legs, not {flow}")
+        if len({flow.zones for flow in self.flows}) != len(self.flows):
+            raise ValueError(f"route {self.id}: flows repeat")
+
+    def requests_per_s(self, units_per_s: Mapping[str, float]) -> float:
+        """What capacity by work class allows: that of the narrowest leg."""
+        return min(units_per_s.get(leg.work_class, 0.0) / leg.units_per_request for leg in self.legs)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRate:
+    """What is usable of a leg's work class, and how much of a model's requests take that leg."""
+
+    leg: RoutedLeg
+    share: float
+    units_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedModel:
     id: str
-    instances: tuple[RoutedInstance, ...] = ()
-    flows: tuple[ZoneFlow, ...] = field(default=())
-    """Empty: no plan says, requests spread over what there is by throughput."""
+    routes: tuple[RoutedRoute, ...] = ()
+    """Without flows in any of them no plan says, and requests spread over what there is by throughput."""
+    members: tuple[RoutedInstance, ...] = ()
+    policy: str = "wrr-v1"
+    """A key of `policies.routing.ROUTING_POLICIES`."""
 
     def __post_init__(self) -> None:
-        ids = [instance.id for instance in self.instances]
-        if len(set(ids)) != len(ids):
-            raise ValueError(f"model {self.id}: instance ids repeat")
-        keys = [flow.key for flow in self.flows]
-        if len(set(keys)) != len(keys):
-            raise ValueError(f"model {self.id}: flows repeat")
+        for what, ids in (("routes", self.routes), ("members", self.members)):
+            if len({each.id for each in ids}) != len(ids):
+                raise ValueError(f"model {self.id}: ids of {what} repeat")
 
-    def tokens_per_s(self, unusable: Collection[str] = _NOBODY) -> tuple[float, float]:
-        """(prompt, output) capacity of the instances that can be used.
+    def rates(self, unusable: Collection[str] = _NOBODY) -> tuple[ClassRate, ...]:
+        """Capacity by leg of the members that can be used; routes share requests by what they can do.
 
-        With none it stays nominal: requests then wait a little for one to come back, instead of being turned away.
+        With no member it stays nominal: requests then wait a little for one to come back, instead of being turned away.
         """
-        counted = [i for i in self.instances if i.id not in unusable] or list(self.instances)
-        prompt = sum(i.prompt_tokens_per_s for i in counted if i.leg in (WHOLE, PREFILL))
-        return prompt, sum(i.output_tokens_per_s for i in counted if i.leg in (WHOLE, DECODE))
+        counted = [member for member in self.members if member.id not in unusable] or self.members
+        units_per_s: dict[str, float] = {}
+        for member in counted:
+            for name, rate in member.units_per_s.items():
+                units_per_s[name] = units_per_s.get(name, 0.0) + rate
+        able = [route.requests_per_s(units_per_s) for route in self.routes]
+        total = sum(able)
+        return tuple(
+            ClassRate(leg, each / total if total else 1 / len(able), units_per_s.get(leg.work_class, 0.0))
+            for route, each in zip(self.routes, able, strict=True)
+            for leg in route.legs
+            if each or not total
+        )

@@ -6,10 +6,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import (
+    MAX_PEERS,
     MAX_TOP_LOGPROBS,
     Attempt,
     Endpoint,
     FewTokenIds,
+    MaybeName,
     MaybeTrace,
     Name,
     Position,
@@ -20,9 +22,10 @@ from agents.messages.bounds import (
 
 
 class Leg(StrEnum):
-    """Which part of a request an instance does."""
+    """Which part of generating text an instance does."""
 
     WHOLE = "whole"
+    """All of it, or none: a leg of another kind."""
     PREFILL = "prefill"
     """Computes the prompt, samples one token, hands the KV cache and that token to the decode leg."""
     DECODE = "decode"
@@ -30,14 +33,17 @@ class Leg(StrEnum):
 
 
 class OtherLeg(Struct, frozen=True, array_like=True):
-    """Who does the other leg of a request. With it two instances meet that never heard of each other."""
+    """Who does another leg of a request. With it two instances meet that never heard of each other."""
 
     instance: Name
     endpoint: Endpoint
-    """Where it takes part in hand-offs; the prefill leg dials the decode leg."""
+    """Where it takes part in hand-offs; the leg that gives dials the one that takes."""
     public_key: PublicKey
     hand_off: Name
-    """The same for both legs of an attempt, and known to nobody else: whoever names it may take part in it."""
+    """The same for both legs, and known to nobody else: whoever names it may take part in it."""
+
+
+OtherLegs = Annotated[tuple[OtherLeg, ...], Meta(max_length=MAX_PEERS)]
 
 
 class Sampling(Struct, frozen=True, array_like=True):
@@ -82,6 +88,12 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     """None where one instance does the whole."""
     trace: MaybeTrace = ""
     """By which the request is followed from its client to the engine."""
+    work_class: MaybeName = ""
+    """Of the leg, for a member that serves several; empty: the gateway is of the release before."""
+    receives_from: OtherLegs = ()
+    """Whose results this leg needs, beside the KV cache of `peer`."""
+    sends_to: OtherLegs = ()
+    """To whom this leg gives its result, beside the KV cache. One that does ends as `HANDED_OFF`, without tokens."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from bench.local_throughput import Promise, promises
+from bench.text_tables import DECODE, PREFILL, WHOLE
 from control.cloud.local.kinds import LocalMachine
 from control.planning.local_profiles import ensure_profiles
 from control.planning.recipe import PipelineRecipe
 from control.planning.world import World, read_world
-from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.node_profile import NodeProfile
@@ -29,7 +29,7 @@ class Part:
     """One instance of a shape."""
 
     leg: str
-    """`policies.routing_table`."""
+    """A value of `agents.messages.to_scheduler.Leg`."""
     template: ServingTemplate
     units_per_s: float
     """Of its template: requests where it does the whole, else tokens of its phase."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.fidelity.recording import Recording
+from bench.text_tables import life_member, text_model
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
@@ -14,7 +15,6 @@ from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from control.simulator.serving.template_model import TemplateModels
-from policies.routing_table import RoutedModel
 
 ZONE = "here"
 PATIENCE_S = 600.0
@@ -46,7 +46,7 @@ def simulated(recording: Recording, recipe: PipelineRecipe) -> Latencies:
         InstanceLife(str(number), model.name, part.leg, ZONE, models.pipeline(part.template), 1.0, 1.0)
         for number, part in enumerate(recording.parts)
     )
-    table = RoutedModel(model.name, tuple(life.routed() for life in lives))
+    table = text_model(model.name, map(life_member, lives))
     asked = recording.requests
     requests = Requests(
         (model.name,),

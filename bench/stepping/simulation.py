@@ -24,7 +24,6 @@ from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
 from policies.admission import Admission, Charge
-from policies.routing_table import RoutedInstance
 
 _CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _STALE, _ORDER, _SEND = range(-1, 7)
 """What goes first at one time; then by the number of what it happens to."""
@@ -74,7 +73,7 @@ class Simulation:
         self._settings = settings
         self.instances = [SteppedInstance(n, life, settings.max_waiting) for n, life in enumerate(fleet.instances)]
         self._by_id = {instance.life.id: instance for instance in self.instances}
-        self._fronts = [Front(app) for app in requests.apps]
+        self._fronts = [Front(app, fleet.instances) for app in requests.apps]
         self._usable: set[str] = set()
         self._admission = Admission(settings.max_wait_s)
         self._attempts: dict[int, Attempt] = {}
@@ -156,18 +155,18 @@ class Simulation:
     def _dispatch(self, call: Call) -> None:
         front = self._fronts[call.app]
         chosen = front.router.choose(front.closed)
-        if chosen:
-            self._send(call, [self._by_id[instance.id] for instance in chosen], chosen)
+        if chosen is not None:
+            self._send(call, [self._by_id[member.id] for member in chosen.members])
         else:
             self._park(call)
 
-    def _send(self, call: Call, to: list[SteppedInstance], chosen: tuple[RoutedInstance, ...]) -> None:
+    def _send(self, call: Call, to: list[SteppedInstance]) -> None:
         attempt = Attempt(next(self._ids), call, list(to))
         self._attempts[attempt.id] = call.attempt = attempt
         before, call.instances = call.instances, (to[0].number, to[-1].number)
         call.parked_until_s = nan
         answers = []
-        for n, (routed, instance) in enumerate(zip(chosen, to, strict=True)):
+        for n, instance in enumerate(to):
             instance.room.use()
             if not instance.is_alive:
                 continue
@@ -182,7 +181,7 @@ class Simulation:
                 stop_ids=(),
                 sampling=_SAMPLING,
                 deadline_s=inf,
-                leg=Leg(routed.leg),
+                leg=Leg(instance.life.leg),
                 peer=peer,
                 trace=str(call.number),
             )
@@ -273,7 +272,7 @@ class Simulation:
             self._dispatch(call)
 
     def _note_room(self, front: Front) -> None:
-        routed = (self._by_id[instance.id] for instance in front.router.model.instances)
+        routed = (self._by_id[member.id] for member in front.router.model.members)
         front.take_full({instance.life.id for instance in routed if instance.room.is_full})
 
     # -- what instances do

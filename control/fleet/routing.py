@@ -1,15 +1,16 @@
 """How a fleet's models are reached, as it follows from what is ready."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from agents.channels.dialer import Address
 from control.fleet.wanted import Wanted
 from control.gateway.published import Hold, ServedModel
 from control.hub.gang import placed_gang
-from policies.routing_table import PREFILL, WHOLE, RoutedInstance, RoutedModel, ZoneFlow
+from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel as PlannedModel
 from templates_lib.values.plan import Plan
+from templates_lib.values.work import Route, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Routing:
                     front.tokenizer,
                     self._context_tokens(name, there),
                     front.created,
+                    mean_prompt_tokens=model.shape.mean_prompt_tokens,
                     mean_output_tokens=model.shape.mean_output_tokens,
                     fleet=front.fleet,
                     hold=front.hold,
@@ -60,41 +62,32 @@ class Routing:
 
     def routed(self, ready: Iterable[tuple[str, Wanted]]) -> tuple[RoutedModel, ...]:
         """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
-        there = list(ready)
+        there = [RoutedInstance(instance, wanted.zone, wanted.units) for instance, wanted in ready]
         models = []
-        for name in self.models:
-            instances = tuple(self._instance(i, w) for i, w in there if w.model == name)
-            zones = {(i.leg, i.zone) for i in instances}
-            flows = tuple(
-                ZoneFlow(f.zones, f.requests_per_s)
-                for f in self.plan.flows
-                if self._is_of(f.route, name) and all(f.zones) and f.requests_per_s > 0
-                if all((leg, zone) in zones for leg, zone in zip(_legs(f.zones), f.zones, strict=True))
-            )
-            models.append(RoutedModel(name, instances, flows))
+        for name, model in self.models.items():
+            units = {each.id: each.unit for each in model.work_classes()}
+            members = tuple(member for member in there if not units.keys().isdisjoint(member.units_per_s))
+            places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
+            models.append(RoutedModel(name, tuple(self._route(r, units, places) for r in model.routes()), members))
         return tuple(models)
 
-    def _instance(self, instance: str, wanted: Wanted) -> RoutedInstance:
-        shape = self.models[wanted.model].shape
-        if wanted.leg == WHOLE:  # its unit is a request
-            prompt, output = shape.mean_prompt_tokens, shape.mean_output_tokens
-            return RoutedInstance(
-                instance, wanted.zone, WHOLE, wanted.units_per_s * prompt, wanted.units_per_s * output
-            )
-        if wanted.leg == PREFILL:
-            return RoutedInstance(instance, wanted.zone, PREFILL, prompt_tokens_per_s=wanted.units_per_s)
-        return RoutedInstance(instance, wanted.zone, wanted.leg, output_tokens_per_s=wanted.units_per_s)
+    def _route(self, route: Route, units: Mapping[str, Unit], places: Collection[tuple[str, str]]) -> RoutedRoute:
+        classes = [leg.work_class for leg in route.legs]
+        return RoutedRoute(
+            route.id,
+            tuple(RoutedLeg(leg.work_class, units[leg.work_class], leg.units_per_request) for leg in route.legs),
+            route.edges,
+            tuple(
+                ZoneFlow(flow.zones, flow.requests_per_s)
+                for flow in self.plan.flows
+                if flow.route == route.id and all(flow.zones) and flow.requests_per_s > 0
+                if all(place in places for place in zip(flow.zones, classes, strict=True))
+            ),
+        )
 
     def _context_tokens(self, name: str, there: Iterable[tuple[str, Wanted]]) -> int:
         """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
         take it over from another. A prefill leg keeps no answer."""
-        templates = {w.template.id: w.template for _, w in there if w.model == name and w.leg != PREFILL}
+        templates = {w.template.id: w.template for _, w in there if w.model == name and w.leg != "prefill"}
         rooms = (placed_gang(template).most_tokens for template in templates.values())
         return min((self.models[name].model.max_context_tokens, *rooms))
-
-    def _is_of(self, route: str, name: str) -> bool:
-        return any(route == own.id for own in self.models[name].routes())
-
-
-def _legs(zones: tuple[str, ...]) -> tuple[str, ...]:
-    return ZoneFlow(zones, 1.0).legs

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.template import ServingTemplate
 
-_LEGS = {"prefill": PREFILL, "decode": DECODE, "aggregated": WHOLE}
+_LEGS = {"prefill": "prefill", "decode": "decode", "aggregated": "whole"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,6 @@
-"""One try at a call on the instances of its legs: puts their tokens in order and knows when the whole is there."""
+"""One try at a call on the members of its route: puts their tokens in order and knows when the whole is there."""
+
+from collections.abc import Sequence
 
 from agents.messages.to_gateway import Finished, FinishReason, TokenLogprobs, TokenRun
 from control.gateway.call import Call
@@ -7,12 +9,13 @@ from control.gateway.token_order import TokenOrder
 
 
 class Attempt:
-    def __init__(self, id_: int, call: Call, links: tuple[InstanceLink, ...]) -> None:
-        self.id = id_
+    def __init__(self, call: Call, legs: Sequence[tuple[int, InstanceLink]], sources: int) -> None:
+        """`legs`: for each an id, by which its member knows it, and that member. `sources`: legs that send tokens."""
         self.call = call
-        self.links = links
-        """One, or prefill and decode."""
-        self._open = {link.instance for link in links}
+        self.links = dict(legs)
+        self.open = dict(legs)
+        """Legs that still hold something for it."""
+        self._sources = sources
         self._order = TokenOrder(len(call.generated))
         self._final: Finished | None = None
 
@@ -25,8 +28,8 @@ class Attempt:
     @property
     def is_broken(self) -> bool:
         """Tokens are missing that nobody will send any more."""
-        is_over = not self._open and self.end is None
-        return is_over or self._order.is_overrun or (len(self.links) == 1 and self._order.has_gap)
+        is_over = not self.open and self.end is None
+        return is_over or self._order.is_overrun or (self._sources == 1 and self._order.has_gap)
 
     def take(self, run: TokenRun) -> tuple[list[int], list[TokenLogprobs]]:
         """What can be delivered now: in order, no more than was asked for."""
@@ -34,17 +37,13 @@ class Attempt:
         ids, logprobs = self._order.push(run)
         return ids[:room], logprobs[:room]
 
-    def close_leg(self, link: InstanceLink, finished: Finished) -> None:
-        """That instance has done its part and holds nothing for it any more.
+    def close_leg(self, finished: Finished) -> None:
+        """A leg has done its part and holds nothing for it any more.
 
         The shorter output counts: a prefill leg that meets a stop token ends it before the decode leg knows.
         """
-        self._open.discard(link.instance)
+        self.open.pop(finished.attempt, None)
         if finished.reason is not FinishReason.HANDED_OFF and (
             self._final is None or finished.output_tokens < self._final.output_tokens
         ):
             self._final = finished
-
-    def open_links(self) -> list[InstanceLink]:
-        """Those that still hold something for it."""
-        return [link for link in self.links if link.instance in self._open]

@@ -9,23 +9,24 @@ again, oldest first, when one becomes usable or says that it has room (`policies
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
-from agents.messages.to_scheduler import Cancel, Generate, Leg, OtherLeg
+from agents.messages.to_scheduler import Cancel, Generate, OtherLeg
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import ApiError, bad_request, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
+from control.gateway.leg_parts import LegEnd, LegPart
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published
 from control.gateway.settings import GatewaySettings
-from policies.routing_table import RoutedInstance
+from policies.routing import ChosenRoute
 
 _log = logging.getLogger(__name__)
 
@@ -129,8 +130,8 @@ class Dispatcher:
             return
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
-            attempt.close_leg(link, message)
-            del self._by_link[link][attempt.id]  # what becomes of that instance matters no more
+            attempt.close_leg(message)
+            del self._by_link[link][message.attempt]  # what becomes of that instance matters no more
             self._settle(attempt, link)
             self._close_if_idle(link)
         elif message.failure.is_retryable:
@@ -156,25 +157,24 @@ class Dispatcher:
         model = self.models.get(call.asked.model)
         while model is not None:
             chosen = model.router.choose(model.closed | call.avoided if call.avoided else model.closed)
-            if not chosen:
+            if chosen is None:
                 break
-            if self._send(call, chosen):
+            if self._send(call, chosen, model.parts[chosen.route.id]):
                 self._parked_until_s.pop(call, None)
                 return
         self._park(call)
 
-    def _send(self, call: Call, chosen: tuple[RoutedInstance, ...]) -> bool:
+    def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
-        links = tuple(self._links[instance.id] for instance in chosen)
-        attempt = Attempt(next(self._ids), call, links)
+        legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
+        attempt = Attempt(call, legs, sum(part.sends_tokens for part in parts))
         self._by_call[call] = attempt
-        for link in links:
-            self._by_link[link][attempt.id] = attempt
-        hand_off = secrets.token_hex(16) if len(links) == 2 else ""
-        for n, (instance, link) in enumerate(zip(chosen, links, strict=True)):
-            peer = links[1 - n].other_leg(hand_off) if hand_off else None
+        for leg, link in legs:
+            self._by_link[link][leg] = attempt
+        hand_offs = [secrets.token_hex(16) for _ in chosen.route.edges]
+        for part, (leg, link) in zip(parts, legs, strict=True):
             try:
-                link.send(self._generate(attempt, Leg(instance.leg), peer))
+                link.send(self._generate(call, leg, part, [each for _, each in legs], hand_offs))
                 link.room.use()
                 self._note_room(link)
             except MessageTooBigError as error:
@@ -188,21 +188,31 @@ class Dispatcher:
                 return False
         return True
 
-    def _generate(self, attempt: Attempt, leg: Leg, peer: OtherLeg | None) -> Generate:
-        asked = attempt.call.asked
+    def _generate(
+        self, call: Call, attempt: int, part: LegPart, links: Sequence[InstanceLink], hand_offs: Sequence[str]
+    ) -> Generate:
+        """`links`: of each leg. `hand_offs`: of each edge."""
+
+        def peer(end: LegEnd) -> OtherLeg | None:
+            return links[end.leg].other_leg(hand_offs[end.edge])
+
+        asked = call.asked
         return Generate(
-            attempt=attempt.id,
+            attempt=attempt,
             request=asked.request,
             model=asked.model,
             prompt=asked.prompt,
-            generated=tuple(attempt.call.generated),
+            generated=tuple(call.generated),
             max_tokens=asked.max_tokens,
             stop_ids=asked.stop_ids,
             sampling=asked.sampling,
             deadline_s=max(0.0, asked.deadline_at_s - self._loop.time()),
-            leg=leg,
-            peer=peer,
+            leg=part.leg,
+            peer=None if part.peer is None else peer(part.peer),
             trace=asked.trace,
+            work_class=part.work_class,
+            receives_from=tuple(found for end in part.receives_from if (found := peer(end)) is not None),
+            sends_to=tuple(found for end in part.sends_to if (found := peer(end)) is not None),
         )
 
     def _lose(self, attempt: Attempt, link: InstanceLink, cause: str, reason: str) -> None:
@@ -226,20 +236,20 @@ class Dispatcher:
     @staticmethod
     def _suspects(attempt: Attempt, link: InstanceLink, cause: str) -> set[str]:
         """Whom to try last: a hand-off that failed is either end's fault."""
-        return {one.instance for one in attempt.links} if cause == Failure.HAND_OFF else {link.instance}
+        return {one.instance for one in attempt.links.values()} if cause == Failure.HAND_OFF else {link.instance}
 
     def _drop(self, attempt: Attempt) -> None:
         """Forget an attempt; legs that still hold something free it."""
         del self._by_call[attempt.call]
-        for link in attempt.links:
-            # A prefill instance that has done its part may be gone for good by now.
-            self._by_link.get(link, {}).pop(attempt.id, None)
-        for link in attempt.open_links():
+        for leg, link in attempt.links.items():
+            # An instance that has done its part may be gone for good by now.
+            self._by_link.get(link, {}).pop(leg, None)
+        for leg, link in attempt.open.items():
             try:
-                link.send(Cancel(attempt.id))
+                link.send(Cancel(leg))
             except ChannelError:
                 _log.debug("instance %s cannot be told to cancel; it frees what it holds itself", link.instance)
-        for link in attempt.links:
+        for link in attempt.links.values():
             self._close_if_idle(link)
 
     def _park(self, call: Call) -> None:

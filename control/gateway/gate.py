@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from control.gateway.api_error import over_capacity, unavailable
 from control.gateway.holding import Charges, HoldingQueue, Place
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
-from policies.admission import Admission, Charge
+from policies.admission import Admission
 
 
 class Gate:
@@ -34,8 +35,8 @@ class Gate:
             return charges
         if min(charge.units_per_s for charge in charges) <= 0:
             raise unavailable(f"No instance serves `{model.id}` now")
-        what = refusal.work.rpartition("/")[2]
-        raise over_capacity(f"`{model.id}` is at its capacity for {what} tokens", refusal.retry_after_s)
+        what = model.work_name(refusal.work)
+        raise over_capacity(f"`{model.id}` is at its capacity for {what}", refusal.retry_after_s)
 
     def leave(self, place: Place) -> None:
         """Nobody waits there any more; what it was admitted with, if it was, is given back."""
@@ -43,11 +44,14 @@ class Gate:
         turn = place.turn
         if turn.done() and not turn.cancelled() and turn.exception() is None:
             for charge in turn.result():
-                self.give_back(charge)
+                self._admission.give_back(charge)
 
-    def give_back(self, charge: Charge) -> None:
-        """Work that was booked and will not be done."""
-        self._admission.give_back(charge)
+    def settle(self, charges: Charges, made_tokens: int) -> None:
+        """Give back what was booked for an answer and is not made."""
+        for charge in charges:
+            if charge.per_output_token:
+                left = charge.units - charge.per_output_token * made_tokens
+                self._admission.give_back(replace(charge, units=left))
 
     def refresh(self, models: Mapping[str, ModelEntry]) -> None:
         """What can be used has changed: whoever waits for it goes on."""

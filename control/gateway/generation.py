@@ -24,7 +24,6 @@ from control.gateway.reply import Reply, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
-from policies.admission import Charge
 
 MakeReply = Callable[[str, str, int, Tokenizer, bool], Reply]
 
@@ -238,8 +237,7 @@ class Generation:
     def _close_books(self, answer_: Answer, call: Call, charges: Charges, entry: Entry) -> None:
         """What was booked and not done is given back; what it took is counted."""
         metrics, model, made = self._metrics, call.asked.model, len(call.generated)
-        output = charges[1]
-        self._gate.give_back(Charge(output.work, output.units - made, output.units_per_s))
+        self._gate.settle(charges, made)
         is_whole = isinstance(call.end, FinishReason)
         has_left = isinstance(call.end, ApiError) and call.end.status == client_left().status
         got = answer_.usage.completion_tokens  # an instance may have made more, behind a stop string

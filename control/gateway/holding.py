@@ -8,7 +8,7 @@ from control.gateway.api_error import ApiError, over_capacity, unavailable, unkn
 from control.gateway.model_entry import ModelEntry
 from policies.admission import Admission, Charge
 
-Charges = tuple[Charge, Charge]
+Charges = tuple[Charge, ...]
 
 _MOST_PAUSE_S = 1.0
 """Between two looks at whether admitted work leaves room for more."""

@@ -2,23 +2,24 @@
 
 from collections.abc import Collection
 
+from control.gateway.leg_parts import leg_parts
 from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import ServedModel
 from control.gateway.tokenizer import Tokenizer
-from policies.admission import Charge
-from policies.routing import ModelRouter
+from policies.admission import Charge, charges
+from policies.routing import ROUTING_POLICIES
+from policies.routing_table import ClassRate
 
 
 class ModelEntry:
     def __init__(self, served: ServedModel, tokenizer: Tokenizer) -> None:
-        self.served = served
-        self.tokenizer = tokenizer
+        self._take(served, tokenizer)
         self.encoder = PromptEncoder(tokenizer)
-        self.router = ModelRouter(served.routing)
-        self.unusable: frozenset[str] = frozenset(instance.id for instance in served.routing.instances)
+        self.router = ROUTING_POLICIES[served.routing.policy](served.routing)
+        self.unusable: frozenset[str] = frozenset(member.id for member in served.routing.members)
         self.closed = self.unusable
         """What is to be sent nothing now: those, and who is full."""
-        self._rates = (0.0, 0.0)
+        self._rates: tuple[ClassRate, ...] = ()
         self.take_usable(())
 
     @property
@@ -27,36 +28,44 @@ class ModelEntry:
 
     @property
     def is_ready(self) -> bool:
-        """A request can be served: each of its legs has an instance that can be used."""
+        """A request can be served: each leg of a route has a member that can be used."""
         return self.router.can_choose(self.unusable)
 
     @property
     def is_open(self) -> bool:
-        """A request can be sent to an instance for each of its legs."""
+        """A request can be sent to a member for each leg of a route."""
         return self.router.can_choose(self.closed)
 
     def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         if tokenizer is not self.tokenizer:
             self.encoder = PromptEncoder(tokenizer)
+        if served.routing.policy != self.served.routing.policy:
+            self.router = ROUTING_POLICIES[served.routing.policy](served.routing)
+        self.router.update(served.routing)
+        self._take(served, tokenizer)
+
+    def _take(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         self.served = served
         self.tokenizer = tokenizer
-        self.router.update(served.routing)
+        self.parts = {route.id: leg_parts(route) for route in served.routing.routes}
+        """By route, what its legs have to do."""
 
     def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
-        """Learn which instances can be used, and who of them is full: all that can be used count as capacity."""
-        instances = self.served.routing.instances
-        self.unusable = frozenset(instance.id for instance in instances if instance.id not in usable)
-        self._rates = self.served.routing.tokens_per_s(self.unusable)
+        """Learn which members can be used, and who of them is full: all that can be used count as capacity."""
+        routing = self.served.routing
+        self.unusable = frozenset(member.id for member in routing.members if member.id not in usable)
+        self._rates = routing.rates(self.unusable)
         self.take_full(full)
 
     def take_full(self, full: Collection[str]) -> None:
-        own = {instance.id for instance in self.served.routing.instances}
+        own = {member.id for member in self.served.routing.members}
         self.closed = self.unusable | own.intersection(full)
 
-    def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, Charge]:
+    def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, ...]:
         """What a request accounts: its prompt, and the answer that the plan expects."""
-        output = min(float(max_tokens), self.served.mean_output_tokens)
-        return (
-            Charge(f"{self.id}/prompt", prompt_tokens, self._rates[0]),
-            Charge(f"{self.id}/output", output, self._rates[1]),
-        )
+        return charges(self._rates, prompt_tokens, min(float(max_tokens), self.served.mean_output_tokens))
+
+    def work_name(self, work_class: str) -> str:
+        """What a class does, for people: `prompt tokens`."""
+        unit = next(rate.leg.unit for rate in self._rates if rate.leg.work_class == work_class)
+        return unit.value.replace("_", " ") + "s"

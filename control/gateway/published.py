@@ -9,6 +9,8 @@ import msgspec
 
 from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError
+from control.gateway.former_table import with_former_keys, with_routes
+from policies.routing import ROUTING_POLICIES
 from policies.routing_table import RoutedModel
 
 MAX_HOLD_S = 3600.0
@@ -42,8 +44,10 @@ class ServedModel:
     """Unix seconds, for /v1/models."""
     max_top_logprobs: int | None = None
     """Alternatives that the engine can report; None where it has no log-probabilities."""
+    mean_prompt_tokens: float = 256.0
+    """Of the demand that was planned for."""
     mean_output_tokens: float = 256.0
-    """Of the demand that was planned for: what admission accounts for an answer whose length nobody knows."""
+    """The same: what admission accounts for an answer whose length nobody knows."""
     fleet: str = ""
     """That it belongs to: whose demand its requests are."""
     hold: Hold | None = None
@@ -78,7 +82,7 @@ class AccessKey:
 class Published:
     version: int
     addresses: dict[str, Address]
-    """Instance id → its scheduler."""
+    """Member → its scheduler."""
     models: tuple[ServedModel, ...]
     access: tuple[AccessKey, ...] | None = None
     """None: open to everybody who reaches the gateway."""
@@ -90,9 +94,11 @@ class Published:
         if len(set(ids)) != len(ids):
             raise ValueError("model ids repeat")
         for model in self.models:
-            missing = sorted({instance.id for instance in model.routing.instances} - set(self.addresses))
+            missing = sorted({member.id for member in model.routing.members} - set(self.addresses))
             if missing:
-                raise ValueError(f"model {model.routing.id}: no address for instance {', '.join(missing)}")
+                raise ValueError(f"model {model.routing.id}: no address for {', '.join(missing)}")
+            if model.routing.policy not in ROUTING_POLICIES:
+                raise ValueError(f"model {model.routing.id}: there is no routing policy {model.routing.policy!r}")
             if model.longer and model.longer not in ids:
                 raise ValueError(f"model {model.routing.id}: long prompts are for {model.longer}, which is not there")
 
@@ -100,7 +106,7 @@ class Published:
 def read_published(path: Path) -> Published:
     """Raises PublishedError with the file's name."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Published)
+        return msgspec.convert(with_routes(msgspec.json.decode(path.read_bytes())), Published)
     except (OSError, msgspec.MsgspecError, ValueError, BadKeyError) as error:
         raise PublishedError(f"routing table {path}: {error}") from error
 
@@ -109,7 +115,7 @@ def write_published(path: Path, published: Published) -> None:
     """Replace the file in one step: a reader sees the old one or the new one, also after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("wb") as file:
-        file.write(msgspec.json.encode(published))
+        file.write(msgspec.json.encode(with_former_keys(msgspec.to_builtins(published))))
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

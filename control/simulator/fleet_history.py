@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from agents.messages.to_scheduler import Leg
 from control.executor.nodes import INSTANCE_TAG
 from control.fleet.wanted import Wanted
 from control.lifecycle.event import EventKind
@@ -15,11 +16,8 @@ from control.simulator.plane_log import PlaneLog
 from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.plan_timeline import RecipePipelines, life_of
-from policies.routing_table import PREFILL, WHOLE, RoutedModel
+from policies.routing_table import RoutedModel
 from templates_lib.values.hardware import node_config_from_id
-
-_PHASES = {WHOLE: "aggregated", PREFILL: "prefill"}
-"""Leg → phase, where they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class FleetHistory:
         return InstanceSpan(
             name,
             wanted.model,
-            _PHASES.get(wanted.leg, wanted.leg),
+            "aggregated" if wanted.leg == Leg.WHOLE else wanted.leg,
             wanted.template.id,
             wanted.zone,
             wanted.market.value,
@@ -133,7 +131,7 @@ class FleetHistory:
         for at_s, models in [*before, *(table for table in self._log.tables if table[0] > 0)]:
             yield (
                 max(at_s, 0.0),
-                tuple(replace(model, instances=tuple(i for i in model.instances if i.id in lives)) for model in models),
+                tuple(replace(model, members=tuple(i for i in model.members if i.id in lives)) for model in models),
             )
 
 

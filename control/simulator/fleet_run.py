@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
+from agents.messages.to_scheduler import Leg
 from control.db.database import Database, open_database
 from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
@@ -21,7 +22,6 @@ from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
 from policies.baselines import Method
-from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.ports.library_store import LibraryStore
 from templates_lib.ports.solve import Solve
 from templates_lib.ports.source import Progress
@@ -142,6 +142,6 @@ def _drains(scenario: Scenario) -> Mapping[tuple[str, str], float]:
     for served in scenario.world.recipe.served:
         slo, tokens = served.slo, scenario.traffic.longest_output_tokens(served.name)
         prompt_s, answer_s = slo.ttft_ms / 1000, slo.tpot_ms * tokens / 1000
-        for leg, seconds in ((PREFILL, prompt_s), (DECODE, answer_s), (WHOLE, prompt_s + answer_s)):
-            found[served.name, leg] = min(seconds, _MOST_DRAIN_S)
+        for leg, seconds in ((Leg.PREFILL, prompt_s), (Leg.DECODE, answer_s), (Leg.WHOLE, prompt_s + answer_s)):
+            found[served.name, leg.value] = min(seconds, _MOST_DRAIN_S)
     return found

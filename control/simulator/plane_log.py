@@ -92,8 +92,7 @@ class PlaneLog:
         routing = self._routing
         if routing is None:
             return
-        served, flows = routing.models, routing.plan.flows
-        models = tuple(anywhere(model, flows, served[model.id]) for model in routing.routed(there))
+        models = tuple(anywhere(model, routing.plan.flows) for model in routing.routed(there))
         if not self.tables or self.tables[-1][1] != models:
             self.tables.append((self._seconds(), models))
 

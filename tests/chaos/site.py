@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.text_tables import DECODE, PREFILL
 from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
@@ -18,7 +19,6 @@ from control.hub.deployed import ModelFiles
 from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
 from control.up.site import Parts, Site
-from policies.routing_table import DECODE, PREFILL
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models

@@ -15,6 +15,7 @@ import torch
 
 from agents.engines.sampling import Sampling
 from agents.weights.source import open_checkpoint
+from bench.text_tables import DECODE, PREFILL
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -25,7 +26,6 @@ from control.lifecycle.history import PastTransition
 from control.up.gateway_process import ensure_gateway
 from control.up.home import UpHome
 from control.up.site import Site, keep_up
-from policies.routing_table import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.chaos.site import COPIES, CUTS, MODEL, site

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.messages.to_scheduler import Leg
 from control.simulator.report.chart import MOST_LINES, Chart, Kind, Line, cumulative, largest
 from control.simulator.report.fate import Fate, Judged
 from control.simulator.report.over_time import amounts, spread
 from control.simulator.report.work import work_of
 from control.simulator.result import Epoch, NodeSpan, SimulationResult
-from policies.routing_table import LEGS
 
 Floats = NDArray[np.float64]
 
@@ -186,7 +186,7 @@ def _order(result: SimulationResult) -> list[str]:
 
 def _place(result: SimulationResult, app_and_leg: str) -> tuple[int, int]:
     app, _, leg = app_and_leg.rpartition("/")
-    return _order(result).index(app), LEGS.index(leg)
+    return _order(result).index(app), list(Leg).index(Leg(leg))
 
 
 def _usd_per_hour(node: NodeSpan) -> float:

@@ -4,13 +4,13 @@ from math import ceil
 
 import numpy as np
 
+from agents.messages.to_scheduler import Leg
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.kernel import columns as c
 from control.simulator.serving.kernel.world import Floats, Ints, Limits, World
 from control.simulator.serving.pipeline_rows import PipelineRows, nodes_of, pipeline_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
-from policies.routing_table import PREFILL, WHOLE
 
 PICKS = 256
 """Choices that are asked of a router at once, at the most."""
@@ -118,7 +118,7 @@ def _pool(room: int, others: int, most_stages: int) -> tuple[Ints, Floats, Float
 def _check_links(fleet: FleetTimeline) -> None:
     for life in fleet.instances:
         deaf = [node.config for node in nodes_of(life.pipeline) if node.hand_off_bytes_per_s <= 0]
-        if life.leg != WHOLE and deaf:
+        if life.leg != Leg.WHOLE and deaf:
             raise ValueError(f"instance {life.id} does {life.leg} alone on {deaf[0]}, which hands no KV cache over")
 
 
@@ -146,8 +146,8 @@ def _instances(
         end = ceil(min(life.gone_s, fleet.length_s) / settings.use_interval_s)
         own[c.I_USE_FIRST], own[c.I_USES] = first, max(end - first, 1)
         count = len(nodes_of(pipeline))
-        own[c.I_LANES] = life.leg == PREFILL
-        own[c.I_GROUPS] = pipeline.lanes if life.leg == PREFILL else pipeline.groups
+        own[c.I_LANES] = life.leg == Leg.PREFILL
+        own[c.I_GROUPS] = pipeline.lanes if life.leg == Leg.PREFILL else pipeline.groups
         nodes, groups, members = nodes + count, groups + int(own[c.I_GROUPS]), members + count * int(own[c.I_GROUPS])
         uses += int(own[c.I_USES])
     return table, (nodes, groups, members, uses)

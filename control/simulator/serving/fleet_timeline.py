@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
+from agents.messages.to_scheduler import Leg
 from control.simulator.serving.pipeline_model import PipelineModel
-from policies.routing_table import RoutedInstance, RoutedModel
+from policies.routing_table import RoutedModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +21,7 @@ class InstanceLife:
     app: str
     """The model, as routing tables and `Requests.apps` call it."""
     leg: str
-    """`whole`, `prefill` or `decode` (`policies.routing_table`)."""
+    """A value of `agents.messages.to_scheduler.Leg`."""
     zone: str
     pipeline: PipelineModel
     prompt_tokens_per_s: float = 0.0
@@ -38,9 +39,10 @@ class InstanceLife:
                 f"{self.gone_s} s: these must follow each other, none before 0"
             )
 
-    def routed(self) -> RoutedInstance:
-        """As a routing table names it."""
-        return RoutedInstance(self.id, self.zone, self.leg, self.prompt_tokens_per_s, self.output_tokens_per_s)
+    @property
+    def work_class(self) -> str:
+        """What it does, as routing tables name it."""
+        return f"{self.app}/{'aggregated' if self.leg == Leg.WHOLE else self.leg}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +64,9 @@ class FleetTimeline:
             raise ValueError("routing tables of a timeline must be in order of time")
         for at_s, models in self.tables:
             for model in models:
-                for routed in model.instances:
+                for routed in model.members:
                     life = known.get(routed.id)
-                    if life is None or (life.app, life.leg) != (model.id, routed.leg):
-                        raise ValueError(
-                            f"the table of {at_s} s routes {model.id} to {routed.id} as {routed.leg}, which "
-                            + ("is no instance" if life is None else f"serves {life.app} as {life.leg}")
-                        )
+                    if life is None or {life.work_class} != routed.units_per_s.keys():
+                        what = "is no instance" if life is None else f"serves {life.work_class}"
+                        classes = ", ".join(routed.units_per_s)
+                        raise ValueError(f"the table of {at_s} s routes {classes} to {routed.id}, which {what}")

@@ -1,7 +1,8 @@
 """What gateways do with requests of one app before an instance has them: which can be used, and where they go."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from control.simulator.serving.fleet_timeline import InstanceLife
 from policies.routing import ModelRouter
 from policies.routing_table import RoutedModel
 
@@ -11,7 +12,8 @@ _NOBODY: frozenset[str] = frozenset()
 class Front:
     """Its table and what of it can be used change together, and seldom."""
 
-    def __init__(self, app: str) -> None:
+    def __init__(self, app: str, lives: Iterable[InstanceLife]) -> None:
+        self._lives = {life.id: life for life in lives}
         self.router = ModelRouter(RoutedModel(app))
         self.is_known = False
         """The routing table has the app."""
@@ -29,8 +31,10 @@ class Front:
 
     def take_usable(self, usable: Collection[str]) -> None:
         model = self.router.model
-        self.unusable = frozenset(instance.id for instance in model.instances if instance.id not in usable)
-        self.rates = model.tokens_per_s(self.unusable)
+        self.unusable = frozenset(member.id for member in model.members if member.id not in usable)
+        counted = [self._lives[member.id] for member in model.members if member.id in usable]
+        counted = counted or [self._lives[member.id] for member in model.members]
+        self.rates = sum(i.prompt_tokens_per_s for i in counted), sum(i.output_tokens_per_s for i in counted)
 
     def take_full(self, full: Collection[str]) -> None:
         self.closed = self.unusable.union(full)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from agents.messages.to_scheduler import Leg
 from control.fleet.routing import Routing
 from control.fleet.wanted import Wanted, wanted
 from control.planning.cost_models import cost_models_of
@@ -11,7 +12,7 @@ from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.pipeline_model import PipelineModel
 from control.simulator.serving.template_model import TemplateModels
-from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel, ZoneFlow
+from policies.routing_table import RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Flow, Plan
 
@@ -36,10 +37,10 @@ class RecipePipelines:
 def life_of(name: str, wanted: Wanted, pipelines: RecipePipelines, served: ServedModel) -> InstanceLife:
     """One instance of what a plan wants, there for ever."""
     per_unit = {
-        WHOLE: (served.shape.mean_prompt_tokens, served.shape.mean_output_tokens),
-        PREFILL: (1.0, 0.0),
-        DECODE: (0.0, 1.0),
-    }[wanted.leg]
+        Leg.WHOLE: (served.shape.mean_prompt_tokens, served.shape.mean_output_tokens),
+        Leg.PREFILL: (1.0, 0.0),
+        Leg.DECODE: (0.0, 1.0),
+    }[Leg(wanted.leg)]
     prompt, output = (wanted.units_per_s * each for each in per_unit)
     pipeline = pipelines.pipeline(wanted)
     return InstanceLife(
@@ -59,31 +60,33 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> Fle
             there.append((name, each))
             lives.append(life_of(name, each, pipelines, served[each.model]))
     models = Routing(plan, served, {}).routed(there)
-    models = tuple(anywhere(model, plan.flows, served[model.id]) for model in models)
+    models = tuple(anywhere(model, plan.flows) for model in models)
     means = {name: model.shape.mean_output_tokens for name, model in served.items()}
     return FleetTimeline(tuple(lives), ((0.0, models),), length_s, means)
 
 
-def anywhere(model: RoutedModel, flows: tuple[Flow, ...], served: ServedModel) -> RoutedModel:
+def anywhere(model: RoutedModel, flows: tuple[Flow, ...]) -> RoutedModel:
     """Flows without zones (mode `paper`: any prefill feeds any decode) spread over the zones of each leg by what runs
     there."""
-    own = {route.id for route in served.routes()}
-    placeless = [flow for flow in flows if flow.route in own and not any(flow.zones) and flow.requests_per_s > 0]
-    spread = list(model.flows)
-    for flow in placeless:
-        legs = ZoneFlow(tuple("-" for _ in flow.zones), 1.0).legs
-        shares = [_shares(model, leg) for leg in legs]
-        for zones in product(*shares):
-            share = prod(of[zone] for of, zone in zip(shares, zones, strict=True))
-            spread.append(ZoneFlow(zones, flow.requests_per_s * share))
-    return replace(model, flows=tuple(spread))
+    return replace(model, routes=tuple(_spread(model, route, flows) for route in model.routes))
 
 
-def _shares(model: RoutedModel, leg: str) -> dict[str, float]:
-    """Zone → its share of the leg's capacity."""
-    weights: dict[str, float] = {}
-    for instance in model.instances:
-        if instance.leg == leg:
-            weights[instance.zone] = weights.get(instance.zone, 0.0) + instance.weight
-    total = sum(weights.values())
-    return {zone: weight / total for zone, weight in sorted(weights.items())}
+def _spread(model: RoutedModel, route: RoutedRoute, flows: tuple[Flow, ...]) -> RoutedRoute:
+    found = list(route.flows)
+    shares = [_shares(model, leg.work_class) for leg in route.legs]
+    for flow in flows:
+        if flow.route == route.id and not any(flow.zones) and flow.requests_per_s > 0:
+            for zones in product(*shares):
+                share = prod(of[zone] for of, zone in zip(shares, zones, strict=True))
+                found.append(ZoneFlow(zones, flow.requests_per_s * share))
+    return replace(route, flows=tuple(found))
+
+
+def _shares(model: RoutedModel, work_class: str) -> dict[str, float]:
+    """Zone → its share of the class's capacity."""
+    rates: dict[str, float] = {}
+    for member in model.members:
+        if work_class in member.units_per_s:
+            rates[member.zone] = rates.get(member.zone, 0.0) + member.units_per_s[work_class]
+    total = sum(rates.values())
+    return {zone: rate / total for zone, rate in sorted(rates.items())}

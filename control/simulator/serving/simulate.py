@@ -11,7 +11,7 @@ from control.simulator.serving.kernel.run import run
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served, Use
 from control.simulator.serving.settings import ServingSettings
-from policies.routing_table import RoutedInstance
+from policies.routing import ChosenRoute
 
 
 def simulate(requests: Requests, fleet: FleetTimeline, settings: ServingSettings | None = None) -> Served:
@@ -34,7 +34,7 @@ class _Simulation:
         self._settings = settings
         self._world = world_of(requests, fleet, settings)
         self._limits = limits_of(settings)
-        self._fronts = [Front(app) for app in requests.apps]
+        self._fronts = [Front(app, fleet.instances) for app in requests.apps]
         self._before = [front.router for front in self._fronts]
         """Routers as they were before the choices that the kernel holds."""
         self._ahead = [1] * len(self._fronts)
@@ -128,9 +128,10 @@ class _Simulation:
                 front.router.choose(front.closed)
         self._world.picked[app] = (0, min(made, 0))
 
-    def _numbers(self, chosen: tuple[RoutedInstance, ...]) -> tuple[int, int]:
-        first, second = self._index[chosen[0].id], -1
-        return first, self._index[chosen[1].id] if len(chosen) > 1 else second
+    def _numbers(self, chosen: ChosenRoute | None) -> tuple[int, int]:
+        assert chosen is not None  # noqa: S101 - `_note_room` says whether there is a way
+        first, *others = (self._index[member.id] for member in chosen.members)
+        return first, others[0] if others else -1
 
     def _served(self) -> Served:
         world = self._world

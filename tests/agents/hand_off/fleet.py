@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, decoders, models
 from agents.channels.dialer import Address, Dialer
 from agents.messages.to_gateway import Stats, ToGateway
 from agents.messages.to_scheduler import AskStats
+from bench.text_tables import member, text_model
 from control.gateway.published import Published, ServedModel, write_published
-from policies.routing_table import RoutedInstance, RoutedModel
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.agents.stage.instances import Instance
@@ -53,10 +53,10 @@ class Fleet(World):
     def publish(self, *instances: str) -> None:
         self.version += 1
         names = instances or tuple(self.instances)
-        routed = tuple(RoutedInstance(name, *self.legs[name], 1e6, 1e6) for name in names)
+        routed = text_model(MODEL, [member(MODEL, name, *self.legs[name], 1e6) for name in names])
         said = {name: self.instances[name].addresses for name in names}
         addresses = {name: Address(at["endpoint"], at["public_key"]) for name, at in said.items()}
-        served = ServedModel(RoutedModel(MODEL, routed), str(self.folder / "tokenizer"), 256, 1_700_000_000)
+        served = ServedModel(routed, str(self.folder / "tokenizer"), 256, 1_700_000_000)
         write_published(self.folder / "table.json", Published(self.version, addresses, (served,)))
 
     def start_gateway(self, *arguments: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agents.weights.source import open_checkpoint
-from policies.routing_table import DECODE, PREFILL
+from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Cut, Fleet

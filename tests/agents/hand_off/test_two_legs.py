@@ -12,7 +12,7 @@ from agents.engines.sampling import Sampling
 from agents.messages.to_gateway import FinishReason, SchedulerState, Status
 from agents.messages.to_scheduler import Drain
 from agents.weights.source import open_checkpoint
-from policies.routing_table import DECODE, PREFILL
+from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Fleet, fleet_of

@@ -8,7 +8,7 @@ import pytest
 
 from agents.messages.to_gateway import Finished
 from agents.messages.to_scheduler import Cancel
-from policies.routing_table import DECODE, PREFILL
+from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import prompt_of
 from tests.agents.hand_off.fleet import QUICK, Fleet

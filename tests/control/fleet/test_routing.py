@@ -50,7 +50,7 @@ def ready(*which: Wanted) -> list[tuple[str, Wanted, Address]]:
 
 def flows(*which: Wanted) -> list[tuple[tuple[str, ...], float]]:
     (model,) = routing().served(ready(*which))
-    return [(flow.zones, flow.requests_per_s) for flow in model.routing.flows]
+    return [(flow.zones, flow.requests_per_s) for route in model.routing.routes for flow in route.flows]
 
 
 def test_all_that_a_gateway_needs_is_in_the_table() -> None:
@@ -58,16 +58,19 @@ def test_all_that_a_gateway_needs_is_in_the_table() -> None:
     assert (model.routing.id, model.tokenizer, model.created) == ("chat", "/a/tokenizer", 17)
     assert model.context_tokens == 24 * 16, "what there is KV cache for"
     assert model.mean_output_tokens == pytest.approx(MODEL.shape.mean_output_tokens)
-    assert {i.id: (i.leg, i.zone) for i in model.routing.instances} == {"i0": ("prefill", ZONE), "i1": ("decode", ZONE)}
+    assert {i.id: (*i.units_per_s, i.zone) for i in model.routing.members} == {
+        "i0": ("chat/prefill", ZONE),
+        "i1": ("chat/decode", ZONE),
+    }
 
 
-def test_a_leg_has_the_capacity_of_its_own_unit_and_a_whole_one_of_both() -> None:
+def test_a_member_has_the_capacity_of_the_class_that_it_serves() -> None:
     (model,) = routing().served(ready(PREFILL, DECODE, WHOLE))
-    prefill, decode, whole = model.routing.instances
-    assert (prefill.prompt_tokens_per_s, prefill.output_tokens_per_s) == (2.0, 0.0)
-    assert (decode.prompt_tokens_per_s, decode.output_tokens_per_s) == (0.0, 2.0)
-    assert whole.prompt_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_prompt_tokens)
-    assert whole.output_tokens_per_s == pytest.approx(2.0 * MODEL.shape.mean_output_tokens)
+    assert [member.units_per_s for member in model.routing.members] == [
+        {"chat/prefill": 2.0},
+        {"chat/decode": 2.0},
+        {"chat/aggregated": 2.0},
+    ]
 
 
 def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:
@@ -91,7 +94,7 @@ def test_flows_go_only_where_every_leg_has_an_instance() -> None:
 
 
 def test_a_model_without_instances_is_there_so_that_it_is_refused_with_a_reason() -> None:
-    assert [(m.routing.id, m.routing.instances) for m in routing().served(())] == [("chat", ())]
+    assert [(m.routing.id, m.routing.members) for m in routing().served(())] == [("chat", ())]
 
 
 def test_flows_that_are_nothing_or_name_no_zone_do_not_bind_the_router() -> None:
@@ -99,4 +102,4 @@ def test_flows_that_are_nothing_or_name_no_zone_do_not_bind_the_router() -> None
         PLAN.instances, [], [Flow("chat/aggregated", (ZONE,), 0.0, 0.0), Flow("chat/disaggregated", ("", ""), 1, 0)]
     )
     (model,) = routing(plan).served(ready(PREFILL, DECODE, WHOLE))
-    assert model.routing.flows == ()
+    assert not any(route.flows for route in model.routing.routes)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from bench.text_tables import DECODE, PREFILL, WHOLE
 from control.fleet.wanted import wanted
-from policies.routing_table import DECODE, PREFILL, WHOLE
 from templates_lib.values.template import template_id
 from tests.control.fleet.fleets import plan_of, planned
 

@@ -12,6 +12,7 @@ from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.echo.sequence import echo_token
 from agents.messages.to_gateway import Failure, FinishReason
 from agents.messages.to_scheduler import Sampling
+from bench.text_tables import DECODE, PREFILL, WHOLE, member, text_model
 from control.gateway.api_error import ApiError
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
@@ -20,7 +21,6 @@ from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, ServedModel
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer_source import load_tokenizer
-from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedInstance, RoutedModel
 from tests.control.gateway.world import byte_tokenizer
 
 CHANNEL = ChannelSettings(heartbeat_s=0.05, lost_after_s=1.0, reconnect_s=0.02, reconnect_max_s=0.1, linger_s=0.02)
@@ -88,8 +88,8 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         keys, metrics = KeyPair.generate(), GatewayMetrics()
         fleet = Fleet(keys, seed)
         dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, lambda _: None)
-        routed = tuple(RoutedInstance(name, "z", leg, 100.0, 100.0) for name, leg in LEGS.items())
-        served = ServedModel(RoutedModel("m", routed), "", 10_000, 0)
+        routed = text_model("m", [member("m", name, "z", leg) for name, leg in LEGS.items()])
+        served = ServedModel(routed, "", 10_000, 0)
         addresses = {name: Address(fleet.schedulers[name].endpoint, fleet.keys[name].public) for name in LEGS}
         tokenizer = load_tokenizer(byte_tokenizer(tmp_path))
         dispatcher.update(Published(1, addresses, (served,)), {"m": ModelEntry(served, tokenizer)})

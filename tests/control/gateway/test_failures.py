@@ -9,8 +9,9 @@ from pathlib import Path
 import openai
 import pytest
 
+from bench.text_tables import DECODE, PREFILL
 from control.gateway.published import read_published
-from policies.routing_table import DECODE, PREFILL, ZoneFlow
+from policies.routing_table import ZoneFlow
 from tests.control.db.processes import wait_until
 from tests.control.gateway.world import MODEL, SECRET, World, world_of
 
@@ -204,10 +205,13 @@ def stream_of_thread(world: World, prompt: str, count: int):
 
 
 def test_over_its_capacity_a_class_answers_429_with_the_time_to_come_again(tmp_path: Path):
-    with world_of(tmp_path, {"e1": ()}, "--max-wait-s", "1") as world:
-        world.rate = 100.0
+    world = World(tmp_path, rate=100.0)
+    try:
+        world.echo("p1", leg=PREFILL)
+        world.echo("d1", leg=DECODE)
         world.publish()
-        world.wait_for("medley_gateway_table_version", 2)
+        world.start_gateway("--max-wait-s", "1")
+        world.wait_ready()
         client = world.client()
         client.completions.create(model=MODEL, prompt="x" * 9000, max_tokens=1)  # 90 s of prompt work
         with pytest.raises(openai.RateLimitError, match="capacity for prompt tokens") as error:
@@ -215,6 +219,8 @@ def test_over_its_capacity_a_class_answers_429_with_the_time_to_come_again(tmp_p
         assert 30 <= int(error.value.response.headers["retry-after"]) <= 90
         assert error.value.code == "rate_limit_exceeded"
         assert "Traceback" not in world.gateway_log
+    finally:
+        world.stop()
 
 
 def test_everything_but_gateway_and_instances_may_be_gone(tmp_path: Path):

@@ -13,8 +13,8 @@ import openai
 import pytest
 from openai.types import Completion
 
+from bench.text_tables import WHOLE, member, text_model
 from control.gateway.published import Hold
-from policies.routing_table import WHOLE, RoutedInstance, RoutedModel
 from tests.control.gateway.world import API_KEY, MODEL, World
 
 HELD = f'medley_gateway_held_calls{{model="{MODEL}"}}'
@@ -155,7 +155,7 @@ def test_requests_are_held_longer_than_a_request_may_take(tmp_path: Path):
 
 def test_a_model_that_is_taken_out_of_the_table_fails_those_who_wait(tmp_path: Path):
     with at_zero(tmp_path) as world, asked_in_turn(world, ["abcd"]) as (future,):
-        world.model = {"routing": RoutedModel("another")}
+        world.model = {"routing": text_model("another")}
         world.publish()
         with pytest.raises(openai.NotFoundError, match="does not exist"):
             future.result()
@@ -165,7 +165,7 @@ def test_the_queue_drains_no_faster_than_what_came_can_serve(tmp_path: Path):
     prompts = ["a" * 10] * 6
     with at_zero(tmp_path, "--max-wait-s", "0.1") as world, asked_in_turn(world, prompts) as futures:
         world.echo("e1")
-        world.rate = 20.0  # half a second a prompt
+        world.rate = 2.0  # half a second a request
         start_s = time.monotonic()
         world.publish()
         for future in futures:
@@ -186,7 +186,7 @@ def test_long_prompts_go_to_the_part_that_has_instances_for_them(tmp_path: Path)
     with at_zero(tmp_path) as world:
         world.echo("short")
         world.echo("long")
-        short = RoutedModel(MODEL, (RoutedInstance("short", "z1", WHOLE, 1e9, 1e9),))
+        short = text_model(MODEL, [member(MODEL, "short", "z1", WHOLE, 1e9)])
         world.model = {"routing": short, "max_prompt_tokens": 10, "longer": f"{MODEL}-long"}
         world.publish(longer="long")
         world.wait_ready()

@@ -19,8 +19,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
+from bench.text_tables import WHOLE, member, text_model
 from control.gateway.published import AccessKey, Published, ServedModel, write_published
-from policies.routing_table import WHOLE, RoutedInstance, RoutedModel, ZoneFlow
+from policies.routing_table import ZoneFlow
 
 SECRET = "5ec2e7" * 10 + "0000"
 API_KEY = f"medley_0123456789ab_{SECRET}"
@@ -94,7 +95,7 @@ class World:
     desk: Address | None = None
     """Who is told what load comes."""
     rate: float = 1e9
-    """Tokens per second that the table says each instance does."""
+    """Units per second that the table says each instance does of its leg."""
     version: int = 0
 
     @property
@@ -119,9 +120,9 @@ class World:
         self.version += 1
         names = instances or tuple(self.echoes)
         said = {name: self.echoes[name].said for name in names}
-        routed = tuple(RoutedInstance(name, *self.legs[name], self.rate, self.rate) for name in names)
+        routed = [member(MODEL, name, *self.legs[name], self.rate) for name in names]
         served = ServedModel(
-            RoutedModel(MODEL, routed, self.flows),
+            text_model(MODEL, routed, self.flows),
             tokenizer=str(self.folder / "tokenizer"),
             context_tokens=20_000,
             created=1_700_000_000,
@@ -137,8 +138,8 @@ class World:
         write_published(self.folder / "table.json", published)
 
     def _long_part(self, served: ServedModel, instance: str) -> tuple[ServedModel]:
-        routed = RoutedInstance(instance, "z1", WHOLE, self.rate, self.rate)
-        return (replace(served, routing=RoutedModel(f"{MODEL}-long", (routed,))),)
+        long = f"{MODEL}-long"
+        return (replace(served, routing=text_model(long, [member(long, instance, "z1", WHOLE, self.rate)])),)
 
     def start_gateway(self, *arguments: str) -> None:
         byte_tokenizer(self.folder / "tokenizer")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bench.text_tables import life_member, text_model
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
 from control.simulator.serving.requests import Requests
@@ -80,7 +81,7 @@ def _tables(
         (
             at_s,
             tuple(
-                RoutedModel(app, tuple(life.routed() for life in lives if life.app == app and dice.random() < 0.93))
+                text_model(app, [life_member(life) for life in lives if life.app == app and dice.random() < 0.93])
                 for app in apps
             ),
         )

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.text_tables import DECODE, PREFILL, WHOLE, life_member, text_model
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from control.simulator.serving.template_model import TemplateModels
-from policies.routing_table import DECODE, PREFILL, WHOLE, RoutedModel
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.load.shapes import load_shape
@@ -68,7 +68,7 @@ def in_time(config: NodeConfig, legs: dict[str, Phase], served: ServedModel = SE
         )
         for leg, phase in legs.items() for n in range(counts[leg])
     )  # fmt: skip
-    table = RoutedModel("phi", tuple(life.routed() for life in lives))
+    table = text_model("phi", map(life_member, lives))
     fleet = FleetTimeline(lives, ((0.0, (table,)),), LENGTH_S + 120, {"phi": shape.mean_output_tokens})
     draw = np.random.default_rng(11)
     arrival_s = np.sort(draw.uniform(0, LENGTH_S, draw.poisson(requests_per_s * LENGTH_S)))

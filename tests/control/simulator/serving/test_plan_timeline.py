@@ -61,13 +61,13 @@ def test_every_planned_instance_is_there_with_its_capacity_and_price() -> None:
     assert len({id(life.pipeline) for life in fleet.instances}) == 2
     ((at_s, (model,)),) = fleet.tables
     assert at_s == 0
-    assert model.flows == (ZoneFlow(("z1", "z2"), 2.0),)
+    assert model.routes[0].flows == (ZoneFlow(("z1", "z2"), 2.0),)
 
 
 def test_flows_without_zones_are_spread_over_what_runs_where() -> None:
     fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("", ""), 2.0, 0.0)), RECIPE, 100.0)
     ((_, (model,)),) = fleet.tables
-    assert model.flows == (ZoneFlow(("z1", "z1"), 0.5), ZoneFlow(("z1", "z2"), 1.5))
+    assert model.routes[0].flows == (ZoneFlow(("z1", "z1"), 0.5), ZoneFlow(("z1", "z2"), 1.5))
 
 
 def test_requests_are_served_over_two_legs() -> None:

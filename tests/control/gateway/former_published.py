@@ -1,0 +1,115 @@
+"""The routing table file of the release before: its types and its reader."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agents.channels.dialer import Address
+from agents.channels.errors import BadKeyError
+from tests.policies.former_routing_table import RoutedModel
+
+MAX_HOLD_S = 3600.0
+
+
+class PublishedError(ValueError):
+    """The file cannot be used; the message says what is wrong with it and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What becomes of requests for a model that nothing serves: they wait for it."""
+
+    max_requests: int
+    """That wait at one gateway; more are told to come again."""
+    timeout_s: float
+
+    def __post_init__(self) -> None:
+        if self.max_requests < 0 or not 0 < self.timeout_s <= MAX_HOLD_S:
+            raise ValueError(f"requests are held for up to {MAX_HOLD_S:g} s, and not fewer than none of them")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    routing: RoutedModel
+    tokenizer: str
+    """Path of a GGUF file, or of a directory with tokenizer.json."""
+    context_tokens: int
+    """Prompt and output together: the model's, or what all its instances have KV cache for."""
+    created: int
+    """Unix seconds, for /v1/models."""
+    max_top_logprobs: int | None = None
+    """Alternatives that the engine can report; None where it has no log-probabilities."""
+    mean_output_tokens: float = 256.0
+    """Of the demand that was planned for: what admission accounts for an answer whose length nobody knows."""
+    fleet: str = ""
+    """That it belongs to: whose demand its requests are."""
+    hold: Hold | None = None
+    """None: it is there, or requests are refused."""
+    max_prompt_tokens: int = 0
+    """Longer prompts are for `longer`; 0: no limit."""
+    longer: str = ""
+    """Another model of the table: the part of this one with instances for long prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """An API token that works (`control.access.api_token`)."""
+
+    id: str
+    sha256: str
+    """Of its secret part, in hexadecimal: the token itself is nowhere."""
+    project: str = ""
+    """Whose use it is."""
+    requests_per_minute: int | None = None
+    """At each gateway; None: no limit."""
+    tokens_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(bytes.fromhex(self.sha256)) != hashlib.sha256().digest_size:
+            raise ValueError(f"access key {self.id}: sha256 is no SHA-256 digest")
+        if any(limit is not None and limit < 1 for limit in (self.requests_per_minute, self.tokens_per_minute)):
+            raise ValueError(f"access key {self.id}: a limit per minute must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    version: int
+    addresses: dict[str, Address]
+    """Instance id → its scheduler."""
+    models: tuple[ServedModel, ...]
+    access: tuple[AccessKey, ...] | None = None
+    """None: open to everybody who reaches the gateway."""
+    demand_desk: Address | None = None
+    """Who wants to know what load is offered; None: nobody."""
+
+    def __post_init__(self) -> None:
+        ids = [model.routing.id for model in self.models]
+        if len(set(ids)) != len(ids):
+            raise ValueError("model ids repeat")
+        for model in self.models:
+            missing = sorted({instance.id for instance in model.routing.instances} - set(self.addresses))
+            if missing:
+                raise ValueError(f"model {model.routing.id}: no address for instance {', '.join(missing)}")
+            if model.longer and model.longer not in ids:
+                raise ValueError(f"model {model.routing.id}: long prompts are for {model.longer}, which is not there")
+
+
+def read_published(path: Path) -> Published:
+    """Raises PublishedError with the file's name."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Published)
+    except (OSError, msgspec.MsgspecError, ValueError, BadKeyError) as error:
+        raise PublishedError(f"routing table {path}: {error}") from error
+
+
+def write_published(path: Path, published: Published) -> None:
+    """Replace the file in one step: a reader sees the old one or the new one, also after a crash."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(msgspec.json.encode(published))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
