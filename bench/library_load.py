@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from control.db.database import Database, open_database
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
+from control.planning.templates import build_library
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.values.work import Unit, WorkClass
 

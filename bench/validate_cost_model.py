@@ -29,8 +29,7 @@ from layer_rows import helix_errors
 
 from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.deployment import Deployment
-from templates_lib.cost.split import group_is_held_out
-from templates_lib.cost.validation import Errors, errors, mode_of
+from templates_lib.cost.validation import Errors, errors, group_is_held_out, mode_of
 from templates_lib.values.hardware import load_gpus
 
 Floats = NDArray[np.float64]

@@ -1,5 +1,6 @@
 """Measures the points of a sweep on an engine."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -8,11 +9,12 @@ from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.protocol import StageEngine
 from agents.engines.sampling import GREEDY
 from agents.profile.points import Point
-from agents.profile.stopwatch import block_seconds
 from templates_lib.values.profile_row import ProfileBlock, ProfileRow
 
 BLOCKS = 5
 """Of each step."""
+BLOCK_S = 0.1
+"""A quota is given in periods of some milliseconds: a block is many of them."""
 
 
 def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
@@ -74,3 +76,12 @@ def _row(engine: StageEngine, point: Point, seconds: float) -> ProfileRow:
         seconds=seconds,
         held_out=point.held_out,
     )
+
+
+def block_seconds(call: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of one call, on the clock and of the processor: means over BLOCK_S, and over one call at least."""
+    calls, start, cpu = 0, time.perf_counter(), time.process_time()
+    while (passed := time.perf_counter() - start) < BLOCK_S or not calls:
+        call()
+        calls += 1
+    return passed / calls, (time.process_time() - cpu) / calls

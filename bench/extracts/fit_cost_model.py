@@ -2,8 +2,9 @@
 
     PYTHONPATH=. python bench/extracts/fit_cost_model.py
 
-Rows that templates_lib.cost.split holds out are never fitted. What was measured for which card is written beside its
-numbers; factors for number formats without a table (4-bit weights, weights widened on the fly) are FORMAT_FACTORS.
+Rows that templates_lib.cost.validation holds out are never fitted. What was measured for which card is written
+beside its numbers; factors for number formats without a table (4-bit weights, weights widened on the fly) are
+FORMAT_FACTORS.
 """
 
 import json

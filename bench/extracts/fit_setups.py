@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import Coefficients, Serving, Setup, setup_names
 from templates_lib.cost.deployment import Deployment
-from templates_lib.cost.split import is_held_out
+from templates_lib.cost.validation import is_held_out
 
 Rows = NDArray[np.bool_]
 FEWEST_ROWS = 10

@@ -12,7 +12,7 @@ from templates_lib.cost.coefficients import Coefficients, Engine, GpuCoefficient
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import gemm_seconds
-from templates_lib.cost.split import is_held_out
+from templates_lib.cost.validation import is_held_out
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, Step

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.split import is_held_out
+from templates_lib.cost.validation import is_held_out
 
 PERF = Path(__file__).resolve().parents[3] / "shared" / "data" / "perf"
 NAMES = {

@@ -1,13 +1,15 @@
 """Sends what waits to be sent: signed, tried again with growing waits, at least once."""
 
+import hashlib
+import hmac
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from control.access.secret import Secret
 from control.alerts.endpoint import TIMEOUT_S, Endpoint, NotSentError, post
 from control.alerts.secret_source import NoSecretError, read_secret
-from control.alerts.signature import HEADER, signature
 from control.db.alerts import DueDelivery, PostgresAlerts
 from control.db.webhooks import Webhook
 
@@ -16,6 +18,7 @@ ATTEMPTS = 12
 """10 s, 20 s, 40 s … an hour: more than four hours in all, after which somebody has noticed by other means."""
 _LEASE = timedelta(seconds=6 * TIMEOUT_S)
 _AT_ONCE = 8
+SIGNATURE_HEADER = "Medley-Signature"
 
 
 class RefusedError(Exception):
@@ -66,7 +69,7 @@ def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: dateti
             "User-Agent": "medley-alerts/1",
             "Medley-Event": event,
             "Medley-Delivery": delivery,
-            HEADER: signature(read_secret(webhook.secret), body, now),
+            SIGNATURE_HEADER: signature(read_secret(webhook.secret), body, now),
         }
         status = post(Endpoint(webhook.url, webhook.internal), body, headers)
     except (NotSentError, NoSecretError, ValueError) as error:
@@ -74,3 +77,10 @@ def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: dateti
     if not 200 <= status < 300:
         raise RefusedError(f"HTTP {status}")
     return f"HTTP {status}"
+
+
+def signature(secret: Secret, body: bytes, now: datetime) -> str:
+    """`t=1732190400,v1=9f…`: seconds since 1970, and the digest of `t`, a dot and the body, in hexadecimal."""
+    at = str(int(now.timestamp()))
+    digest = hmac.new(secret.reveal().encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"

@@ -12,12 +12,15 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 
-from control.access.public_key import is_public_key
 from control.access.secret import Secret
 from control.db.access_tables import agent_key, bootstrap_token
 from control.db.database import Database
 from control.db.errors import RegistrationRefusedError
 from control.db.fleet_tables import node
+
+_KEY_LETTERS = 40
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_DIGIT = {letter: value for value, letter in enumerate(_ALPHABET)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +69,18 @@ class PostgresAgentKeys:
         query = select(agent_key.c.public_key, node.c.name).join_from(agent_key, node).where(node.c.gone_at.is_(None))
         with self.database.transaction() as connection:
             return {row.public_key: row.name for row in connection.execute(query)}
+
+
+def is_public_key(text: str) -> bool:
+    """Whether `text` encodes 32 bytes that are not all zero (which would be nobody's key)."""
+    if len(text) != _KEY_LETTERS or any(letter not in _DIGIT for letter in text):
+        return False
+    words = [_five_letters(text[start : start + 5]) for start in range(0, _KEY_LETTERS, 5)]
+    return all(word < 2**32 for word in words) and any(words)
+
+
+def _five_letters(letters: str) -> int:
+    value = 0
+    for letter in letters:
+        value = value * 85 + _DIGIT[letter]
+    return value

@@ -1,10 +1,10 @@
 """The library of a recipe: built source by source when it is not there yet, with the templates that run."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from control.library_build import build_library
 from control.planning.recipe import Recipe
 from control.planning.source_kinds import SOURCE_KINDS, kind_of
 from templates_lib.ports.library_store import LibraryStore, TemplateRecord
@@ -111,3 +111,28 @@ def _with_running(
     for certified in again:
         library = union(library, store.load(build_library(certified, store, progress)))
     return library
+
+
+def build_library(
+    source: TemplateSource,
+    store: LibraryStore,
+    progress: Progress,
+    parameters: Mapping[str, float] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> str:
+    """The version of `source`'s library, whose missing units are built and stored one by one.
+
+    Interrupted by anything, the units stored so far are kept and the rest is built next time. A library that is
+    finished costs one query. Two builders of one library take turns; the second finds it finished. `clock` is
+    monotonic, in seconds.
+    """
+    if (version := store.find(source.fingerprint)) is not None:
+        return version
+    with store.building(source, parameters or {}) as build:
+        if missing := build.missing:
+            before = clock()
+            for batch in source.build(missing, progress):
+                now = clock()
+                build.add(batch, now - before)
+                before = now
+        return build.finish()

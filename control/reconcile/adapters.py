@@ -1,6 +1,6 @@
 """How adapters of the clouds are made, each when it is first needed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,14 +11,17 @@ from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.settings import SkyPilotSettings
 from control.cloud.skypilot.site import SkyPilotSite
 from control.cloud.ssh.cloud import OwnMachines
+from control.cloud.ssh.own_host import OwnHost
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.installation import owner_of
 from control.db.registered_models import PostgresModels
+from control.fleet_file.own_model import OwnModel
+from control.lifecycle.fleet import FleetRecord
 from control.market.view import StoredMarket
 from control.offers.selection import Selection
 from control.reconcile.daemon_home import DaemonHome
-from control.reconcile.own_hosts import hosts_on_record
+from control.reconcile.fleet_world import world_of_record
 from templates_lib.values.clouds import CLOUDS, OWNED, SKYPILOT, clouds_of
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market, Offer
@@ -66,3 +69,18 @@ def makers(
         yield {cloud: partial(make, parts, cloud) for name, make in ADAPTERS.items() for cloud in clouds_of(name)}
     finally:
         site.close()
+
+
+def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -> tuple[OwnHost, ...]:
+    """By name; of two fleets that name a host the first one's word counts. `own`: registered models.
+
+    Raises the ValueError of a spec that cannot be read any more though it names hosts: without them, what runs there
+    would count as lost.
+    """
+    hosts: dict[str, OwnHost] = {}
+    for record in records:
+        if OWNED not in record.spec:
+            continue
+        for host in world_of_record(record, own).fleet.hosts:
+            hosts.setdefault(host.name, host)
+    return tuple(hosts.values())

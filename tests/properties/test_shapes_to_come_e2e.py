@@ -13,9 +13,9 @@ import pytest
 
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
 from control.planning.recipe import ListedRecipe
 from control.planning.recording import decode
+from control.planning.templates import build_library
 from templates_lib.sources.listed_source import ListedSource, read_listed
 from tests.brute_force import best_plan
 

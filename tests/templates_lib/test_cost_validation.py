@@ -10,8 +10,7 @@ import pytest
 
 from templates_lib.cost.coefficients import load_coefficients, setup_names
 from templates_lib.cost.deployment import InexpressibleRowError, UnreadableRowError, deployment_of
-from templates_lib.cost.split import group_is_held_out, is_held_out
-from templates_lib.cost.validation import predict, read_rows, validate_rows
+from templates_lib.cost.validation import group_is_held_out, is_held_out, predict, read_rows, validate_rows
 from templates_lib.ports.cost_model import Parallel
 
 # A row as aiconf_silicon_end_to_end.csv.gz has them (measured: Llama-3.1-70B fp8, H200 × 4, vLLM).

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from control.offers.interruptions import interruptions_per_hour
-from control.offers.live.aws_errors import source_error
 from control.offers.live.aws_prices import on_demand_prices
 from control.offers.live.aws_region import offered_zones, quota_pools_of, spot_prices, zones_of
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
@@ -34,6 +33,14 @@ _HOME = "us-east-1"
 """Where the price list of all regions is, and regions are asked for."""
 _AT_ONCE = 8
 """Regions side by side."""
+_NO_ACCESS = frozenset(
+    {
+        "AccessDenied", "AccessDeniedException", "AuthFailure", "Blocked", "ExpiredToken", "ExpiredTokenException",
+        "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId", "MissingAuthenticationToken",
+        "NotAuthorized", "OptInRequired", "PendingVerification", "RequestExpired", "SignatureDoesNotMatch",
+        "UnauthorizedOperation", "UnrecognizedClientException",
+    }
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -143,7 +150,7 @@ def _asked(ask: Callable[[], T], what: str) -> T:
     try:
         return ask()
     except (BotoCoreError, ClientError) as error:
-        raise source_error(error, what) from None
+        raise _source_error(error, what) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NoAnswerError(f"{what}: the answer is not what AWS documents: {type(error).__name__} {error}") from None
 
@@ -166,3 +173,29 @@ class _Clients:
                 config = Config(connect_timeout=5, read_timeout=20, retries=retries)
                 self._made[service, region] = self._session.client(service, region_name=region, config=config)
             return self._made[service, region]
+
+
+def _source_error(error: Exception, what: str) -> SourceError:
+    """`error`: of botocore. No message holds a key: botocore's own do not."""
+    from botocore.exceptions import (
+        ClientError,
+        CredentialRetrievalError,
+        NoAuthTokenError,
+        NoCredentialsError,
+        PartialCredentialsError,
+        ProfileNotFound,
+        SSOError,
+    )
+
+    if isinstance(error, NoCredentialsError):
+        return NoAccessError("no AWS credentials were found: set AWS_ACCESS_KEY_ID, AWS_PROFILE or a role")
+    if isinstance(
+        error, PartialCredentialsError | CredentialRetrievalError | ProfileNotFound | NoAuthTokenError | SSOError
+    ):
+        return NoAccessError(f"AWS credentials cannot be used: {error}")
+    if isinstance(error, ClientError):
+        code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        if code in _NO_ACCESS:
+            return NoAccessError(f"AWS does not let us ask for {what}: {code}: {said[:300]}")
+        return NoAnswerError(f"{what}: {code}: {said[:300]}")
+    return NoAnswerError(f"{what}: {error}")

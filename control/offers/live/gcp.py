@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_OFFERS, bounded
-from control.offers.live.gcp_errors import source_error
 from control.offers.live.gcp_prices import PriceBook, Shape, price_book
 from control.offers.live.gcp_quotas import quota_pools_of
 from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
@@ -189,6 +188,28 @@ def _asked(ask: Callable[[], T], what: str) -> T:
     try:
         return ask()
     except (GoogleAuthError, GoogleAPICallError, RetryError, requests.exceptions.RequestException) as error:
-        raise source_error(error, what) from None
+        raise _source_error(error, what) from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise NoAnswerError(f"{what}: the answer is not what GCP documents: {type(error).__name__} {error}") from None
+
+
+def _source_error(error: Exception, what: str) -> SourceError:
+    """`error`: of google.auth, google.api_core or the HTTP library below them."""
+    from google.api_core.exceptions import Forbidden, RetryError, Unauthenticated, Unauthorized
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
+
+    said = " ".join(str(error).split())[:300]
+    if isinstance(error, DefaultCredentialsError):
+        return NoAccessError(
+            "no GCP credentials were found: run `gcloud auth application-default login`, "
+            "or set GOOGLE_APPLICATION_CREDENTIALS"
+        )
+    if isinstance(error, TransportError):
+        return NoAnswerError(f"{what}: {said}")
+    if isinstance(error, GoogleAuthError):
+        return NoAccessError(f"GCP credentials cannot be used, renew them: {said}")
+    if isinstance(error, Forbidden | Unauthorized | Unauthenticated):
+        return NoAccessError(f"GCP does not let us ask for {what}: {said}")
+    if isinstance(error, RetryError) and error.cause is not None:
+        return _source_error(error.cause, what)
+    return NoAnswerError(f"{what}: {said}")

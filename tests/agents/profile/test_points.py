@@ -10,9 +10,8 @@ from agents.engines.paced_engine import paced
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.profile import measure
-from agents.profile.measure import BLOCKS, kv_blocks, measured
+from agents.profile.measure import BLOCKS, block_seconds, kv_blocks, measured
 from agents.profile.points import LEAST_LAYERS, sweeps
-from agents.profile.stopwatch import block_seconds
 from agents.weights.source import open_checkpoint
 from templates_lib.cost.fit import fit_step_terms
 from templates_lib.values.profile_row import rows_of
@@ -114,7 +113,7 @@ def test_a_block_is_as_many_calls_as_fit_and_its_times_are_of_one(monkeypatch: p
         clock["wall"] += 0.03
         clock["cpu"] += 0.01
 
-    monkeypatch.setattr("agents.profile.stopwatch.time.perf_counter", lambda: clock["wall"])
-    monkeypatch.setattr("agents.profile.stopwatch.time.process_time", lambda: clock["cpu"])
+    monkeypatch.setattr("agents.profile.measure.time.perf_counter", lambda: clock["wall"])
+    monkeypatch.setattr("agents.profile.measure.time.process_time", lambda: clock["cpu"])
     assert block_seconds(call) == pytest.approx((0.03, 0.01))
     assert clock["wall"] == pytest.approx(0.12)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.access.api_token import read, written
-from control.access.public_key import is_public_key
 from control.access.secret import Secret, new_secret
+from control.db.agent_keys import is_public_key
 
 zmq = pytest.importorskip("zmq")
 

@@ -5,7 +5,7 @@ import pytest
 from control.api.least_price import least_prices, least_usd_per_hour
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
+from control.planning.templates import build_library
 from tests.control.api.conftest import Api
 from tests.control.api.worlds import spec
 from tests.control.db.random_source import RandomSource

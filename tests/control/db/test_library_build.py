@@ -11,7 +11,7 @@ from sqlalchemy import text
 from control.db.database import Database
 from control.db.errors import LibraryConflictError
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
+from control.planning.templates import build_library
 from templates_lib.ports.source import TemplateBatch
 from tests.control.db.processes import end_input, line, start, wait_until
 from tests.control.db.random_source import RandomSource
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
+from control.planning.templates import build_library
 from tests.control.db.random_source import RandomSource
 with open_database(sys.argv[1]) as database:
     source = RandomSource(sizes=(50, 60, 70, 80), journal=Path(sys.argv[2]))

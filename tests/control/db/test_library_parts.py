@@ -11,7 +11,7 @@ from control.db.errors import LibraryConflictError, NotStoredError
 from control.db.libraries import PostgresLibraries
 from control.db.migrate import downgrade, upgrade
 from control.db.template_pages import template_page
-from control.library_build import build_library
+from control.planning.templates import build_library
 from tests.control.db.random_source import RandomSource
 from tests.control.db.test_library_round_trip import assert_equal
 

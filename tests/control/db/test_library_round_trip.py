@@ -11,7 +11,7 @@ from sqlalchemy import text
 from control.db.database import Database
 from control.db.errors import LibraryConflictError, NotStoredError
 from control.db.libraries import PostgresLibraries
-from control.library_build import build_library
+from control.planning.templates import build_library
 from templates_lib.values.library import Library
 from tests.control.db.random_source import RandomSource
 

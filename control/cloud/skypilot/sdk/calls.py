@@ -18,7 +18,6 @@ from sky.client import sdk
 from control.cloud.skypilot import messages
 from control.cloud.skypilot.sdk.aws_zones import aws_zone
 from control.cloud.skypilot.sdk.catalogue import instance_types, write_catalogue
-from control.cloud.skypilot.sdk.credentials import check
 from control.cloud.skypilot.sdk.machines import end_machine, machines
 from control.file_lock import turn
 
@@ -27,6 +26,7 @@ _LOG_CHARS = 20_000
 _LOCKS = 256
 _STALE = re.compile(r"^\s+(\S+): (.*(?:\n(?!\s+\S+: ).*)*)", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_REASONS_CHARS = 600
 
 
 def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
@@ -42,7 +42,7 @@ def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
             case messages.Tail():
                 return messages.Text(_tail(call.name, call.lines))
             case messages.Check():
-                return messages.Checked(check(call.clouds))
+                return messages.Checked(_check_credentials(call.clouds))
             case messages.Sweep():
                 return messages.Machines(machines(call))
             case messages.EndMachine():
@@ -184,3 +184,31 @@ def _turn(name: str) -> Iterator[None]:
     lock.parent.mkdir(exist_ok=True, mode=0o700)
     with turn(lock):
         yield
+
+
+def _check_credentials(clouds: Sequence[str]) -> dict[str, str]:
+    """Cloud → empty, or the reason, as SkyPilot tells it."""
+    log = io.StringIO()
+    enabled = sdk.stream_and_get(sdk.check(tuple(clouds), verbose=False), output_stream=log)
+    usable = {
+        cloud.lower()
+        for workspace in enabled.values()
+        for cloud, abilities in workspace.items()
+        if any(str(getattr(ability, "value", ability)) == "compute" for ability in abilities)
+    }
+    said = _COLOUR.sub("", log.getvalue())
+    return {cloud: "" if cloud in usable else _reason(said, cloud) for cloud in clouds}
+
+
+def _reason(said: str, cloud: str) -> str:
+    """From the lines under the cloud's name up to the next cloud."""
+    lines = iter(said.splitlines())
+    found: list[str] = []
+    for text in lines:
+        if re.match(rf"\s*{cloud}: disabled", text, re.IGNORECASE):
+            break
+    for text in lines:
+        if re.match(r"\s*\w[\w ]*: (disabled|enabled)", text) or not text.strip():
+            break
+        found.append(text.strip())
+    return " ".join(found)[:_REASONS_CHARS] or "SkyPilot finds no credentials that work for it; see `sky check`"
