@@ -1,1 +1,1 @@
-"""What can be built: hardware, models, cost model, placement, enumeration, pruning, and the values all share."""
+"""Values and computations offline: hardware, models, cost model, placement, enumeration, pruning."""

@@ -1,1 +1,1 @@
-"""What is served: models with their objectives, request types and traffic."""
+"""Apps: models with their objectives, request types and traffic."""

@@ -11,8 +11,8 @@ LONG = "long"
 
 
 def serving_id(app: str, request_type: str) -> str:
-    """What plans, routing tables, rows and metrics call that which serves one request type of an app: work classes and
-    routes begin with it, and demand for it is the default type of an app of this name."""
+    """Return the name under which plans, routing tables, rows and metrics know one request type of an app: work classes
+    and routes begin with it, and demand for it is the default type of an app of this name."""
     return app if request_type == DEFAULT_TYPE else f"{app}-{request_type}"
 
 
@@ -28,7 +28,7 @@ class RequestType:
     served: ServedModel
     """The app's component with the lengths and the objective of these requests, which have its routes."""
     share: float
-    """Of the app's requests."""
+    """Share of the app's requests, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +39,11 @@ class App:
 
     @property
     def components(self) -> tuple[ServedModel, ...]:
-        """What templates are built for."""
+        """List the models that templates are built for, one a request type."""
         return tuple(each.served for each in self.request_types)
 
     def longer(self, request_type: RequestType) -> str:
-        """What serves prompts that are too long for the type; empty: the type has no limit."""
+        """Name the request type that serves prompts too long for this one; empty: the type has no limit."""
         last = self.request_types[-1]
         return "" if last is request_type else last.served.name
 

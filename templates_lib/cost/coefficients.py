@@ -45,11 +45,11 @@ class GpuCoefficients:
     """Efficiencies of one GPU type."""
 
     evidence: str
-    """What was measured on this card, or which card lends its numbers."""
+    """Measurements made on this card, or the card that lends its numbers."""
     origins: dict[str, Origin]
-    """By part: gemm, experts, prefill_attention, decode_attention, links."""
+    """Origins by part: gemm, experts, prefill_attention, decode_attention, links."""
     gemm: dict[str, Kernel]
-    """By compute format: bf16, fp8, fp4, and `dequantised` (weights widened to bf16 on the way in)."""
+    """Kernels by compute format: bf16, fp8, fp4, and `dequantised` (weights widened to bf16 on the way in)."""
     experts: dict[str, Kernel]
     """Fused mixture-of-experts feed-forward, by the same formats; rows are padded per expert."""
     prefill_attention: Kernel
@@ -88,7 +88,7 @@ class LayerOverhead:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What a serving engine adds to the kernels."""
+    """Seconds that a serving engine adds to the kernels."""
 
     evidence: str
     step_s: float
@@ -110,7 +110,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How a closed-loop client sees an engine, beyond the time of single iterations (validation only)."""
+    """Waits of a closed-loop client of an engine, beyond the time of single iterations (validation only)."""
 
     first_token_s: float
     """Network, tokeniser and HTTP of the first token."""
@@ -151,18 +151,19 @@ class Coefficients:
     source: str
     gpus: dict[str, GpuCoefficients]
     fallback: GpuCoefficients
-    """For GPUs that nobody measured: the median card on its data-sheet peaks."""
+    """Coefficients of GPUs that nobody measured: the median card on its data-sheet peaks."""
     links: dict[str, Links]
     """GPU → its own kind of link, where collectives were measured."""
     nvlink: Links
-    """For other GPUs, by the bandwidth of the node's links."""
+    """Links of other GPUs, scaled by the bandwidth of the node's links."""
     pcie: Links
     network: Link
     engines: dict[str, Engine]
-    """By engine, over all its releases and machines: what plans are made with."""
+    """Engines by name, over all their releases and machines: plans are made with these."""
     serving: dict[str, Serving]
     setups: dict[str, Setup]
-    """By `setup_names`: releases, and releases on a machine type, with enough measured deployments of their own."""
+    """Setups by `setup_names`: releases, and releases on a machine type, with enough measured deployments of their
+    own."""
 
     @property
     def fingerprint(self) -> str:

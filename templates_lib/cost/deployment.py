@@ -46,14 +46,14 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What was measured. `decode` is None for aggregated serving, where `prefill` does both phases."""
+    """One measured deployment. `decode` is None for aggregated serving, where `prefill` does both phases."""
 
     model: ModelSpec
     model_path: str
     system: System
     backend: str
     release: str
-    """Of the backend; empty where the row does not say."""
+    """Release of the backend; empty where the row does not say."""
     prompt_tokens: float
     output_tokens: float
     concurrency: float
@@ -65,7 +65,7 @@ class Deployment:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """What a deployment is called when only batch and lengths change: (model, GPU, backend, parallel shape)."""
+        """Return what stays when only batch and lengths change: (model, GPU, backend, parallel shape)."""
         shape = (self.prefill.parallel, self.prefill.count, self.decode)
         return (self.model_path, self.system.name, self.backend, self.model.dtype, repr(shape))
 

@@ -69,7 +69,7 @@ class EstimatedCostModel:
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def evidence(self, gpu: str) -> str:
-        """What the numbers of `gpu` rest on, for people."""
+        """Name the measurements that the numbers of `gpu` rest on, for people."""
         return self.coefficients.gpu(gpu).evidence
 
     def stage_seconds(
@@ -140,7 +140,7 @@ class _Device:
         )
 
     def _host(self, model: ModelSpec, layers: Floats, prompts: Floats, requests: Floats, parallel: Parallel) -> Floats:
-        """What the engine does beside the large kernels, per iteration, token and layer."""
+        """Seconds that the engine adds to the large kernels, per iteration, token and layer."""
         engine, has_prompt = self.engine, np.minimum(prompts, 1.0)
         iteration = engine.step_s + engine.prompt_step_s * has_prompt
         tokens = engine.request_s * requests + engine.prompt_token_s * prompts

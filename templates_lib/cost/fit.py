@@ -1,4 +1,4 @@
-"""From measured steps to the coefficients of the measured cost model."""
+"""Fit of measured steps to the coefficients of the measured cost model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from templates_lib.values.profile_row import ProfileRow
 
 
 class UnfittableError(ValueError):
-    """Too few rows, or rows that cannot be: the sweep has to be run again."""
+    """Raised for too few rows, or rows that cannot be: the sweep has to be run again."""
 
 
 def fit_step_terms(rows: Sequence[ProfileRow]) -> tuple[dict[str, float], ProfileErrors]:

@@ -1,4 +1,4 @@
-"""In which number format a GPU computes with given weights, and how fast its data sheet says that is."""
+"""Number formats in which a GPU computes with given weights, and their speed by the GPU's data sheet."""
 
 from templates_lib.values.gpu import Gpu
 

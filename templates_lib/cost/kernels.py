@@ -101,7 +101,8 @@ def decode_attention_seconds(
 def all_reduce_seconds(
     links: Links, bytes_per_s: float, peers: int, message_bytes: Floats, wait: float = 1.0
 ) -> Floats:
-    """Each GPU sends and receives 2 (n - 1) / n of the message (ring; NCCL's bus bandwidth)."""
+    """Seconds of one all-reduce, in which each GPU sends and receives 2 (n - 1) / n of the message (ring; NCCL's bus
+    bandwidth)."""
     if peers <= 1:
         return np.zeros_like(message_bytes)
     link = links.among(peers)

@@ -35,7 +35,7 @@ class MeasuredCostModel:
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def profile(self, model: ModelSpec, node: NodeConfig) -> NodeProfile | None:
-        """What `model` on `node` rests on; None: on the estimate."""
+        """Return the profile that times of `model` on `node` rest on; None where they rest on the estimate."""
         return self._profiles.get((self._engine, model.id, model.dtype, node.id))
 
     def stage_seconds(
@@ -58,7 +58,8 @@ class MeasuredCostModel:
         return np.asarray(engine * (profile.cpu_cores / free) + beside / min(1.0, free))
 
     def hop_seconds(self, model: ModelSpec, node: NodeConfig, tokens: Floats) -> Floats:
-        """Of a profiled node only the wait: what its processor does for a hop is part of the step."""
+        """Seconds of a hop. On a profiled node only the wait counts: its processor's share of a hop is part of the
+        step."""
         profile = self.profile(model, node)
         if profile is None:
             return self._otherwise.hop_seconds(model, node, tokens)
@@ -76,5 +77,5 @@ class MeasuredCostModel:
 
 
 def _free_cores(profile: NodeProfile) -> float:
-    """What waiting leaves of the node: half of it at least, so that any share has something to compute with."""
+    """Cores that waiting leaves of the node: half of them at least, so that any share has something to compute with."""
     return max(profile.cpu_cores - profile.pipeline.waiting_cores, profile.cpu_cores / 2)

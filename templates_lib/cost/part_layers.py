@@ -1,4 +1,4 @@
-"""How the layers of a node are cut where it is a pipeline inside."""
+"""The cut of a node's layers where the node is a pipeline inside."""
 
 
 def part_layers(layers: int, parts: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What a pipeline costs its nodes beside computing."""
+"""Costs of a pipeline to its nodes beyond computing."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ class PipelineCost:
     nobody computes."""
 
     step_cpu_s: float
-    """Of a worker and of the scheduler, for each step of a group. The scheduler runs on the first stage's node; every
-    stage is charged with it."""
+    """Processor seconds of a worker and of the scheduler for each step of a group. The scheduler runs on the first
+    stage's node; every stage is charged with it."""
     row_cpu_s: float
-    """Of a worker, for each row of activations that it gets and sends."""
+    """Processor seconds of a worker for each row of activations that it gets and sends."""
     request_cpu_s: float
-    """Of the scheduler, for each token that it passes on."""
+    """Processor seconds of the scheduler for each token that it passes on."""
     hop_wait_s: float
-    """From one stage's result to the next stage's start."""
+    """Seconds from one stage's result to the next stage's start."""
     transfer_cpu_s_per_byte: float
-    """Of either end of a KV hand-off."""
+    """Processor seconds of either end of a KV hand-off."""
     waiting_cores: float
     """Processors that scheduler and worker keep busy while there is nothing to do, and beside all that there is: each
     looks a hundred times a second for what may come. It is a twentieth of a node with a fifth of a processor."""

@@ -1,4 +1,4 @@
-"""How many rows a product on a processor really has: those added, so that few numbers of rows occur.
+"""Rows that a product on a processor really has: some are added, so that few numbers of rows occur.
 
 oneDNN keeps code and buffers for every number of rows that it has met, a MiB or more each; of these there are few. The
 torch engine pads by this table, and the measured cost model charges by it. Wide products in steps of 64 rows were a
@@ -10,14 +10,14 @@ import numpy as np
 from templates_lib.ports.cost_model import Floats
 
 MOST_ROWS = 512
-"""Of one product; wider ones are cut."""
+"""Most rows of one product; wider ones are cut."""
 _QUANTA = ((16, 1), (64, 8), (128, 16))
 """(rows up to, a multiple of)"""
 _WIDEST_QUANTUM = 32
 
 
 def padded(rows: int) -> int:
-    """Of one product: 0 ≤ `rows` ≤ MOST_ROWS."""
+    """Return the rows that a product of 0 ≤ `rows` ≤ MOST_ROWS is computed with."""
     quantum = next((quantum for most, quantum in _QUANTA if rows <= most), _WIDEST_QUANTUM)
     return -(-rows // quantum) * quantum
 

@@ -43,7 +43,7 @@ class Loads:
     apart: NDArray[np.bool_]
     """Disaggregated."""
     stated: NDArray[np.bool_]
-    """Whether the row says how many workers there are."""
+    """True where the row says how many workers there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

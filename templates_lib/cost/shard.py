@@ -1,4 +1,4 @@
-"""What one GPU of a node holds of a layer, in the shapes that kernels see."""
+"""One GPU's part of a layer, in the shapes that kernels see."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class ExpertShard:
     replicas: int
     """Data-parallel replicas whose tokens meet in this expert group."""
     width: float
-    """Of one expert as far as it is on this GPU."""
+    """Width of one expert as far as it is on this GPU."""
     matrices: int
 
 

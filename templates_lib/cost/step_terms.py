@@ -1,4 +1,4 @@
-"""What the time of a stage's step is a sum of, for an engine on a processor: the features of the measured cost model.
+"""Terms that add up to the time of a stage's step on a processor: the features of the measured cost model.
 
 Every term is non-decreasing in layers, tokens, requests and contexts, so that a fit without negative coefficients is
 too. A product of a few rows with a weight matrix costs one pass over the weights, and more for the second row than for

@@ -1,4 +1,4 @@
-"""How far the estimated cost model is off measured deployments."""
+"""Errors of the estimated cost model against measured deployments."""
 
 import csv
 import gzip

@@ -1,1 +1,1 @@
-"""How many requests come and how long they are: traces, rate curves, shapes of workloads."""
+"""Load: how many requests come and how long they are, as traces, rate curves and shapes of workloads."""

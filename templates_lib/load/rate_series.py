@@ -1,4 +1,4 @@
-"""How many requests come: requests per second, window by window."""
+"""Requests per second, window by window."""
 
 import math
 from collections.abc import Sequence

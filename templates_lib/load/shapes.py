@@ -16,7 +16,7 @@ from templates_lib.values.nearest_name import nearest_name
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an extract must preserve of the trace it was taken from."""
+    """Statistics that an extract must preserve of the trace it was taken from."""
 
     mean_prompt_tokens: float
     mean_output_tokens: float
@@ -28,7 +28,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class ShapeFacts:
-    """Where a shape comes from, and how near the extract is to the whole."""
+    """Source of a shape, and how near the extract is to the whole."""
 
     id: str
     file: str

@@ -19,7 +19,7 @@ MAX_REPORTED_BAD_ROWS = 100
 """Bad rows beyond this are counted, not kept: a file of rubbish must not fill the memory."""
 _TOLD_BAD_ROWS = 3
 MAX_REQUESTS = 10_000_000
-"""Of one trace, which is held in memory."""
+"""Most requests of one trace, which is held in memory."""
 
 
 class TraceError(ValueError):
@@ -55,7 +55,7 @@ class Trace:
 
     @property
     def left_out(self) -> str:
-        """How many rows were skipped and what is wrong with the first of them, for people; empty: none was."""
+        """Say how many rows were skipped and what is wrong with the first of them, for people; empty: none was."""
         if not self.bad_rows:
             return ""
         rows, first = self.bad_count + len(self.arrival_s), self.bad_rows[:_TOLD_BAD_ROWS]

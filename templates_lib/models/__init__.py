@@ -1,1 +1,1 @@
-"""What a model is: its architecture, read from a checkpoint's own files, and where its weights lie."""
+"""Models: their architecture, read from a checkpoint's own files, and where their weights lie."""

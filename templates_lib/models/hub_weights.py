@@ -15,11 +15,11 @@ from templates_lib.models.weights_place import NoWeightsError
 
 PREFIX = "hf:"
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
-"""Where the hub is, if it is a mirror."""
+"""Variable with the hub's address, if it is a mirror."""
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105
-"""For repositories that not everybody may read."""
+"""Variable with the token for repositories that not everybody may read."""
 HOME_VARIABLE = "HF_HOME"
-"""Where the client keeps what it has fetched."""
+"""Variable with the folder in which the client keeps what it has fetched."""
 _PLACE = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,127}))?", re.ASCII)
 _CONFIG, _INDEX, _WHOLE = "config.json", "model.safetensors.index.json", "model.safetensors"
 _TOKENIZER, _BESIDE_IT = "tokenizer.json", ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
@@ -84,7 +84,8 @@ class _Repository:
         return cls(match[1], match[2])
 
     def fetch(self, file: str) -> Path:
-        """Where it lies in the hub's own cache. A new one is checked against its SHA-256, where the hub names it."""
+        """Return the file's path in the hub's own cache. A new file is checked against its SHA-256, where the hub names
+        it."""
         try:
             from huggingface_hub import hf_hub_download, try_to_load_from_cache
             from huggingface_hub.errors import RemoteEntryNotFoundError
@@ -147,7 +148,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _first(error: BaseException) -> str:
-    """What went wrong before all else: the client tries again, and says what became of that."""
+    """Text of the first error of a chain: the client tries again, and the last error only says what became of that."""
     while (before := error.__cause__ or error.__context__) is not None:
         error = before
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"

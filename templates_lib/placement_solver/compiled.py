@@ -1,4 +1,4 @@
-"""How the functions of this package are compiled, and the array types that they pass around."""
+"""Compiler settings of this package's functions, and the array types that they pass around."""
 
 import hashlib
 from collections.abc import Callable

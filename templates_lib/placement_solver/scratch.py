@@ -8,7 +8,8 @@ from templates_lib.placement_solver.compiled import Floats, Ints, compiled
 
 
 class Scratch(NamedTuple):
-    """For bags of up to 8 nodes (256 codes) and B budgets; a stage's row is its place in the pipeline."""
+    """Working arrays for bags of up to 8 nodes (256 codes) and B budgets; a stage's row is its place in the
+    pipeline."""
 
     reach: Ints
     """(3 roles, 256 codes, B): J(t), the most layers that a block carries above a threshold."""

@@ -11,7 +11,7 @@ Blocks = NDArray[np.uint8]
 """(8,) codes of the blocks of a partition, non-increasing, zero-padded."""
 
 FIRST, MIDDLE, LAST, ONLY = 0, 1, 2, 3
-"""As in `Role`; plain numbers, since compiled code reads them as constants."""
+"""Values of `Role` as plain numbers, since compiled code reads them as constants."""
 
 NEVER = -100_000
 """Layers of a stage that cannot reach a threshold at all: low enough to sink any sum."""
@@ -55,7 +55,7 @@ def layers_above(units: Floats, role: int, budget: int, bag: Bag, code: int, thr
 
 @compiled
 def role_of(stage: int, stages: int) -> int:
-    """Which of T̂'s roles a stage of a pipeline of two stages or more has."""
+    """Return T̂'s role of a stage in a pipeline of two stages or more."""
     if stage == 0:
         return FIRST
     return LAST if stage == stages - 1 else MIDDLE
@@ -63,7 +63,8 @@ def role_of(stage: int, stages: int) -> int:
 
 @compiled
 def repeats(blocks: Blocks, chosen: int, other: int) -> bool:
-    """Whether choosing block `chosen` beside `other` (-1: none) repeats a choice of an equal block before it."""
+    """Tell whether choosing block `chosen` together with `other` (-1: none) repeats a choice of an equal block before
+    it."""
     before = chosen - 1
     return before >= 0 and before != other and blocks[before] == blocks[chosen]
 

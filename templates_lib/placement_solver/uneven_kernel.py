@@ -98,7 +98,8 @@ def _order_unevenly(
 
 @compiled
 def place_unevenly(units: Floats, bag: Bag, floor: float, scratch: Scratch, cuts: Small) -> tuple[float, int]:
-    """As `place_evenly`, but with any split of the objective over the stages that the grid of budgets allows."""
+    """Place a bag as `place_evenly`, but with any split of the objective over the stages that the grid of budgets
+    allows."""
     ticks, total_layers = units.shape[1], units.shape[3]
     best, best_stages = floor, 0
     whole = place_whole(units, bag, ticks - 1, cuts)

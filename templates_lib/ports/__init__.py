@@ -1,1 +1,1 @@
-"""What templates, plans and step times are asked of: protocols that databases, solvers and tests implement."""
+"""Ports that templates, plans and step times are asked through: databases, solvers and tests implement them."""

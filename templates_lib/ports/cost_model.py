@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """How the GPUs of one node share its layers; tp · dp · pp = gpu_count, ep divides tp · dp."""
+    """Split of a node's layers over its GPUs; tp · dp · pp = gpu_count, ep divides tp · dp."""
 
     tp: int = 1
     dp: int = 1
@@ -66,9 +66,10 @@ class StageCostModel(Protocol):
         ...
 
     def transfer_bytes_per_s(self, model: ModelSpec, node: NodeConfig) -> float:
-        """What activations and KV caches get of the network in one direction; 0 for a node that joins no others."""
+        """Bytes/s of the network that activations and KV caches get in one direction; 0 for a node that joins no
+        others."""
         ...
 
     def processor_cores(self, model: ModelSpec, node: NodeConfig) -> float | None:
-        """That a quota lets the node have of its machine; None where steps are not held to one."""
+        """Cores of the machine that a quota leaves the node; None where steps are not held to one."""
         ...

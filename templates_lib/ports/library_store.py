@@ -20,13 +20,13 @@ class UnitInfo:
     templates: int
     kept: int
     seconds: float
-    """Of the build, from the unit stored before it: those of all units add up to the time that the build took, however
-    many units were built at once."""
+    """Seconds of the build since the unit stored before this one: those of all units add up to the time that the build
+    took, however many units were built at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryInfo:
-    """What a library was made from and how far it is; times are ISO 8601, UTC."""
+    """Sources and state of a library; times are ISO 8601, UTC."""
 
     version: str
     """Content hash; empty until every unit is done and the build was finished."""
@@ -34,7 +34,7 @@ class LibraryInfo:
     fingerprint: str
     cost_model_fingerprint: str
     parameters: dict[str, float]
-    """Of the build, such as n_max and rho."""
+    """Parameters of the build, such as n_max and rho."""
     configs: tuple[str, ...]
     classes: tuple[WorkClass, ...]
     units: tuple[UnitInfo, ...]
@@ -120,7 +120,8 @@ class LibraryStore(Protocol):
         ...
 
     def record(self, version: str, template_id: str) -> TemplateRecord:
-        """From this library or, for a protected template, the newest that has it. Raises LookupError."""
+        """Return the record from this library or, for a protected template, from the newest that has it. Raises
+        LookupError."""
         ...
 
     def libraries(self) -> tuple[LibraryInfo, ...]:

@@ -10,13 +10,13 @@ from templates_lib.values.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """What a list of plans says of one."""
+    """One plan as lists of plans show it."""
 
     id: str
     created_at: str
     """ISO 8601, UTC."""
     name: str
-    """Of the fleet."""
+    """Name of the fleet."""
     policy: str
     usd_per_hour: float
     unmet: dict[str, float]
@@ -30,7 +30,7 @@ class Baseline:
     name: str
     usd_per_hour: float
     unmet_share: float
-    """Of all requests."""
+    """Unmet share of all requests."""
     breaks: tuple[str, ...]
     """Guardrails that it does not keep; such a fleet is no alternative."""
 

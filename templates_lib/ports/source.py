@@ -1,4 +1,4 @@
-"""Where templates come from. Every system that joins Medley is one more `TemplateSource`."""
+"""The port of template sources. Every system that joins Medley is one more `TemplateSource`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class TemplateBatch:
     entry_class: NDArray[np.int16]
     entry_units_per_s: NDArray[np.float64]
     records: tuple[bytes, ...]
-    """Per template: compact placement."""
+    """Compact placement of each template."""
 
 
 class TemplateSource(Protocol):

@@ -1,1 +1,1 @@
-"""Where templates come from: enumerated pipelines, lists that people write, and running ones certified anew."""
+"""Template sources: enumerated pipelines, lists that people write, and running templates certified again."""

@@ -1,4 +1,4 @@
-"""From found placements to a batch of templates: ids, records and capacities."""
+"""Batches of templates made of found placements: ids, records and capacities."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -64,7 +64,7 @@ def _nodes_by_config(
 
 
 def _stages(found: FoundPlacements, table: ThroughputTable) -> Iterator[list[StageFields]]:
-    """Per template: its stages. A node's weight is its share of its stage's T̂."""
+    """Yield the stages of each template. A node's weight is its share of its stage's T̂."""
     depth = found.stages[found.share_template]
     role = np.where(found.share_stage == 0, Role.FIRST, Role.MIDDLE)
     role = np.where(found.share_stage == depth - 1, Role.LAST, role)

@@ -19,7 +19,7 @@ NODES_FIELDS = ("config", "count", "weight", "tp", "dp", "pp", "ep", "batch_cap"
 
 
 class Certificate(msgspec.Struct, array_like=True, frozen=True):
-    """What all templates of one work class share."""
+    """Values that all templates of one work class share."""
 
     software: Software
     work_class: str
@@ -28,7 +28,7 @@ class Certificate(msgspec.Struct, array_like=True, frozen=True):
     percentile: float
     cost_model_fingerprint: str
     queueing: bool = False
-    """With what requests wait for each other (`Slo.queueing`); records of before it existed are without."""
+    """True where the capacity allows for waiting (`Slo.queueing`); records older than the field are without."""
 
     def is_tighter_than(self, other: "Certificate") -> bool:
         """The same but for an objective that is no looser."""
@@ -43,7 +43,7 @@ class PipelineRecord(msgspec.Struct, array_like=True, frozen=True):
     stages: list[StageFields]
 
     def placed(self) -> tuple[Stage, ...]:
-        """What runs where."""
+        """Read the stages of the placement."""
         return msgspec.convert(pipeline_placement(self.stages).payload, PipelinePlacement).stages
 
 

@@ -32,7 +32,7 @@ from templates_lib.values.work import Phase, WorkClass
 WAITING = "2"
 """Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
 TICKS = 60
-"""Of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
+"""Steps of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
 
 ProgressEvent = tuple[str, int, int]
 
@@ -151,7 +151,8 @@ class PipelineTemplateSource:
                 pool.shutdown(cancel_futures=True)
 
     def work_class_of(self, record: bytes) -> str:
-        """What a template of this kind was made for; empty: none of these classes, by the same software."""
+        """Return the work class that a template of this kind was made for; empty: none of these classes, by the same
+        software."""
         found = msgspec.msgpack.decode(record, type=PipelineRecord).certificate
         served, phase = self._works.get(found.work_class, (None, None))
         if served is None or phase is None or self._certificate(served, phase).software != found.software:
@@ -184,7 +185,7 @@ class PipelineTemplateSource:
         return msgspec.msgpack.encode(again), units_per_s
 
     def _config(self, name: str) -> NodeConfig:
-        """Also of what is not on offer any more. Raises LookupError."""
+        """Find a configuration, also one that is not on offer any more. Raises LookupError."""
         return next((node for node in self._nodes if node.id == name), None) or node_config_from_id(name)
 
     def _run(self, unit: str, events: "SimpleQueue[TemplateBatch | ProgressEvent | Exception]", stopped: Event) -> None:
@@ -250,7 +251,7 @@ def _together(fingerprints: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What msgspec does not encode by itself: arrays, and dataclasses that hold some."""
+    """Convert values that msgspec does not encode by itself: arrays, and dataclasses that hold some."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"cannot fingerprint a {type(value).__name__}")

@@ -14,7 +14,8 @@ class CertifyingSource(TemplateSource, Protocol):
     """A source that can say what its templates of before sustain under the objectives of today."""
 
     def work_class_of(self, record: bytes) -> str:
-        """What a template of this kind was made for; empty: none of these classes, by the same software."""
+        """Return the work class that a template of this kind was made for; empty: none of these classes, by the same
+        software."""
         ...
 
     def recertified(self, record: bytes) -> tuple[bytes, float] | None:

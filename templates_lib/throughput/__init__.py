@@ -1,1 +1,1 @@
-"""From hardware to T̂: the most work per second of one node, for every role, latency budget and layer count."""
+"""T̂: the most work per second of one node, for every role, latency budget and layer count."""

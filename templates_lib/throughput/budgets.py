@@ -1,4 +1,4 @@
-"""How a latency objective is cut into budgets of stages."""
+"""Budgets of stages, cut from a latency objective."""
 
 
 def even_budgets(slo_ms: float, max_stages: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Which GPUs can run a model in the data types that it is served in."""
+"""GPUs that can run a model in the data types that it is served in."""
 
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.gpu import Gpu
@@ -7,7 +7,7 @@ SIXTEEN_BITS = ("bf16", "fp16")
 
 
 def computes(gpu: Gpu, model: ModelSpec) -> bool:
-    """Whether `gpu` holds the model's weights and computes in the types of its activations and KV cache.
+    """Tell whether `gpu` holds the model's weights and computes in the types of its activations and KV cache.
 
     A card without bf16 uses fp16, of the same size. Weights in a type that the card lacks are widened inside the
     kernel (weight-only kernels such as Marlin), which needs a card with bf16 (NVIDIA: compute capability 8.0).

@@ -1,4 +1,4 @@
-"""What fits on the GPUs of one node beside the held layers."""
+"""Memory that is left on the GPUs of one node besides the held layers."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ USABLE_SHARE = 0.9
 """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is for
 the CUDA context, captured graphs, collective buffers and fragmentation."""
 LOGIT_BYTES = 6.0
-"""Of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
+"""Bytes of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +52,8 @@ class NodeMemory:
 
 
 def node_memory(model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeMemory:
-    """Of a node that holds `layers` (n,) layers. Weights are cut by tp (experts by ep where that is more) and pp, and
-    repeated for every dp replica."""
+    """Memory of a node that holds `layers` (n,) layers. Weights are cut by tp (experts by ep where that is more) and
+    pp, and repeated for every dp replica."""
     part = -(-layers // parallel.pp)
     ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
     ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp

@@ -1,4 +1,4 @@
-"""Which configuration comes nearest to an objective that none can meet."""
+"""The configuration nearest to an objective that none can meet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class NearestMiss:
     config: str
     stages: int
     slowest: Role
-    """What the stage holds that needs the most of its budget."""
+    """Role of the stage that needs the most of its budget."""
     needs_ms: float
-    """Of all stages together, each with the budget of the slowest."""
+    """Time of all stages together, each with the budget of the slowest."""
     has_ms: float
 
     @property
@@ -53,7 +53,7 @@ def nearest_miss(
     cost_model: StageCostModel,
     max_nodes: Sequence[int],
 ) -> NearestMiss | None:
-    """For a class whose objective no configuration meets: the one that needs the least time.
+    """Find the configuration that needs the least time for a class whose objective no configuration meets.
 
     Each configuration is tried alone and as a pipeline of up to its `max_nodes` equal nodes (0: not at all), layers cut
     as they need the least; mixes, which are nearer only where the two ends of a model suit different nodes, are not.

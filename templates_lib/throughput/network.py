@@ -1,4 +1,4 @@
-"""What the network between nodes carries."""
+"""Bandwidth of the network between nodes."""
 
 from templates_lib.values.node_config import NodeConfig
 
@@ -8,5 +8,5 @@ rate, and weights, control messages and other tenants take theirs. An assumption
 
 
 def usable_bytes_per_s(node: NodeConfig) -> float:
-    """In one direction; 0 for a node that joins no others."""
+    """Bytes per second in one direction; 0 for a node that joins no others."""
     return USABLE_SHARE * node.network_gbps * 1e9 / 8 if node.joins_others else 0.0

@@ -19,9 +19,10 @@ class StageTime:
     """Both (4, X, L, N)."""
 
     latency_s: Floats
-    """From a step's start to its arrival at the next stage."""
+    """Seconds from a step's start to its arrival at the next stage."""
     busy_s: Floats
-    """What one step adds to a node that always has another: its slowest inner part, or its hop when that is longer."""
+    """Seconds that one step adds to a node that always has another: its slowest inner part, or its hop when that is
+    longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

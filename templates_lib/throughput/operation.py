@@ -1,4 +1,4 @@
-"""How a phase runs on a node: the values that the search over batches and chunks works on."""
+"""A phase on a node: the values that the search over batches and chunks works on."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,23 +15,24 @@ class Work:
     """Work of one step of a node, totals over its dp replicas; arrays broadcast to (role, variant, layers, level)."""
 
     requests: Floats
-    """That each get one more token."""
+    """Requests that each get one more token."""
     prompt_tokens: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What a node does when it repeats steps of some `Work`. All (4, X, L, N); infeasible where a share exceeds 1."""
+    """Times and rates of a node that repeats steps of some `StepWork`. All (4, X, L, N); infeasible where a share
+    exceeds 1."""
 
     latency_s: Floats
-    """To be held within the budget of the stage."""
+    """Latency that is held within the budget of the stage, in seconds."""
     shares: Floats
     """Largest share used of what the work needs beside its time: memory, time to first token, hand-off."""
     units_per_s: Floats
     """Throughput in steady state: bounded by step time, by KV residency (Little's law) and by the network."""
     units_per_step: Floats
-    """What one step adds, where the step is a group that all stages of a pipeline share. It comes round once a budget:
-    a node whose memory bounds its rate takes the groups of that rate, though smaller ones would do for itself. Infinite
+    """Units of one step, where the step is a group that all stages of a pipeline share. It comes round once a budget: a
+    node whose memory bounds its rate takes the groups of that rate, though smaller ones would do for itself. Infinite
     where steps of any size go together."""
 
 

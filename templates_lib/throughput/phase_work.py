@@ -19,9 +19,9 @@ class RunningNode:
     made: StageNodes
     role: Role
     count: int
-    """Which of the layer counts of its split it holds."""
+    """Index of its layer count among those of its split."""
     stages: int
-    """Of its pipeline."""
+    """Number of stages of its pipeline."""
 
     def of_pipeline(self, units_per_s: Floats, kv_blocks: Floats) -> Floats:
         """(N,) what the whole pipeline is given by a node that does `units_per_s` with `kv_blocks`: smaller steps leave
@@ -31,11 +31,11 @@ class RunningNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """What one node of a stage can do: arrays (N,)."""
+    """Rates and latencies that one node of a stage can reach: arrays (N,)."""
 
     latency_s: Floats
     units_per_s: Floats
-    """Of the whole pipeline, when this node takes its share of the stage. 0: not possible at that latency."""
+    """Units/s of the whole pipeline when this node takes its share of the stage. 0: not possible at that latency."""
 
     def least_s(self, units_per_s: float) -> float:
         """The shortest step at which the pipeline is given so much; infinite where there is none."""
@@ -57,6 +57,6 @@ class PhaseWork(Protocol):
         ...
 
     def curve(self, node: RunningNode) -> Curve | None:
-        """What `node`, which is split like this, can do as it was made: its steps may be smaller, its KV blocks stay.
-        None where nothing is certified for how it runs."""
+        """Return the rates of `node` in its present split: its steps may be smaller, its KV blocks stay. None where
+        nothing is certified for how it runs."""
         ...

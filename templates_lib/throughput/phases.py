@@ -1,4 +1,4 @@
-"""What a node could do in a phase: one `PhaseWork` for each way to split it."""
+"""Work of a phase on a node: one `PhaseWork` for each way to split the node."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class NodePhases:
     request: Request
     cache: RequestCache
     law: WaitingLaw | None
-    """Where objectives are kept with waiting."""
+    """Law of waiting, where objectives allow for it; else None."""
     queues: ChunkQueues | None
     """The same, of the aggregated phase."""
 

@@ -1,4 +1,4 @@
-"""What a placement that runs sustains under an objective that it was not made for."""
+"""Capacity of a running placement under an objective that it was not made for."""
 
 from collections.abc import Mapping, Sequence
 

@@ -16,7 +16,7 @@ class Request:
     decode_context: float
     percentile_prompt: float
     ttft_s: float
-    """For the percentile prompt."""
+    """Seconds to the first token of the percentile prompt."""
     tpot_s: float
     ttft_per_token: float
     """Seconds more for each token of a prompt."""

@@ -25,11 +25,11 @@ class RequestCache:
     decoding: Floats
     """Mean over all decode steps: every token in every layer, and half a block."""
     prompt: Floats
-    """While the mean prompt is computed or handed over: every token in every layer, and half a block."""
+    """Tokens while the mean prompt is computed or handed over: every token in every layer, and half a block."""
     prompt_percentile: Floats
     """The same for the prompt of the certified percentile."""
     handed: Floats
-    """What prefill sends to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
+    """Tokens that prefill sends to decode: the last min(prompt, window) tokens of each layer, mean prompt."""
     handed_percentile: Floats
     """The same for the prompt of the certified percentile."""
 

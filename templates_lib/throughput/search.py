@@ -12,11 +12,11 @@ from templates_lib.throughput.request_cache import BLOCK_TOKENS
 
 REFINEMENTS = 2
 PROMISING = 4
-"""Of the variants (chunks), how many are refined: the one that promises most often turns out not to be the best."""
+"""Number of variants (chunks) that are refined: the one that promises most often turns out not to be the best."""
 PLATEAU = 0.01
-"""Of equally good steps the largest is taken, and a rate within this share of the best is equally good: where memory
-bounds the rate, a larger step brings no more, but in a pipeline whose groups are no larger than the least batch of a
-stage (`lockstep-v1`), a small one would keep other stages from theirs."""
+"""Relative difference below which rates count as equal; the largest step of equal rates is taken. Where memory bounds
+the rate, a larger step brings no more, but in a pipeline whose groups are no larger than the least batch of a stage
+(`lockstep-v1`), a small one would keep other stages from theirs."""
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -138,13 +138,13 @@ def _between(phase: StepWork, low: _Point, high: _Point, budgets_s: Floats) -> _
 
 
 def _reach(low: _Point, high: _Point, budgets_s: Floats) -> Floats:
-    """How far from `low` (0) to `high` (1) straight lines go until latency or a share meets its limit."""
+    """Return how far from `low` (0) to `high` (1) straight lines go until latency or a share meets its limit."""
     latency = _crossing(low.latency_s, high.latency_s, budgets_s)
     return np.minimum(latency, _crossing(low.shares, high.shares, np.array(1.0)))
 
 
 def _crossing(low: Floats, high: Floats, limit: Floats) -> Floats:
-    """Where between 0 (low) and 1 (high) a straight line meets `limit`; the middle where one is infinite."""
+    """Return where between 0 (low) and 1 (high) a straight line meets `limit`; the middle where one is infinite."""
     finite = np.isfinite(low) & np.isfinite(high)
     start = np.where(finite, low, 0.0)
     rise = np.where(finite, high, 0.0) - start

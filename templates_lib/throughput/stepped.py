@@ -14,7 +14,7 @@ from templates_lib.values.placement import StageNodes
 from templates_lib.values.work import Phase
 
 SIZES = 64
-"""Of steps that are tried, up to the largest that a node was made for."""
+"""Number of step sizes that are tried, up to the largest that a node was made for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What j consecutive layers can cost at worst."""
+"""The highest cost of j consecutive layers."""
 
 import numpy as np
 

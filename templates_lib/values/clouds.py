@@ -13,15 +13,15 @@ SKYPILOT = "skypilot"
 @dataclass(frozen=True, slots=True)
 class CloudKind:
     adapter: str = ""
-    """What rents its nodes. Empty: nothing does; its offers can be planned with and compared."""
+    """Adapter that rents its nodes. Empty: nothing does; its offers can be planned with and compared."""
     catalogue: bool = False
-    """Whether the adapter has to be told the machines that are planned with, at their prices, before it rents one."""
+    """True where the adapter needs the machines that are planned with, at their prices, before it rents one."""
     remote_identity: bool = False
-    """Whether SkyPilot sends the account's credentials to nodes of this cloud unless its settings forbid it."""
+    """True where SkyPilot sends the account's credentials to nodes of this cloud unless its settings forbid it."""
     quotas_count: str = "gpus"
-    """What its quotas limit: `gpus`, or `vcpus`."""
+    """Unit of its quotas: `gpus`, or `vcpus`."""
     is_stock: bool = False
-    """Whether its offers say how many nodes there are, those in use included, and not how many more could be had."""
+    """True where its offers say how many nodes there are, those in use included, and not how many more could be had."""
 
 
 CLOUDS: dict[str, CloudKind] = {
@@ -34,8 +34,8 @@ CLOUDS: dict[str, CloudKind] = {
     OWNED: CloudKind(OWNED, is_stock=True),
     "runpod": CloudKind(SKYPILOT, catalogue=True),
 }
-"""By the name that offers, specs and rows have. SkyPilot has no such setting as `remote_identity` for RunPod: it sends
-its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not. Kubernetes has no prices."""
+"""Clouds by the name that offers, specs and rows have. SkyPilot has no such setting as `remote_identity` for RunPod: it
+sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not. Kubernetes has no prices."""
 
 
 def cloud_kind(name: str) -> CloudKind:

@@ -29,9 +29,10 @@ class InstanceType:
     vcpus: float
     host_memory_gib: float
     network_gbps: float
-    """As the cloud states it; of "up to 10 Gbit/s" the 10, although small machines sustain less. 0: none promised."""
+    """Bandwidth as the cloud states it; of "up to 10 Gbit/s" the 10, although small machines sustain less. 0: none
+    promised."""
     interconnect: str
-    """How the GPUs of the machine reach each other: `pcie4`, `nvlink3`, …"""
+    """Links between the GPUs of the machine: `pcie4`, `nvlink3` and so on."""
     intra_node_gbps: float
     quota_family: str
     """The cloud's own name of the quota that it counts against; empty: none known."""

@@ -1,4 +1,4 @@
-"""What runs now, as far as a solve needs to see it."""
+"""A running instance, as far as a solve needs to see it."""
 
 from dataclasses import dataclass
 

@@ -34,5 +34,5 @@ class NodeConfig:
 
     @property
     def joins_others(self) -> bool:
-        """Whether the node may be part of a multi-node template or hand a KV cache over."""
+        """True where the node may be part of a multi-node template or hand a KV cache over."""
         return self.network_class > 0

@@ -1,4 +1,4 @@
-"""What was measured of an engine that serves one model on one kind of node."""
+"""Measurements of an engine that serves one model on one kind of node."""
 
 from dataclasses import dataclass
 
@@ -23,14 +23,14 @@ class NodeProfile:
     measured_at: str
     """ISO 8601, UTC."""
     machine: str
-    """For people."""
+    """Name of the machine, for people."""
     engine: str
     model: str
     dtype: str
     config: str
     """Node configuration."""
     cpu_cores: float
-    """Its share of the machine's processors."""
+    """The node's share of the machine's processors."""
     step_terms_s: dict[str, float]
     """Term of `templates_lib.cost.step_terms` → seconds of one unit of it, none below 0."""
     errors: ProfileErrors

@@ -1,4 +1,4 @@
-"""What a market sells: prices and availability, never a shape."""
+"""Offers of a market: prices and availability, never a shape."""
 
 from dataclasses import dataclass
 from enum import StrEnum

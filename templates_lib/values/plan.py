@@ -1,4 +1,4 @@
-"""What to run: the result of a solve."""
+"""A plan: the result of a solve, which says what to run."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -19,16 +19,16 @@ class PlannedInstance:
     market: Market
     count: int
     running: int
-    """How many of them run already."""
+    """Number of these instances that run already."""
     nodes: dict[str, int]
-    """Of one instance: node configuration → how many."""
+    """Nodes of one instance: node configuration → how many."""
     units_per_s: dict[str, float]
-    """Of one instance, by work class: certified capacity at the mixture of operating points that the plan uses."""
+    """Certified capacity of one instance by work class, at the mixture of operating points that the plan uses."""
     usd_per_hour: float
     """Rent of all `count` instances at the offers used."""
     placement: Placement | None = None
     software: Software | None = None
-    """With `placement` and `nodes` it lets anyone recompute `template_id`."""
+    """Software of the template: with `placement` and `nodes` it lets anyone recompute `template_id`."""
 
     def with_template(self, template: ServingTemplate) -> "PlannedInstance":
         """The same with what `template` runs: what a plan that leaves the planner carries."""
@@ -62,7 +62,7 @@ class Reason:
     kind: str
     text: str
     subject: str = ""
-    """What it is about: an offer or pool key, a demand, a template id."""
+    """Subject of the reason: an offer or pool key, a demand, a template id."""
     usd_per_hour: float | None = None
     verified: bool = False
     """The figure comes from a re-solve, not from an LP dual."""
@@ -105,5 +105,5 @@ class Plan:
     """Columns, iterations, branch-and-bound nodes and the like, for benches."""
 
     def nodes(self) -> Counter[str]:
-        """How many it uses, by offer key."""
+        """Count the nodes that the plan uses, by offer key."""
         return Counter({each.offer: each.nodes for each in self.offers})

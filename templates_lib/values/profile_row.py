@@ -1,4 +1,4 @@
-"""What a node that measures itself writes down."""
+"""Rows that a node writes when it measures itself."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ class Header:
     """Comes first."""
 
     lines: int
-    """How many follow."""
+    """Number of rows that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ProfileRow:
     seconds: float
     """Mean of the repetitions."""
     held_out: bool
-    """Not fitted: the fit is judged by it."""
+    """True for a row that is not fitted: the fit is judged by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,17 @@ class ProfileBlock:
     """Repetitions of a step one behind the other, one of several such blocks."""
 
     row: ProfileRow
-    """On the clock."""
+    """Row with the seconds on the clock."""
     cpu_s: float
     """Processor time of one repetition."""
 
 
 def rows_of(blocks: Iterable[ProfileBlock], cpu_cores: float) -> tuple[ProfileRow, ...]:
-    """Each step once, with the mean of its blocks: what a pipeline of many steps has of it.
+    """Return each step once, with the mean of its blocks: what a pipeline of many steps sees of it.
 
-    Of a node that has `cpu_cores` ≤ 1 processors it is at most the processor time over its share: what takes longer on
-    the clock was taken by others, who kept the node from its quota. With more, it is the time on the clock.
+    On a node that has `cpu_cores` ≤ 1 processors the mean is at most the processor time over its share: what takes
+    longer on the clock was taken by others, who kept the node from its quota. With more processors, it is the time on
+    the clock.
     """
     found: dict[ProfileRow, list[ProfileBlock]] = {}
     for block in blocks:

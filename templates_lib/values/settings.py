@@ -1,4 +1,4 @@
-"""What a fleet's owner asks of the planner."""
+"""Settings that a fleet's owner gives the planner."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ class Mode(StrEnum):
     ZONES = "zones"
     """Work that belongs together meets in a zone; crossing is a flow with its traffic priced."""
     PAPER = "paper"
-    """As the Coral paper has it: any prefill instance may feed any decode instance, for free."""
+    """The Coral paper's mode: any prefill instance may feed any decode instance, for free."""
 
 
 class Survive(StrEnum):
@@ -31,9 +31,9 @@ class Guardrails:
     max_usd_per_hour: float | None = None
     """Rent plus traffic; demand that does not fit the budget is unmet, with that reason."""
     max_spot_share: float = 1.0
-    """At least (1 − share) of every work class's demand is covered by capacity that is not spot."""
+    """Largest share of every work class's demand that may depend on spot capacity: the rest is covered without it."""
     replicas: dict[str, Replicas] = field(default_factory=dict)
-    """By work class id."""
+    """Numbers of replicas by work class id."""
     max_unproven_nodes: int = 4
     """Nodes beyond those held to ask of an offer whose availability is unknown."""
     max_zone_share: float = 1.0
@@ -53,7 +53,7 @@ class WorkLimits:
     nodes: int = 20_000
     """Branch-and-bound nodes of each MILP."""
     simplex_iterations: int = 200_000
-    """Of all MILPs of a solve, once it has a plan; each MILP before that may take as many."""
+    """Iterations of all MILPs of a solve together, once it has a plan; each MILP before that may take as many."""
     wall_clock_s: float | None = None
     """Opt-in. A plan that this cut short may differ from run to run, and says so."""
 
@@ -64,7 +64,7 @@ class Settings:
     utilisation_cap: float = 0.85
     """Share of certified capacity that a plan may use; the rest absorbs queueing."""
     startup_minutes: float = 6.0
-    """From the request for a node to its first token; drives the initialisation cost."""
+    """Minutes from the request for a node to its first token; drives the initialisation cost."""
     adjustment_interval_minutes: float = 60.0
     restart_hours: float = 0.1
     """Instance time lost by one spot interruption."""

@@ -1,4 +1,4 @@
-"""What a request was promised."""
+"""Service-level objectives of a request."""
 
 from dataclasses import dataclass
 

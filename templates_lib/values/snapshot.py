@@ -44,7 +44,8 @@ class Snapshot:
         return self.settings.guardrails.max_unproven_nodes if known is None else known
 
     def gives(self, nodes: Mapping[str, int]) -> bool:
-        """Whether `nodes`, by offer key and with those held, can be had: of each offer, and of what offers share."""
+        """Tell whether `nodes`, by offer key and with those held, can be had: of each offer, and of what offers
+        share."""
         most = self.held_nodes()
         most.update({offer.key: self.more_nodes(offer) for offer in self.offers})
         enough = all(count <= most[key] for key, count in nodes.items())

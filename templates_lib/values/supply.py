@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ROUNDING = 1e-6
-"""Of what nodes take of a pool: weights may be fractions."""
+"""Tolerance of the units that nodes take of a pool: weights may be fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +22,5 @@ class SupplyPool:
     source: str = ""
 
     def taken(self, nodes: Mapping[str, int]) -> float:
-        """What `nodes`, by offer key, take of it, in its unit."""
+        """Units of the pool that `nodes`, by offer key, take."""
         return sum(weight * nodes.get(key, 0) for key, weight in self.members.items())

@@ -10,7 +10,7 @@ from templates_lib.values.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What makes a template what it is, beside its hardware and its placement."""
+    """Identity of a template's software, besides its hardware and its placement."""
 
     model: str
     model_revision: str
@@ -60,7 +60,7 @@ class Capacity:
     percentile: float
     cost_model_fingerprint: str
     queueing: bool = False
-    """What requests wait for each other is in it (`Slo.queueing`)."""
+    """True where the capacity allows for requests that wait for each other (`Slo.queueing`)."""
 
 
 def template_id(

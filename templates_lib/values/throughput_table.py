@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 
 class Role(IntEnum):
-    """What a stage holds beside its layers. `ONLY` is the single stage of a one-stage placement: both, and no hop."""
+    """Ends of the model that a stage holds besides its layers. `ONLY` is the single stage of a one-stage placement:
+    both ends, and no hop."""
 
     FIRST = 0
     MIDDLE = 1

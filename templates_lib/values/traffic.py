@@ -1,4 +1,4 @@
-"""What moving bytes between zones costs."""
+"""Prices of bytes that move between zones."""
 
 from dataclasses import dataclass
 
@@ -10,4 +10,4 @@ class TrafficPrice:
     source: str
     target: str
     usd_per_gb: float
-    """Per 10⁹ bytes, egress and ingress charges added up."""
+    """Price of 10⁹ bytes, egress and ingress charges added up."""

@@ -1,1 +1,2 @@
-"""What objectives leave for waiting: the laws that T̂ is certified by where a spec asks for it (`Slo.queueing`)."""
+"""Laws of waiting, which leave a part of an objective to the queue: T̂ is certified by them where a spec asks for it
+(`Slo.queueing`)."""

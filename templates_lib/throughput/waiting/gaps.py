@@ -1,4 +1,4 @@
-"""How an objective between tokens is shared by an answer's steps and by what comes before the first of them."""
+"""Shares of an objective between tokens: an answer's steps, and all that comes before the first of them."""
 
 import math
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from templates_lib.models.model_spec import ModelSpec
 Floats = NDArray[np.float64]
 
 PHASES = (np.arange(8) + 0.5) / 8
-"""Of a step under way when a KV cache is there, how much is still to come: any share is as likely."""
+"""Shares of a running step that are still to come when a KV cache arrives: any share is as likely."""
 HAND_OFFS = np.geomspace(1e-3, 30.0, 64)
-"""Of the mean prompt, in gaps, that are tried."""
+"""Hand-off times of the mean prompt that are tried, in gaps."""
 SPREADS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0])
 """Standard deviations of a step's time over its mean, for which `GapLaw.steps` is known."""
 POINTS = 400
-"""Of the distribution of what answers leave to their steps, closer where it is small."""
+"""Points of the distribution of what answers leave to their steps, closer where it is small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +34,8 @@ class GapLaw:
     """
 
     hand_off_s: float
-    """That the mean prompt's hand-off may take; others in proportion to what of them is handed over. Infinite where no
-    answer has a gap."""
+    """Seconds that the mean prompt's hand-off may take; others in proportion to their bytes. Infinite where no answer
+    has a gap."""
     steps: Floats
     """(SPREADS,): how much of the objective a mean step may take, so that enough answers are in time whose hand-offs
     take as long as that."""
@@ -46,10 +46,10 @@ class GapLaw:
 
 
 def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float) -> GapLaw:
-    """For `share` of all answers. Steps and hand-offs are of different nodes, which do not know of each other: both are
-    held to one allowance, of all that keep the objective the one that makes steps² · hand-off largest. How slow a
-    network may be grows with the hand-off; the rate of a node with what its steps take beyond an empty one, which at
-    twice the time of an empty one is twice as fast as they."""
+    """Make the law that holds for `share` of all answers. Steps and hand-offs are of different nodes, which do not know
+    of each other: both get one allowance, of all that keep the objective the one that makes steps² · hand-off largest.
+    The slowest network that will do grows with the hand-off; the rate of a node grows with what its steps take beyond
+    an empty one, which at twice the time of an empty one is twice as fast as they."""
     left = [_left_to_steps(model, shape, hand_off) for hand_off in (0.0, *HAND_OFFS)]
     if not np.isfinite(left[0]).any():
         return GapLaw(math.inf, _held(left[0], share))
@@ -60,7 +60,7 @@ def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float)
 
 
 def together_law(share: float) -> GapLaw:
-    """Where nothing is handed over and nobody waits before the second token: all is left to the steps."""
+    """Make the law without hand-off, where nobody waits before the second token: all is left to the steps."""
     return GapLaw(math.inf, _held(np.ones(1), share))
 
 

@@ -1,4 +1,4 @@
-"""What waiting depends on of a served model: its lengths and its objectives, each law made once."""
+"""Lengths and objectives of a served model that waiting depends on, each law made once."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ BELOW = np.array(
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingLaw:
     share: float
-    """Of all requests, that the objective is to hold for."""
+    """Share of all requests that the objective has to hold for."""
     prompts: Floats
     """(BELOW,): quantiles of prompt lengths."""
     places: Floats
@@ -30,9 +30,9 @@ class WaitingLaw:
     prompt_sizes: Sizes
     context_sizes: Sizes
     apart: GapLaw
-    """Of decode behind a hand-off."""
+    """Law of decode behind a hand-off."""
     together: GapLaw
-    """Of decode where the prompt was computed."""
+    """Law of decode where the prompt was computed."""
 
     @property
     def weights(self) -> Floats:

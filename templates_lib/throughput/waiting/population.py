@@ -1,5 +1,4 @@
-"""How many requests are there at once: Poisson, as those in service are that came at random and are not kept waiting
-(M/G/∞)."""
+"""Numbers of requests present at once: Poisson, as those in service are that came at random and do not wait (M/G/∞)."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -14,7 +13,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What requests of a population take up: moments in multiples of the mean."""
+    """Sizes of the requests of a population: moments in multiples of the mean."""
 
     square: float
     cube: float
@@ -50,7 +49,7 @@ def prompt_sizes(shape: WorkloadShape) -> Sizes:
 
 
 def context_sizes(shape: WorkloadShape) -> Sizes:
-    """Of decoding requests: tokens in the KV cache over all output tokens, Σ (P + i)ᵏ for i < O."""
+    """Sizes of decoding requests: tokens in the KV cache over all output tokens, Σ (P + i)ᵏ for i < O."""
     p, o = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)
     ones, squares = o * (o - 1) / 2, (o - 1) * o * (2 * o - 1) / 6
     mean = (p * o + ones).sum() / o.sum()

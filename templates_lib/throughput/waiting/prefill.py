@@ -18,15 +18,15 @@ from templates_lib.values.throughput_table import Role
 Ints = NDArray[np.int64]
 
 CUTS = (1.0, 0.995)
-"""Of all prompts, how many go in one step: all, or but the longest. Cut in several steps, those let others in between,
-who would wait behind them at every part of a pipeline."""
+"""Shares of all prompts that go in one step: all, or but the longest. Cut in several steps, those let others in
+between, who would wait behind them at every part of a pipeline."""
 SHARES = 64
-"""Of the objective, at which is found what a node that runs can do."""
+"""Number of shares of the objective at which the rate of a running node is found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingPrefillWork:
-    """Each replica is a queue of its own (lanes, `policies/lanes.py`) with its share of Poisson arrivals, and a step is
+    """Prefill with a queue for each replica (lanes, `policies/lanes.py`) with its share of Poisson arrivals. A step is
     one prompt (or a part of one of the longest), which takes what it takes alone: prompts are in time by the budget of
     the stage, waiting included. A prompt that is cut takes no less, as its parts follow each other.
 
@@ -36,7 +36,7 @@ class WaitingPrefillWork:
     split: NodeSplit
     law: WaitingLaw
     time: StageTime
-    """Of steps of one prompt of each length of the law: (4, 1, L, BELOW)."""
+    """Times of steps of one prompt of each length of the law: (4, 1, L, BELOW)."""
     percentile_latency_s: Floats
     """(4, 1, L, 1)"""
 
@@ -44,12 +44,12 @@ class WaitingPrefillWork:
         return self._work(self.law.prompts[-1])
 
     def _work(self, longest: float) -> Work:
-        """Of prompts up to so many tokens, one for each replica."""
+        """Work of prompts up to `longest` tokens, one for each replica."""
         dp, one = self.split.parallel.dp, np.ones((1, 1, 1, 1))
         return Work(dp * one, dp * np.ceil(longest) * one)
 
     def operate(self, work: Work) -> Operation:
-        """With nobody waiting."""
+        """Operate with nobody waiting."""
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
         held = split.memory.worst_part(split.cache.prompt) / request.prompt
         in_step = np.maximum(work.prompt_tokens / dp, request.percentile_prompt) * held
@@ -64,17 +64,19 @@ class WaitingPrefillWork:
         return self.split.memory.free_bytes(per_replica, np.ones_like(per_replica))
 
     def best(self, budgets_s: Floats) -> Best:
-        """As `search.best_steps`: at the load that each budget allows, with the better one of CUTS."""
+        """Find the best steps as `search.best_steps`: at the load that each budget allows, with the better one of
+        CUTS."""
         found = [self._best(budgets_s, int(np.searchsorted(BELOW, cut))) for cut in CUTS]
         better = found[1].units_per_s > found[0].units_per_s
         return Best(*(np.where(better, getattr(found[1], f.name), getattr(found[0], f.name)) for f in fields(Best)))
 
     def least_latency_s(self) -> Floats:
-        """With nobody waiting."""
+        """Least latency in seconds, with nobody waiting."""
         return least_latency_s(self)
 
     def curve(self, node: RunningNode) -> Curve | None:
-        """At shares of the objective, an even one among them, in place of sizes of steps: those are of one prompt."""
+        """Return the rates at shares of the objective, an even one among them, in place of sizes of steps: those are of
+        one prompt."""
         made, slo_s = node.made, self.split.request.ttft_s
         if made.batch_cap != made.dp:
             return None  # It puts prompts together, which was not certified.

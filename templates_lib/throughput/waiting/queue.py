@@ -1,4 +1,5 @@
-"""How long customers of a server wait (M/G/1, first come first served), and the most load that leaves them in time."""
+"""Waiting times of a server's customers (M/G/1, first come first served), and the most load that leaves them in
+time."""
 
 from dataclasses import dataclass
 
@@ -8,9 +9,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 POINTS = 128
-"""Of waiting times, from none up to the budget."""
+"""Number of waiting times, from none up to the budget."""
 ALIAS = 1e-6
-"""Of a waiting time beyond twice the budget, how much is taken for a shorter one: what the transform folds back."""
+"""Share of a waiting time beyond twice the budget that is taken for a shorter one: what the transform folds back."""
 HALVINGS = 11
 MOST_LOAD = 0.98
 _DAMPING = ALIAS ** (np.arange(POINTS) / (2 * POINTS))
@@ -18,7 +19,8 @@ _DAMPING = ALIAS ** (np.arange(POINTS) / (2 * POINTS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Customers:
-    """Of q kinds, at each of n servers. What one of kind k takes itself is anything between entries k and k + 1."""
+    """Customers of q kinds, at each of n servers. The service of one of kind k is anything between entries k and k +
+    1."""
 
     weights: Floats
     """(q,): shares of the kinds."""
