@@ -5,8 +5,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from control.fleet_file.numbers import Count, NonNegative, Positive, Whole
-from control.fleet_file.section import Name, Section, known, names_of
-from templates_lib.values.clouds import LOCAL, OWNED
+from control.fleet_file.section import FilePath, Name, Section, known, names_of
+from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market
 
@@ -19,7 +19,9 @@ def _cloud(name: str, info: ValidationInfo) -> str:
     return known("cloud", name, frozenset(names_of(info).regions))
 
 
-CloudName = Annotated[str, AfterValidator(_cloud)]
+CloudName = Annotated[
+    str, AfterValidator(_cloud), Field(description=f"One of {', '.join(f'`{name}`' for name in CLOUDS)}.")
+]
 
 
 def _kind_name(name: str, info: ValidationInfo) -> str:
@@ -32,11 +34,15 @@ class KindSection(Section):
     """A kind of local node: a share of this machine."""
 
     name: Annotated[Name, AfterValidator(_kind_name)]
+    """A name of its own, which no GPU has."""
     cpu_cores: Positive
+    """Share of the processors: 0.5 is half of one."""
     memory_mib: Count
-    """For weights and KV cache; what the node's processes need comes on top."""
+    """Memory for weights and KV cache; what the node's processes need comes on top."""
     stock: Count
+    """How many nodes of the kind there may be."""
     usd_per_hour: Positive
+    """Nominal price of a node."""
 
 
 def _node_config(name: str) -> str:
@@ -52,20 +58,23 @@ class HostSection(Section):
     name: Name
     """Unique among all hosts of all fleets."""
     address: str
+    """Host name or address that SSH reaches it by."""
     port: Annotated[Whole, Field(ge=1, le=65535)] = 22
+    """Port of its SSH server."""
     user: str
+    """The user that nodes run as."""
     host_key: str
     """Its public key, type and key. No other is accepted."""
-    key_file: str | None = None
+    key_file: FilePath | None = None
     """The private key to log in with, relative to the spec file; default: what an SSH agent holds."""
     node_config: Annotated[str, AfterValidator(_node_config)]
     """What the machine is, such as `H100:8/n200`."""
     zone: Name = OWNED
     """Hosts of a zone reach each other. Those of one zone and node_config are a pool, for all fleets."""
     usd_per_hour: NonNegative = 0.0
-    """Stated, or sunk: 0."""
+    """Price that is stated, or 0: it is sunk."""
     python: Annotated[str, Field(max_length=256)] = ""
-    """Of the environment that Medley's agent is installed in on it; default: `python3`."""
+    """Python of the environment that Medley's agent is installed in on it. Default: `python3`."""
 
 
 class CloudSection(Section):
@@ -75,14 +84,15 @@ class CloudSection(Section):
     gpus: Annotated[list[Annotated[str, AfterValidator(_gpu)]], Field(min_length=1)] | None = None
     """Default: every GPU."""
     counts: Annotated[list[Count], Field(min_length=1)] | None = None
-    """GPUs per node; default: every size that is sold."""
+    """GPUs per node. Default: every size that is sold."""
     markets: Annotated[list[Market], Field(min_length=1)] = Field(default=[Market.ON_DEMAND])
+    """Markets to rent on."""
     derived: bool = False
     """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
     kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
-    """Of the local cloud; default: those of `control.cloud.local.kinds`."""
+    """Kinds of node of cloud `local`, whose nodes are processes of the control plane's machine. Default: three."""
     hosts: Annotated[list[HostSection], Field(min_length=1, max_length=1000)] | None = None
-    """Of cloud `owned`."""
+    """Machines of cloud `owned`, each one node, reached over SSH."""
 
     @model_validator(mode="after")
     def _local(self) -> Self:

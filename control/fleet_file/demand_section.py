@@ -13,41 +13,50 @@ class ForecastSection(Section):
     """How demand that is metered is carried on."""
 
     policy: ForecastName = "ewma"
+    """What carries past rates on."""
     half_life_minutes: Positive = 15.0
-    """Of the recent mean, and of the level of a season."""
+    """Half-life of the recent mean, and of the level of a season."""
     period: Literal["day", "week"] = "day"
-    """Of a season."""
-    quantile: Annotated[Number, Field(ge=0.5, lt=1)] | None = 0.9
-    """Head-room: what the forecast would have needed to be enough in this share of the window; null: none."""
+    """Length of a season."""
+    quantile: Annotated[Number, Field(ge=0.5, lt=1)] | None = 0.9  # null: no head-room
+    """Head-room: what the forecast would have needed to be enough in this share of the window."""
     window_hours: Positive = 24.0
+    """How far back head-room looks."""
 
 
 class HoldSection(Section):
     """Requests that wait at a gateway while nothing serves a model whose demand is metered."""
 
     max_requests: NonNegativeCount = 100
+    """Requests that wait at a time; more are refused."""
     timeout_s: Annotated[Positive, Field(le=3600)] = 600.0
+    """Seconds that a request waits before it is refused."""
 
 
 class DemandSection(Section):
     """A fixed rate, the rate of a trace times `scale`, or what gateways meter. `demand: metered` is short for the last,
     with all else as it is by default."""
 
-    requests_per_s: Number | None = None
+    requests_per_s: Annotated[Number, Field(json_schema_extra={"exclusiveMinimum": 0})] | None = None
+    """A fixed rate."""
     trace: str | None = None
-    """A shipped rate series, or path of a trace file with arrival times."""
+    """A rate series that ships with Medley; in a spec file also the path of a trace with arrival times."""
     at: Literal["mean", "peak"] = "mean"
-    """Which rate of a series: the mean, or its busiest window (a trace file has windows of a minute)."""
+    """Which rate of a trace: the mean, or its busiest window (a trace file has windows of a minute)."""
     scale: Positive = 1.0
+    """Factor on the rate of a trace."""
     metered: bool = False
+    """Plan for what gateways are offered, and a forecast of it."""
     forecast: ForecastSection = ForecastSection()
     floor_requests_per_s: NonNegative = 0.0
-    """Planned for whatever the forecast says; 0: the model may go to zero."""
+    """Rate that is planned for whatever the forecast of metered demand says; 0: the model may go to zero."""
     ceiling_requests_per_s: Positive | None = None
+    """Rate above which metered demand is not planned for. Default: none."""
     idle_minutes: Positive = 30.0
-    """Without a request for as long, and less than one to be expected, the model runs nothing."""
+    """The model runs nothing after as long without a request of metered demand, and less than one to be expected."""
     hold: HoldSection = HoldSection()
     priority: Whole = 0
+    """A higher one is served first when not all can be."""
 
     @model_validator(mode="before")
     @classmethod

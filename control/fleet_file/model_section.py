@@ -12,30 +12,42 @@ from templates_lib.values.work import Phase
 
 
 class SloSection(Section):
+    """What was promised of latency."""
+
     ttft_ms: Positive
+    """Milliseconds to the first token."""
     tpot_ms: Positive
+    """Milliseconds for each token after the first."""
     ttft_ms_per_1k_prompt_tokens: NonNegative = 0.0
+    """More milliseconds to the first token for each 1,000 tokens of the prompt."""
     percentile: Annotated[Number, Field(gt=0, lt=100)] = 99.0
+    """The percentile of prompts for which the objective must hold."""
     max_prompt_tokens: NonNegativeCount = 0
+    """Longer prompts are served apart, with instances of their own; 0: none are."""
     queueing: bool = False
+    """Certify that percentile of all requests, waiting included, not of prompt lengths alone."""
 
 
 class ModelSection(Section):
     model: str
-    """Name in the catalogue, or path of a Hugging Face config.json relative to the spec file."""
+    """A model of the catalogue, or the name of a registered one; in a spec file also the path of a Hugging Face
+    config.json, relative to the file."""
     name: Name | None = None
-    """Unique in the fleet; default: the model's name."""
+    """What clients call it, unique in the fleet. Default: the model's name."""
     slo: SloSection
     workload: str
-    """A shipped workload shape, or path of a trace file with lengths."""
+    """A shape of prompt and output lengths that ships with Medley; in a spec file also the path of a trace file."""
     demand: DemandSection
+    """One of a fixed rate (`requests_per_s`), the rate of a `trace`, and what gateways meter (`metered`)."""
     disaggregated: bool = True
+    """Serve prefill and decode on instances of their own."""
     aggregated: bool = False
+    """Serve both on one instance; with `disaggregated` the planner chooses."""
     engine: EngineName = "torch"
-    """`vllm` is planned anywhere, and run on nodes of this machine."""
+    """What step times are of, and what nodes run. `vllm` is planned anywhere, and run on nodes of this machine only."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
-    """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` or `path:PATH` where nodes find them; a relative path is
-    relative to the spec file."""
+    """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
+    relative to the file. Default: where the model says."""
 
     @field_validator("model")
     @classmethod

@@ -8,18 +8,23 @@ class DisruptionSection(Section):
     """How much of a fleet may be moved voluntarily within a window. Failures are not counted."""
 
     max_instances: NonNegativeCount | None = None
+    """Instances that may be moved within the window. Default: any number."""
     max_share: Share | None = None
-    """Of the instances that run; one may always be moved."""
+    """Share of the running instances that may be moved within the window; one may always be. Default: all."""
     window_minutes: Positive = 60.0
+    """Length of the window."""
 
 
 class ReconcileSection(Section):
     """How the fleet is kept on its plan."""
 
     replan_minutes: Positive = 5.0
+    """Minutes between plans."""
     max_new_nodes_per_hour: NonNegativeCount | None = None
+    """New nodes of the whole fleet, replacements included. Default: any number."""
     disruption: DisruptionSection = DisruptionSection()
-    payback_minutes: Positive | None = 15.0
-    """A move that only saves money has to pay back its start-up and its drain within this time; None: all are made."""
+    payback_minutes: Positive | None = 15.0  # null: all are made
+    """A move that only saves money has to pay back its start-up and its drain within this time."""
     payback_share: Share | None = None
-    """Instances that may be moved within an hour only to save money, of those that run; one always may; None: any."""
+    """Share of the running instances that may be moved within an hour only to save money; one always may be.
+    Default: all."""

@@ -11,7 +11,7 @@ from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
-from control.fleet_file.section import Name, Section
+from control.fleet_file.section import FilePath, Name, Section
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Settings, Survive
@@ -20,8 +20,12 @@ DEFAULT = Settings()
 
 
 class ReplicasSection(Section):
+    """Bounds on the instances that serve a work class."""
+
     min: NonNegativeCount = 0
+    """Instances at least."""
     max: NonNegativeCount | None = None
+    """Instances at most. Default: any number."""
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -31,30 +35,45 @@ class ReplicasSection(Section):
 
 
 class PolicySection(Section):
+    """What a plan may look like."""
+
     mode: Mode = DEFAULT.mode
+    """`zones`: work that belongs together meets in a zone, and traffic between zones is priced; `paper`: any instance
+    feeds any other for free."""
     utilisation_cap: Annotated[Number, Field(gt=0, le=1)] = DEFAULT.utilisation_cap
+    """Share of an instance's certified capacity that a plan may use."""
     max_usd_per_hour: NonNegative | None = None
+    """Limit on rent and traffic. Default: none."""
     max_spot_share: Share = DEFAULT.guardrails.max_spot_share
+    """Share of each work class's demand that spot capacity may cover."""
     max_zone_share: Share = DEFAULT.guardrails.max_zone_share
+    """Share of each work class's demand that one zone may cover."""
     max_unproven_nodes: NonNegativeCount = DEFAULT.guardrails.max_unproven_nodes
+    """New nodes to ask of an offer whose stock is unknown."""
     replicas: dict[str, ReplicasSection] = Field(default={})
-    """By work class: `<model>/<phase>`."""
+    """Bounds by work class, `MODEL/PHASE`, such as `chat/decode`."""
     survive: Survive = DEFAULT.survive
+    """Whose loss the fleet has to bear."""
     survive_share: Share = DEFAULT.survive_share
+    """Share of the demand that stays covered after the loss."""
     startup_minutes: NonNegative = DEFAULT.startup_minutes
+    """Minutes from the request for a node to its first token."""
     adjustment_interval_minutes: Positive = DEFAULT.adjustment_interval_minutes
+    """Minutes over which a start has to pay."""
     restart_hours: NonNegative = DEFAULT.restart_hours
+    """Hours of an instance that one interruption of a spot node costs."""
 
 
 class OffersSection(Section):
-    """Beside the shipped prices of `clouds`. Paths are relative to the spec file."""
+    """How offers are read, and what is sold beside what `clouds` names."""
 
-    files: list[str] = Field(default=[])
-    """YAML files of kind Offers: machines of one's own, negotiated prices. A later file's price replaces an earlier."""
-    availability: str | None = None
-    """CSV file: zone,config,market,available."""
+    files: list[FilePath] = Field(default=[])
+    """YAML files of kind Offers, relative to the spec file: machines of one's own, negotiated prices. A later file's
+    price replaces an earlier."""
+    availability: FilePath | None = None
+    """CSV file, relative to the spec file: zone,config,market,available."""
     by_region: bool = False
-    """The Coral paper's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
+    """Coral's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
 
 
 class QuotaSection(Section):
@@ -62,13 +81,18 @@ class QuotaSection(Section):
 
     cloud: CloudName
     region: str
+    """Where the limit holds."""
     family: str
     """The cloud's own name of the quota, such as `G-VT` or `NVIDIA_L4_GPUS`."""
     limit: NonNegative
+    """vCPUs at AWS and Azure, GPUs elsewhere."""
     market: Market = Market.ON_DEMAND
+    """The market that the limit holds for."""
 
 
 class SolverSection(Section):
+    """How hard to look for templates and plans."""
+
     n_max: Annotated[Whole, Field(ge=1, le=8)] = 6
     """Nodes of a template at most."""
     rho: Positive = 12.0
@@ -76,12 +100,19 @@ class SolverSection(Section):
     slo_split: Literal["even", "uneven"] = "even"
     """How a pipeline's latency budget is split over its stages."""
     seed: NonNegativeCount = DEFAULT.seed
+    """Seed of the solver: one snapshot and one seed give one plan."""
     gap: Share = DEFAULT.limits.gap
+    """Stop when the cost is proven to be this close to the least."""
     incumbent_columns: Count = DEFAULT.limits.incumbent_columns
+    """Columns of the program that looks for a good plan."""
     proof_columns: Count = DEFAULT.limits.proof_columns
+    """Columns of the program that proves it."""
     nodes: Count = DEFAULT.limits.nodes
+    """Branch-and-bound nodes of each program."""
     simplex_iterations: Count = DEFAULT.limits.simplex_iterations
+    """Simplex iterations of all programs of a solve."""
     wall_clock_s: Positive | None = None
+    """Seconds after which the best plan so far is taken; with it, plans may differ from run to run. Default: none."""
 
 
 class FleetFile(Section):
@@ -89,10 +120,12 @@ class FleetFile(Section):
     kind: Literal["Fleet"]
     name: Name
     models: Annotated[list[ModelSection], Field(min_length=1)]
+    """What is served, by the name that clients call it."""
     clouds: list[CloudSection] = Field(default=[])
-    """What to take from the dated snapshot of real prices that ships with Medley."""
+    """What may be rented where."""
     offers: OffersSection = OffersSection()
     quotas: list[QuotaSection] = Field(default=[])
+    """Limits of your accounts."""
     policy: PolicySection = PolicySection()
     reconcile: ReconcileSection = ReconcileSection()
     solver: SolverSection = SolverSection()

@@ -9,10 +9,13 @@ from control.given_name import NAME_PATTERN
 from templates_lib.values.nearest_name import nearest_name
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+FilePath = Annotated[str, Field(json_schema_extra={"format": "path"})]
+"""A file of the machine that reads the spec: a spec that is sent may not name one."""
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # The docstrings of fields are what the API's document and Terraform's documentation say of them.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def known(kind: str, name: str, valid: frozenset[str]) -> str:

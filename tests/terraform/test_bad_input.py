@@ -57,7 +57,7 @@ def test_what_needs_no_control_plane_is_said_without_one(make: Make) -> None:
         "Give either fleet or project.",
         "This limits nothing",
         "config is not JSON",
-        "role has to be one of viewer, operator, admin, client",
+        "role has to be one of client, viewer, operator, admin",
     ):
         assert complaint in said
 

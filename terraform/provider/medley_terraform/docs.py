@@ -5,9 +5,9 @@ from pathlib import Path
 
 from medley_terraform.provider import DATA_SOURCES, PROVIDER, RESOURCES
 from medley_terraform.report import written
-from medley_terraform.schema import Attribute, Schema
+from medley_terraform.schema import Schema
 from medley_terraform.servicer import PREFIX
-from medley_terraform.types import Collection, Many, Nested, Nesting, Scalar, Type
+from medley_terraform.types import Attribute, Collection, Many, Nested, Nesting, Scalar, Type
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "terraform"
 _NESTED = {Nesting.SINGLE: "object", Nesting.LIST: "list of objects", Nesting.MAP: "map of objects"}

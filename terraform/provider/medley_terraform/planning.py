@@ -5,8 +5,8 @@ from typing import Any
 
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource
-from medley_terraform.types import plain, raw_of, same
 from medley_terraform.unknown import UNKNOWN
+from medley_terraform.values import plain, raw_of, same
 
 
 @dataclass(frozen=True, slots=True)

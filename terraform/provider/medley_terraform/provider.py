@@ -17,10 +17,10 @@ from medley_terraform.resources.budget import BudgetResource
 from medley_terraform.resources.fleet import FleetResource
 from medley_terraform.resources.model import ModelResource
 from medley_terraform.resources.project import ProjectResource
-from medley_terraform.schema import Attribute, Limits, Schema
+from medley_terraform.schema import Schema
 from medley_terraform.site import Site
 from medley_terraform.told import tell
-from medley_terraform.types import Scalar
+from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import Unknown
 from medley_terraform.validation import check
 

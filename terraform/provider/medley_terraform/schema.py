@@ -6,66 +6,15 @@ from typing import Any
 
 from tf.gen import tfplugin_pb2 as pb
 
-from medley_terraform.types import Many, Nested, Nesting, Scalar, Type
+from medley_terraform.types import Attribute, Many, Nested, Nesting, Scalar
 
 State = dict[str, Any]
 """Plain values by attribute; `Unknown` where Terraform does not know one yet."""
-NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _NESTING = {
     Nesting.SINGLE: pb.Schema.Object.SINGLE,
     Nesting.LIST: pb.Schema.Object.LIST,
     Nesting.MAP: pb.Schema.Object.MAP,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a value has to keep, or, of a collection, each of its values."""
-
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-    whole: bool = False
-    one_of: tuple[str, ...] = ()
-    pattern: str = ""
-    """Of the whole text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribute:
-    """Neither `required` nor `computed`: optional, and `default` where it is left out."""
-
-    name: str
-    type: Type = Scalar.STRING
-    description: str
-    required: bool = False
-    computed: bool = False
-    """Read only: Medley says it."""
-    default: Any = None
-    sensitive: bool = False
-    replaces: bool = False
-    """A change makes a new one."""
-    limits: Limits = Limits()
-
-    @property
-    def optional(self) -> bool:
-        return not self.required and not self.computed
-
-    def message(self) -> Any:
-        shape = (
-            {"nested_type": _object(self.type)} if isinstance(self.type, Nested) else {"type": _type_json(self.type)}
-        )
-        return pb.Schema.Attribute(
-            name=self.name,
-            description=self.description,
-            description_kind=pb.MARKDOWN,
-            required=self.required,
-            optional=self.optional,
-            computed=self.computed or self.default is not None,
-            sensitive=self.sensitive,
-            **shape,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +27,31 @@ class Schema:
         return Nested(Nesting.SINGLE, self.attributes)
 
     def message(self) -> Any:
-        attributes = [each.message() for each in self.attributes]
+        attributes = [_message(each) for each in self.attributes]
         block = pb.Schema.Block(attributes=attributes, description=self.description, description_kind=pb.MARKDOWN)
         return pb.Schema(version=0, block=block)
 
 
+def _message(attribute: Attribute) -> Any:
+    shape = (
+        {"nested_type": _object(attribute.type)}
+        if isinstance(attribute.type, Nested)
+        else {"type": _type_json(attribute.type)}
+    )
+    return pb.Schema.Attribute(
+        name=attribute.name,
+        description=attribute.description,
+        description_kind=pb.MARKDOWN,
+        required=attribute.required,
+        optional=attribute.optional,
+        computed=attribute.computed or attribute.default is not None,
+        sensitive=attribute.sensitive,
+        **shape,
+    )
+
+
 def _object(kind: Nested) -> Any:
-    attributes = [each.message() for each in kind.attributes]
+    attributes = [_message(each) for each in kind.attributes]
     return pb.Schema.Object(attributes=attributes, nesting=_NESTING[kind.nesting])
 
 

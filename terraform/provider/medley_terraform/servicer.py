@@ -15,8 +15,8 @@ from medley_terraform.report import Report, attribute_path
 from medley_terraform.resource import DataSource, Resource
 from medley_terraform.site import Site
 from medley_terraform.told import tell
-from medley_terraform.types import plain, raw_of
 from medley_terraform.validation import check
+from medley_terraform.values import plain, raw_of
 
 PREFIX = "medley_"
 

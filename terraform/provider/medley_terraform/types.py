@@ -1,18 +1,9 @@
-"""Types of attributes, and their values: as Terraform sends them, and as plain Python.
+"""Attributes and their types. Scalars and collections of them are types of Terraform's own; objects are nested
+attributes, whose optional ones may be left out."""
 
-Scalars and collections of them are types of Terraform's own; objects are nested attributes, whose optional ones may be
-left out.
-"""
-
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
-
-from medley_terraform.unknown import Unknown
-
-if TYPE_CHECKING:
-    from medley_terraform.schema import Attribute
+from typing import Any
 
 
 class Scalar(StrEnum):
@@ -42,109 +33,54 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a value, or of each value of a collection."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    whole: bool = False
+    one_of: tuple[str, ...] = ()
+    pattern: str = ""
+    """A regular expression that the whole text has to match."""
+    longest: int | None = None
+    """Characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """An attribute that is neither `required` nor `computed` is optional, and `default` where it is left out."""
+
+    name: str
+    type: "Type" = Scalar.STRING
+    description: str
+    required: bool = False
+    computed: bool = False
+    """Read-only: Medley gives the value."""
+    default: Any = None
+    sensitive: bool = False
+    replaces: bool = False
+    """A change of it destroys the resource and makes a new one."""
+    limits: Limits = Limits()
+
+    @property
+    def optional(self) -> bool:
+        return not self.required and not self.computed
+
+
+@dataclass(frozen=True, slots=True)
 class Nested:
     nesting: Nesting
-    attributes: tuple["Attribute", ...]
+    attributes: tuple[Attribute, ...]
 
-    def named(self, name: str) -> "Attribute":
+    def named(self, name: str) -> Attribute:
         return next(each for each in self.attributes if each.name == name)
 
 
 Type = Scalar | Many | Nested
 
 
-def plain(kind: Type, raw: Any) -> Any:
-    """A value that came from Terraform. What is unknown stays `Unknown`."""
-    if raw is None or isinstance(raw, Unknown):
-        return raw
-    match kind:
-        case Many(Collection.MAP, item):
-            return {key: plain(item, each) for key, each in raw.items()}
-        case Many(_, item):
-            return [plain(item, each) for each in raw]
-        case Nested():
-            return _plain_nested(kind, raw)
-        case _:
-            return _plain_scalar(kind, raw)
-
-
-def raw_of(kind: Type, value: Any, like: Any = None) -> Any:
-    """A plain value for Terraform. Where `like`, which came from it, means the same, `like` itself: Terraform compares
-    texts and exact decimals."""
-    if value is None or isinstance(value, Unknown):
-        return value
-    if like is not None and not isinstance(like, Unknown) and same(kind, plain(kind, like), value):
-        return like
-    match kind:
-        case Many(Collection.MAP, item):
-            return {key: raw_of(item, each) for key, each in value.items()}
-        case Many(_, item):
-            return [raw_of(item, each) for each in value]
-        case Nested():
-            return _raw_nested(kind, value, like)
-        case _:
-            return _raw_scalar(kind, value)
-
-
-def same(kind: Type, one: Any, other: Any) -> bool:
-    """Of plain values."""
-    if isinstance(kind, Many) and kind.collection is Collection.SET and isinstance(one, list):
-        return isinstance(other, list) and sorted(map(str, one)) == sorted(map(str, other))
-    if isinstance(kind, Nested) and type(one) is type(other):
-        if kind.nesting is Nesting.SINGLE and isinstance(one, dict):
-            return all(same(e.type, one.get(e.name), other.get(e.name)) for e in kind.attributes)
-        if isinstance(one, dict):
-            return one.keys() == other.keys() and all(same(_one(kind), one[key], other[key]) for key in one)
-        if isinstance(one, list):
-            return len(one) == len(other) and all(
-                same(_one(kind), each, its) for each, its in zip(one, other, strict=True)
-            )
-    return bool(one == other)
-
-
-def _one(kind: Nested) -> Nested:
-    return Nested(Nesting.SINGLE, kind.attributes)
-
-
-def _plain_nested(kind: Nested, raw: Any) -> Any:
-    match kind.nesting:
-        case Nesting.SINGLE:
-            return {each.name: plain(each.type, raw.get(each.name)) for each in kind.attributes}
-        case Nesting.LIST:
-            return [plain(_one(kind), each) for each in raw]
-        case Nesting.MAP:
-            return {key: plain(_one(kind), each) for key, each in raw.items()}
-
-
-def _raw_nested(kind: Nested, value: Any, like: Any) -> Any:
-    match kind.nesting:
-        case Nesting.SINGLE:
-            before = like if isinstance(like, dict) else {}
-            return {e.name: raw_of(e.type, value.get(e.name), before.get(e.name)) for e in kind.attributes}
-        case Nesting.LIST:
-            old = like if isinstance(like, list) and len(like) == len(value) else [None] * len(value)
-            return [raw_of(_one(kind), each, its) for each, its in zip(value, old, strict=True)]
-        case Nesting.MAP:
-            there = like if isinstance(like, dict) else {}
-            return {key: raw_of(_one(kind), each, there.get(key)) for key, each in value.items()}
-
-
-def _plain_scalar(kind: Scalar, raw: Any) -> Any:
-    match kind:
-        case Scalar.NUMBER:
-            number = float(raw) if isinstance(raw, str) else raw
-            return int(number) if isinstance(number, float) and number.is_integer() else number
-        case Scalar.JSON:
-            return json.loads(raw)
-        case _:
-            return raw
-
-
-def _raw_scalar(kind: Scalar, value: Any) -> Any:
-    match kind:
-        case Scalar.NUMBER if isinstance(value, float):
-            return int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
-        case Scalar.JSON:
-            return json.dumps(value, sort_keys=True)
-        case _:
-            return value
+def computed(name: str, description: str, kind: Type = Scalar.STRING) -> Attribute:
+    """Return an attribute that Medley gives the value of."""
+    return Attribute(name=name, type=kind, computed=True, description=description)

@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 from medley_terraform.report import Element, Path, Report
-from medley_terraform.schema import Attribute, Limits
-from medley_terraform.types import Collection, Many, Nested, Nesting, Scalar
+from medley_terraform.types import Attribute, Collection, Limits, Many, Nested, Nesting, Scalar
 from medley_terraform.unknown import Unknown
 
 
@@ -77,4 +76,6 @@ def _text(value: str, limits: Limits) -> str:
         return f"has to be one of {', '.join(limits.one_of)}"
     if limits.pattern and re.fullmatch(limits.pattern, value) is None:
         return f"does not fit {limits.pattern}"
+    if limits.longest is not None and len(value) > limits.longest:
+        return f"has to have at most {limits.longest} characters"
     return ""

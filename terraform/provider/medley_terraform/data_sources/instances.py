@@ -2,20 +2,13 @@
 
 from typing import Any
 
-from medley_terraform.fleet.fields import several
+from medley_terraform.fleet_file import NAME_LIMITS, limits_of_enumeration
 from medley_terraform.report import Report
 from medley_terraform.resource import DataSource
-from medley_terraform.resources.common import NAME_LIMITS
-from medley_terraform.schema import Attribute, Limits, Schema, State
-from medley_terraform.types import Nested, Nesting, Scalar
+from medley_terraform.schema import Schema, State
+from medley_terraform.types import Attribute, Collection, Many, Nested, Nesting, Scalar, computed
 
-_STATES = (
-    "requested", "provisioning", "bootstrapping", "loading", "ready", "draining", "terminating", "terminated", "failed",
-)  # fmt: skip
-
-
-def _of(name: str, kind: Scalar, description: str) -> Attribute:
-    return Attribute(name=name, type=kind, computed=True, description=description)
+_STATES = limits_of_enumeration("InstanceState")
 
 
 class InstancesData(DataSource):
@@ -23,30 +16,32 @@ class InstancesData(DataSource):
     schema = Schema(
         "What runs: instances of fleets, each a template on its nodes.",
         (
-            Attribute(name="fleet", limits=NAME_LIMITS, description="Only of this one."),
-            several(
-                "states",
-                f"Only in these: {', '.join(f'`{state}`' for state in _STATES)}. Default: all but `terminated`.",
-                limits=Limits(one_of=_STATES),
+            Attribute(name="fleet", limits=NAME_LIMITS, description="Only instances of this one."),
+            Attribute(
+                name="states",
+                type=Many(Collection.SET, Scalar.STRING),
+                limits=_STATES,
+                description=f"Only instances in these: {', '.join(f'`{state}`' for state in _STATES.one_of)}. Default: "
+                "all but `terminated`.",
             ),
             Attribute(
                 name="instances",
                 type=Nested(
                     Nesting.LIST,
                     (
-                        _of("id", Scalar.STRING, "Of the instance."),
-                        _of("fleet", Scalar.STRING, "Whose it is."),
-                        _of("model", Scalar.STRING, "That it serves."),
-                        _of("leg", Scalar.STRING, "`prefill`, `decode` or `aggregated`; empty: not planned any more."),
-                        _of("state", Scalar.STRING, "In its life."),
-                        _of("state_since", Scalar.STRING, "RFC 3339."),
-                        _of("zone", Scalar.STRING, "Where."),
-                        _of("market", Scalar.STRING, "`on-demand`, `spot`, `reserved` or `owned`."),
-                        _of("template", Scalar.STRING, "What runs on its nodes."),
-                        _of("usd_per_hour", Scalar.NUMBER, "That its plan reckoned with."),
-                        _of("units_per_s", Scalar.NUMBER, "That it was planned to sustain."),
-                        _of("running", Scalar.NUMBER, "Requests under way."),
-                        _of("waiting", Scalar.NUMBER, "Requests that wait."),
+                        computed("id", "Name of the instance."),
+                        computed("fleet", "The fleet that it is of."),
+                        computed("model", "The model that it serves."),
+                        computed("leg", "`prefill`, `decode` or `aggregated`; empty: not planned any more."),
+                        computed("state", "Where it is in its life."),
+                        computed("state_since", "Since when it is in that state, RFC 3339."),
+                        computed("zone", "Where it is."),
+                        computed("market", "`on-demand`, `spot`, `reserved` or `owned`."),
+                        computed("template", "What runs on its nodes."),
+                        computed("usd_per_hour", "What its plan reckoned that it costs.", Scalar.NUMBER),
+                        computed("units_per_s", "Throughput that it was planned to sustain.", Scalar.NUMBER),
+                        computed("running", "Requests under way.", Scalar.NUMBER),
+                        computed("waiting", "Requests that wait.", Scalar.NUMBER),
                     ),
                 ),
                 computed=True,

@@ -2,18 +2,14 @@
 
 from typing import Any
 
-from medley_terraform.fleet.fields import COUNT
+from medley_terraform.fleet_file import limits_of_enumeration
 from medley_terraform.report import Report
 from medley_terraform.resource import DataSource
-from medley_terraform.schema import Attribute, Limits, Schema, State
-from medley_terraform.types import Nested, Nesting, Scalar
+from medley_terraform.schema import Schema, State
+from medley_terraform.types import Attribute, Limits, Nested, Nesting, Scalar, computed
 
 _FILTERS = ("cloud", "region", "gpu", "market")
 _DEFAULT_LIMIT = 100
-
-
-def _of(name: str, kind: Scalar, description: str) -> Attribute:
-    return Attribute(name=name, type=kind, computed=True, description=description)
 
 
 class OffersData(DataSource):
@@ -22,14 +18,14 @@ class OffersData(DataSource):
         "What can be rented where at what price, cheapest GPU first: live for clouds that were asked, else the dated "
         "prices that ship with Medley.",
         (
-            Attribute(name="cloud", description="Only of this one."),
-            Attribute(name="region", description="Only of this one."),
-            Attribute(name="gpu", description="Only with this one, such as `L40S`."),
-            Attribute(name="market", limits=Limits(one_of=("on-demand", "spot")), description="Only of this one."),
+            Attribute(name="cloud", description="Only offers of this one."),
+            Attribute(name="region", description="Only offers of this one."),
+            Attribute(name="gpu", description="Only offers with this one, such as `L40S`."),
+            Attribute(name="market", limits=limits_of_enumeration("Market"), description="Only offers of this one."),
             Attribute(
                 name="limit",
                 type=Scalar.NUMBER,
-                limits=COUNT,
+                limits=Limits(least=1, whole=True),
                 description=f"How many of the cheapest. Default: {_DEFAULT_LIMIT}.",
             ),
             Attribute(
@@ -37,20 +33,20 @@ class OffersData(DataSource):
                 type=Nested(
                     Nesting.LIST,
                     (
-                        _of("key", Scalar.STRING, "`cloud/zone/type/market`."),
-                        _of("cloud", Scalar.STRING, "Who rents it out."),
-                        _of("region", Scalar.STRING, "Where."),
-                        _of("zone", Scalar.STRING, "Where in the region."),
-                        _of("instance_type", Scalar.STRING, "As the cloud calls it."),
-                        _of("node_config", Scalar.STRING, "As plans call it, such as `L40S:2/n25`."),
-                        _of("gpu", Scalar.STRING, "Type of its GPUs."),
-                        _of("gpu_count", Scalar.NUMBER, "How many it has."),
-                        _of("market", Scalar.STRING, "`on-demand` or `spot`."),
-                        _of("usd_per_hour", Scalar.NUMBER, "Of the whole machine."),
-                        _of("usd_per_gpu_hour", Scalar.NUMBER, "Of one GPU of it."),
-                        _of("available_count", Scalar.NUMBER, "Nodes that could be had; null: nobody knows."),
-                        _of("observed_at", Scalar.STRING, "When the price was seen."),
-                        _of("source", Scalar.STRING, "Who says so."),
+                        computed("key", "`cloud/zone/type/market`."),
+                        computed("cloud", "The cloud that rents it out."),
+                        computed("region", "Where it is."),
+                        computed("zone", "Where in the region it is."),
+                        computed("instance_type", "Machine, as the cloud calls it."),
+                        computed("node_config", "Machine, as plans call it, such as `L40S:2/n25`."),
+                        computed("gpu", "Type of its GPUs."),
+                        computed("gpu_count", "How many GPUs it has.", Scalar.NUMBER),
+                        computed("market", "`on-demand` or `spot`."),
+                        computed("usd_per_hour", "Price of the whole machine.", Scalar.NUMBER),
+                        computed("usd_per_gpu_hour", "Price of one GPU of it.", Scalar.NUMBER),
+                        computed("available_count", "Nodes that could be had; null: nobody knows.", Scalar.NUMBER),
+                        computed("observed_at", "When the price was seen."),
+                        computed("source", "Where the price is from."),
                     ),
                 ),
                 computed=True,

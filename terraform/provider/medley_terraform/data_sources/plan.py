@@ -3,15 +3,11 @@
 from typing import Any
 
 from medley_terraform.fleet import dry_run
+from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
 from medley_terraform.resource import DataSource
-from medley_terraform.resources.common import NAME_LIMITS
-from medley_terraform.schema import Attribute, Schema, State
-from medley_terraform.types import Collection, Many, Nested, Nesting, Scalar
-
-
-def _number(name: str, description: str) -> Attribute:
-    return Attribute(name=name, type=Scalar.NUMBER, computed=True, description=description)
+from medley_terraform.schema import Schema, State
+from medley_terraform.types import Attribute, Collection, Many, Nested, Nesting, Scalar, computed
 
 
 class PlanData(DataSource):
@@ -21,15 +17,15 @@ class PlanData(DataSource):
         "homogeneous fleets. Nothing is rented and nobody is held to it. Every `terraform plan` solves it again.",
         (
             Attribute(name="fleet", required=True, limits=NAME_LIMITS, description="Its name: `medley_fleet.NAME.id`."),
-            Attribute(name="id", computed=True, description="Of the plan: `medley explain` takes it."),
+            computed("id", "Id of the plan: `medley explain` takes it."),
             Attribute(
                 name="status",
                 computed=True,
                 description="`optimal` (its cost is proven to be within the solver's tolerance of the optimum), "
                 "`feasible` (it is not) or `partial` (some demand is unmet).",
             ),
-            _number("usd_per_hour", "Rent and traffic."),
-            _number("node_count", "Of all instances."),
+            computed("usd_per_hour", "Rent and traffic.", Scalar.NUMBER),
+            computed("node_count", "Nodes of all instances.", Scalar.NUMBER),
             Attribute(
                 name="nodes",
                 type=Many(Collection.MAP, Scalar.NUMBER),
@@ -42,16 +38,16 @@ class PlanData(DataSource):
                 computed=True,
                 description="Requests per second that it does not serve, by demand; empty: it serves all.",
             ),
-            _number("unmet_share", "Of all requests, 0 to 1."),
+            computed("unmet_share", "Share of all requests that it does not serve, 0 to 1.", Scalar.NUMBER),
             Attribute(
                 name="saving",
                 type=Nested(
                     Nesting.SINGLE,
                     (
-                        Attribute(name="baseline", computed=True, description="With what it was compared."),
-                        _number("baseline_usd_per_hour", "What that costs."),
-                        _number("usd_per_hour", "What is saved."),
-                        _number("share", "Of the baseline's cost."),
+                        computed("baseline", "What it was compared with."),
+                        computed("baseline_usd_per_hour", "What that costs.", Scalar.NUMBER),
+                        computed("usd_per_hour", "What is saved.", Scalar.NUMBER),
+                        computed("share", "Share of the baseline's cost.", Scalar.NUMBER),
                     ),
                 ),
                 computed=True,

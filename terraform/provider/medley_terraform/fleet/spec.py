@@ -1,35 +1,16 @@
 """A fleet's spec: attributes of the resource, and the document that the API takes. One says what the other does."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from medley_terraform.client import Json
-from medley_terraform.fleet.clouds import CLOUDS, OFFERS, QUOTAS
-from medley_terraform.fleet.models import MODELS
-from medley_terraform.fleet.policy import POLICY, RECONCILE, SOLVER
+from medley_terraform.fleet.attributes import SWITCHES, fleet_attributes
 from medley_terraform.report import Element, Path
 from medley_terraform.schema import State
 from medley_terraform.types import Collection, Many, Nested, Nesting, Scalar, Type
 
-SPEC = Nested(Nesting.SINGLE, (MODELS, CLOUDS, OFFERS, QUOTAS, POLICY, RECONCILE, SOLVER))
+SPEC = Nested(Nesting.SINGLE, fleet_attributes())
 PARTS = tuple(each.name for each in SPEC.attributes)
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """In the document null stands for `none`, but in a configuration for what was left out: there a flag says it."""
-
-    flag: str
-    off: bool
-    """The flag's value that stands for null."""
-    key: str
-
-
-_SWITCHES = {
-    "forecast": Switch("head_room", off=False, key="quantile"),
-    "reconcile": Switch("all_moves", off=True, key="payback_minutes"),
-}
 
 
 def document_of(state: State) -> Json:
@@ -86,7 +67,7 @@ def _said(kind: Type, value: Any, name: str) -> Any:
                 for each in kind.attributes
                 if value[each.name] is not None
             }
-            switch = _SWITCHES.get(name)
+            switch = SWITCHES.get(name)
             if switch is not None and said.pop(switch.flag, None) is switch.off:
                 said[switch.key] = None
             return said
@@ -124,7 +105,7 @@ def _read_section(kind: Nested, value: Any, place: str, beyond: list[str]) -> An
     read = {
         each.name: _read(each.type, value.get(each.name), f"{place}.{each.name}", beyond) for each in kind.attributes
     }
-    switch = _SWITCHES.get(place.rpartition(".")[2])
+    switch = SWITCHES.get(place.rpartition(".")[2])
     if switch is not None and switch.key in value and value[switch.key] is None:
         read[switch.flag] = switch.off
     return read

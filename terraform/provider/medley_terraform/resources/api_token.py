@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from medley_terraform.client import Json, key_of
+from medley_terraform.fleet_file import NAME_LIMITS, limits_of_enumeration
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
-from medley_terraform.resources.common import NAME_LIMITS
-from medley_terraform.schema import Attribute, Limits, Schema, State
-from medley_terraform.types import Scalar
+from medley_terraform.schema import Schema, State
+from medley_terraform.types import Attribute, Limits, Scalar
 
 _PATH = "/tokens"
 _ASKED = ("name", "role", "project", "expires_at", "requests_per_minute", "tokens_per_minute")
@@ -38,7 +38,7 @@ class ApiTokenResource(Resource):
                 name="role",
                 required=True,
                 replaces=True,
-                limits=Limits(one_of=("viewer", "operator", "admin", "client")),
+                limits=limits_of_enumeration("Role"),
                 description="`viewer` looks, `operator` acts, `admin` makes tokens, projects and budgets; `client` "
                 "calls models at the gateway, and nothing else.",
             ),

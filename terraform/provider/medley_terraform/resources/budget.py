@@ -2,11 +2,12 @@
 
 from medley_terraform.client import Json
 from medley_terraform.failure import Failure
+from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
-from medley_terraform.resources.common import ID, NAME_LIMITS, VERSION, settled
-from medley_terraform.schema import Attribute, Limits, Schema, State
-from medley_terraform.types import Scalar
+from medley_terraform.resources.common import ID, VERSION, settled
+from medley_terraform.schema import Schema, State
+from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import UNKNOWN
 
 _LIMITS = ("usd_per_hour", "usd_per_month", "floor_usd_per_hour")

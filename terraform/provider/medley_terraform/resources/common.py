@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 from medley_terraform.client import Json
 from medley_terraform.failure import Failure
-from medley_terraform.schema import NAME_PATTERN, Attribute, Limits
-from medley_terraform.types import Scalar
+from medley_terraform.types import Attribute, Scalar
 
-NAME_LIMITS = Limits(pattern=NAME_PATTERN)
 ID = Attribute(name="id", computed=True, description="Refer to it where what refers needs this to be there first.")
 VERSION = Attribute(
     name="version",

@@ -8,13 +8,15 @@ from medley_terraform.fleet import dry_run
 from medley_terraform.fleet.dry_run import Expected
 from medley_terraform.fleet.rules import check_models
 from medley_terraform.fleet.spec import PARTS, SPEC, document_of, path_of, served, state_of
+from medley_terraform.fleet_file import NAME_LIMITS, limits_of_enumeration
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
-from medley_terraform.resources.common import ID, NAME_LIMITS, VERSION, already_there, settled
-from medley_terraform.schema import Attribute, Limits, Schema, State
+from medley_terraform.resources.common import ID, VERSION, already_there, settled
+from medley_terraform.schema import Schema, State
 from medley_terraform.told import tell
-from medley_terraform.types import Collection, Many, Scalar, same
+from medley_terraform.types import Attribute, Collection, Many, Scalar
 from medley_terraform.unknown import UNKNOWN, Unknown, is_known
+from medley_terraform.values import same
 
 _PLANNED = (*PARTS, "project")
 _EXPECTED = ("expected_usd_per_hour", "expected_nodes", "expected_unmet", "expected_at")
@@ -50,7 +52,7 @@ class FleetResource(Resource):
             Attribute(
                 name="mode",
                 default="observe",
-                limits=Limits(one_of=("observe", "approve", "auto")),
+                limits=limits_of_enumeration("FleetMode"),
                 description="`observe` plans and touches nothing; `approve` acts on plans that somebody approved; "
                 "`auto` acts on all: it rents.",
             ),

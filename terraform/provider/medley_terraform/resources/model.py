@@ -2,12 +2,13 @@
 
 from medley_terraform.client import Json
 from medley_terraform.failure import Failure
+from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
-from medley_terraform.resources.common import ID, NAME_LIMITS, VERSION, already_there, settled
-from medley_terraform.schema import Attribute, Limits, Schema, State
+from medley_terraform.resources.common import ID, VERSION, already_there, settled
+from medley_terraform.schema import Schema, State
 from medley_terraform.told import tell, top_level
-from medley_terraform.types import Scalar
+from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import UNKNOWN, is_known
 
 _FACTS = ("revision", "layers", "hidden_size", "vocab_size", "dtype", "weight_bytes", "max_context_tokens")
