@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useLocation } from "react-router";
 import { Button } from "@/components/Button";
 import { Nav } from "./Nav";
-import { useShell } from "./Shell";
+import { useShell } from "./shell-context";
 import { UserMenu } from "./UserMenu";
 
 type PageProps = { title: string; side?: ReactNode; children: ReactNode };

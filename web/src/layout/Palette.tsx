@@ -6,7 +6,8 @@ import { useEffect, useState } from "react";
 import { useNavigate } from "react-router";
 import { fleets, instances } from "@/api/queries";
 import { Modal } from "@/components/Dialog";
-import { hrefOf, PAGES } from "./pages";
+import { PAGES } from "./pages";
+import { hrefOf } from "./shell-context";
 
 const MOST = 8;
 

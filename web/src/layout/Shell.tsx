@@ -1,15 +1,12 @@
 import { Tooltip } from "radix-ui";
-import { createContext, useContext, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { Outlet } from "react-router";
 import { useLiveEvents } from "@/api/live";
 import { AwayBanner } from "./AwayBanner";
 import { Nav } from "./Nav";
 import { Palette } from "./Palette";
 import { PAGES } from "./pages";
-
-const ShellContext = createContext<{ live: boolean; search: () => void }>({ live: false, search: () => {} });
-
-export const useShell = () => useContext(ShellContext);
+import { ShellContext } from "./shell-context";
 
 const AT_REST_MS = 1_500;
 
@@ -24,7 +21,7 @@ export function Shell() {
   }, []);
   return (
     <Tooltip.Provider delayDuration={250}>
-      <ShellContext.Provider value={{ live, search: () => setSearching(true) }}>
+      <ShellContext.Provider value={{ live, search: () => setSearching(true), pages: PAGES }}>
         <a href="#main" className="skip">
           Skip to the page
         </a>

@@ -6,20 +6,10 @@ import {
   FlaskConical,
   GitCompareArrows,
   LayoutDashboard,
-  type LucideIcon,
   ReceiptText,
   Store,
 } from "lucide-react";
-import type { ComponentType } from "react";
-
-export type PageEntry = {
-  /** As React Router matches it; what follows a `:` is optional. */
-  path: string;
-  name: string;
-  group: "Run" | "Decide" | "Account";
-  icon: LucideIcon;
-  load: () => Promise<{ default: ComponentType }>;
-};
+import type { PageEntry } from "./shell-context";
 
 /** Every page: the navigation, the routes and the command palette are made from this. */
 export const PAGES: readonly PageEntry[] = [
@@ -33,8 +23,3 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/events", name: "Events", group: "Account", icon: CalendarClock, load: () => import("@/pages/events/Events") },
   { path: "/tokens", name: "Tokens and roles", group: "Account", icon: KeyRound, load: () => import("@/pages/tokens/Tokens") },
 ];
-
-/** Where a page begins, without what its address may name. */
-export function hrefOf(entry: PageEntry): string {
-  return entry.path.split("/:")[0] || "/";
-}
