@@ -22,7 +22,6 @@ from bench.setups import EXAMPLES, SETUPS
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.planning.recipe import SloSplit
 from control.planning.session import Session
 from control.planning.world import World, read_world
 from templates_lib.cost.estimated import estimated_cost_model
@@ -32,6 +31,7 @@ from templates_lib.sources.pipeline_source import TICKS
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.hardware import load_gpus
+from templates_lib.values.settings import SloSplit
 
 TOLERANCE = 1e-9
 NOW = "2026-11-21T00:00:00+00:00"

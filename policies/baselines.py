@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from templates_lib.ports.solve import Solve
@@ -21,17 +21,14 @@ BASELINES = {
 """Name → its `Method`, as MODULE:FUNCTION: the command line knows the names from its start, and the solvers behind them
 are slow to import. Plans on record name their baselines so."""
 MEDLEY = "medley"
-STRATEGIES = (MEDLEY, *(name.replace("_", "-") for name in BASELINES))
-"""What can plan in a simulation, as scenarios and options spell it."""
 
 
-if TYPE_CHECKING:
-    StrategyName = str
-else:  # a type checker cannot read names out of a mapping; documents and options refuse others all the same
-    StrategyName = Literal[STRATEGIES]
+def strategies() -> tuple[str, ...]:
+    """Return what can plan in a simulation, as scenarios and options spell it."""
+    return (MEDLEY, *(name.replace("_", "-") for name in BASELINES))
 
 
 def baseline(name: str) -> Method:
-    """`name`: a key of `BASELINES`, or as in `STRATEGIES`. Raises KeyError."""
+    """`name`: a key of `BASELINES`, or as `strategies` spells it. Raises KeyError."""
     method: Method = resolve_name(BASELINES[name.replace("-", "_")])
     return method

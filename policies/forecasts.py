@@ -1,7 +1,7 @@
 """The registry of forecasts."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from policies.forecast import Forecast
@@ -28,8 +28,5 @@ def _seasonal(half_life_s: float, period_s: float) -> "Forecast":
 FORECASTS: dict[str, Callable[[float, float], "Forecast"]] = {"last": _last, "ewma": _ewma, "seasonal": _seasonal}
 """Name → (half-life of the recent mean, s; period of the season, s) → the forecast. Each is imported where it is made:
 the command line knows the names from its start."""
-
-if TYPE_CHECKING:
-    ForecastName = str
-else:  # a type checker cannot read names out of a mapping; documents refuse others all the same
-    ForecastName = Literal[tuple(FORECASTS)]
+PERIODS_S = {"day": 86_400.0, "week": 7 * 86_400.0}
+"""Name → length of a season, s."""

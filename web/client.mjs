@@ -1,5 +1,6 @@
-// Makes the typed client's types, and who may call what, from the OpenAPI document that the API's code describes itself
-// with. The document comes from the code beside it (control/api/document.py), so that neither can drift.
+// Makes the typed client's types, who may call what, and the choices of every enumeration, from the OpenAPI document that
+// the API's code describes itself with. The document comes from the code beside it (control/api/document.py), so that
+// neither can drift.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import openapiTS, { astToString } from "openapi-typescript";
@@ -20,6 +21,9 @@ for (const path of Object.values(described.paths)) {
   }
 }
 write("roles.ts", `export const NEEDED_ROLE = ${JSON.stringify(roles, null, 2)} as const;\n`);
+const enums = Object.entries(described.components.schemas).filter(([, schema]) => schema.enum);
+const choices = Object.fromEntries(enums.map(([name, schema]) => [name, schema.enum]));
+write("choices.ts", `export const CHOICES = ${JSON.stringify(choices, null, 2)} as const;\n`);
 
 function write(name, text) {
   const path = new URL(`generated/${name}`, import.meta.url).pathname;

@@ -8,11 +8,11 @@ import torch
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.weights.checkpoint import Checkpoint
-from templates_lib.values.engines import ENGINES, EngineName
+from templates_lib.values.engines import ENGINES
 
 
 def load_stage_engine(
-    name: EngineName,
+    name: str,
     checkpoint: Checkpoint,
     held: LayerRange,
     kv_blocks: int,

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
-from templates_lib.values.engines import EngineName
+from templates_lib.values.engines import DEFAULT_ENGINE
 
 MAX_GATEWAYS = 1024
 
@@ -75,7 +75,7 @@ class Work(Struct, frozen=True, array_like=True, tag="work"):
     instance: MaybeName = ""
     """Empty: nothing."""
     model: MaybeName = ""
-    engine: EngineName = "torch"
+    engine: Name = DEFAULT_ENGINE
     scheduler: RunScheduler | None = None
     stage: RunStage | None = None
     drain: bool = False

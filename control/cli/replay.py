@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from click import Choice
 
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, write_text
 from control.simulator.replay.change import Change
-from policies.baselines import MEDLEY, StrategyName
-from policies.forecasts import ForecastName
+from policies.baselines import MEDLEY, strategies
+from policies.forecasts import FORECASTS
 
 if TYPE_CHECKING:
     from control.simulator.replay.comparison import Comparison, Figures
@@ -28,9 +29,14 @@ def replay(
         Path | None,
         typer.Option("--file", "-f", help="Another spec than is on record.", metavar="SPEC", show_default=False),
     ] = None,
-    strategy: Annotated[StrategyName, typer.Option(help="What plans.")] = MEDLEY,
+    strategy: Annotated[str, typer.Option(help="What plans.", click_type=Choice(strategies()))] = MEDLEY,
     forecast: Annotated[
-        ForecastName | None, typer.Option(help="Of metered demand. Default: as in the spec.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Forecast of metered demand. Default: as in the spec.",
+            click_type=Choice(tuple(FORECASTS)),
+            show_default=False,
+        ),
     ] = None,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Carry out every plan: no churn guard.")] = False,
     on_demand: Annotated[bool, typer.Option("--on-demand", help="Rent no spot node.")] = False,

@@ -6,8 +6,9 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
+from control.fleet_file.registered import Registered
 from control.fleet_file.section import Name, Section, is_path, known, names_of
-from templates_lib.values.engines import EngineName
+from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.work import Phase
 
 
@@ -43,7 +44,7 @@ class ModelSection(Section):
     """Serve prefill and decode on instances of their own."""
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
-    engine: EngineName = "torch"
+    engine: Annotated[str, Registered(stage_engines)] = DEFAULT_ENGINE
     """What step times are of, and what nodes run. `vllm` is planned anywhere, and run on nodes of this machine only."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,

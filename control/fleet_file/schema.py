@@ -14,7 +14,7 @@ from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, Section
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
-from templates_lib.values.settings import Mode, Settings, Survive
+from templates_lib.values.settings import Mode, Settings, SloSplit, Survive
 
 DEFAULT = Settings()
 
@@ -97,7 +97,7 @@ class SolverSection(Section):
     """Nodes of a template at most."""
     rho: Positive = 12.0
     """GPU memory of a template at most, in multiples of the model's weights as served."""
-    slo_split: Literal["even", "uneven"] = "even"
+    slo_split: SloSplit = SloSplit.EVEN
     """How a pipeline's latency budget is split over its stages."""
     seed: NonNegativeCount = DEFAULT.seed
     """Seed of the solver: one snapshot and one seed give one plan."""

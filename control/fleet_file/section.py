@@ -1,5 +1,6 @@
 """What sections of a spec file are made of."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
@@ -18,7 +19,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-def known(kind: str, name: str, valid: frozenset[str]) -> str:
+def known(kind: str, name: str, valid: Collection[str]) -> str:
     """The name. Raises ValueError with the nearest of `valid` when it is none of them."""
     if name not in valid:
         raise ValueError(f"unknown {kind} {name!r}; {nearest_name(name, valid)}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from policies.forecast import Forecast
-from policies.forecasts import FORECASTS, ForecastName
+from policies.forecasts import FORECASTS
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule
 from templates_lib.apps.app import App
@@ -20,7 +20,7 @@ class Stated:
 class ForecastChoice:
     """One of the forecasts, with its parameters."""
 
-    policy: ForecastName
+    policy: str
     half_life_s: float
     period_s: float
     quantile: float | None

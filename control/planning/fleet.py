@@ -11,7 +11,6 @@ from control.offers.quotes import Quotes
 from control.planning.app_demand import Metered, Stated
 from control.planning.offer_sources import OfferSources
 from policies.demand_history import DemandHistory
-from policies.forecasts import ForecastName
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
 from templates_lib.apps.app import App
 from templates_lib.values.offer import Market
@@ -80,7 +79,7 @@ class Fleet:
                 found += demand_at(histories, self._rules(app), overrides, waiting, now_s)
         return tuple(found)
 
-    def with_forecast(self, policy: ForecastName) -> "Fleet":
+    def with_forecast(self, policy: str) -> "Fleet":
         """The same fleet, where the demand of every metered app is forecast by `policy`."""
         asked = {
             app: replace(each, forecast=replace(each.forecast, policy=policy)) if isinstance(each, Metered) else each

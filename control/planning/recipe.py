@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from templates_lib.apps.served_model import ServedModel
@@ -10,6 +9,7 @@ from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
+from templates_lib.values.settings import SloSplit
 from templates_lib.values.work import Unit, WorkClass
 
 
@@ -25,11 +25,6 @@ class SourceRecipe(Protocol):
     def tokens_per_unit(self) -> Mapping[str, float]:
         """Work class id → tokens of one unit, for those classes where it is known."""
         ...
-
-
-class SloSplit(StrEnum):
-    EVEN = "even"
-    UNEVEN = "uneven"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,7 @@ def plan_medley(snapshot: Snapshot, library: Library, solve: Solve) -> Plan:
 
 
 def method_of(strategy: str) -> Method:
-    """`strategy`: one of `STRATEGIES`. Raises KeyError."""
+    """`strategy`: one of `strategies()`. Raises KeyError."""
     return plan_medley if strategy == MEDLEY else baseline(strategy)
 
 

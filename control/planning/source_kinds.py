@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from control.planning.cost_models import cost_models_of, evidence_of, gpus_of
-from control.planning.recipe import ListedRecipe, PipelineRecipe, SloSplit, SourceRecipe
+from control.planning.recipe import ListedRecipe, PipelineRecipe, SourceRecipe
 from control.planning.unservable import unservable
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.ports.source import TemplateSource
@@ -16,6 +16,7 @@ from templates_lib.sources.pipeline_record import read_record
 from templates_lib.sources.pipeline_source import PipelineTemplateSource
 from templates_lib.sources.recertified_source import RecertifiedSource
 from templates_lib.values.library import Library
+from templates_lib.values.settings import SloSplit
 from templates_lib.values.template import Capacity, ServingTemplate
 
 

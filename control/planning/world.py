@@ -15,7 +15,7 @@ from control.offers.quotes import Quotes
 from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.local_market import ZONE, local_gpu
-from control.planning.recipe import PipelineRecipe, SloSplit
+from control.planning.recipe import PipelineRecipe
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -90,7 +90,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         zone_bags=tuple(sorted({tuple(sorted(bag)) for bag in bags.values()})),
         n_max=file.solver.n_max,
         rho=file.solver.rho,
-        slo_split=SloSplit(file.solver.slo_split),
+        slo_split=file.solver.slo_split,
         unpruned=_with_most_replicas(fleet.settings.guardrails),
         gpus=tuple(local_gpu(machine) for machine in fleet.machines),
     )

@@ -21,7 +21,7 @@ from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner
-from policies.baselines import Method
+from policies.baselines import MEDLEY, Method
 from templates_lib.ports.library_store import LibraryStore
 from templates_lib.ports.solve import Solve
 from templates_lib.ports.source import Progress
@@ -117,7 +117,7 @@ class _Plane:
 def _as_simulated(scenario: Scenario, weights: Path) -> World:
     """The fleet's world as its plane sees it. A baseline carries out what it plans: the churn guard is Medley's."""
     fleet = scenario.world.fleet.replanned_every(scenario.replan_s / 60)
-    if scenario.strategy != "medley":
+    if scenario.strategy != MEDLEY:
         fleet = fleet.without_churn_guard()
     places = {served.model.id: f"path:{weights}" for served in scenario.world.recipe.served}
     return replace(scenario.world, fleet=fleet, weights=places)

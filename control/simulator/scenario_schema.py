@@ -9,8 +9,12 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
+from control.fleet_file.registered import Registered
 from control.fleet_file.section import Name
-from policies.baselines import MEDLEY, StrategyName
+from policies.baselines import MEDLEY, strategies
+
+FIXED = "fixed"
+"""The strategy of a scenario that plans nothing: `plan` holds."""
 
 
 class Section(BaseModel):
@@ -118,7 +122,7 @@ class ScenarioFile(Section):
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     """When it begins; logs with dates are read from there on."""
     seed: NonNegativeCount = 0
-    strategy: StrategyName | Literal["fixed"] = MEDLEY
+    strategy: Annotated[str, Registered(lambda: (*strategies(), FIXED))] = MEDLEY
     plan: str | None = None
     """Of `fixed`: what `medley plan -o json` printed."""
     demand: Literal["spec", "oracle"] = "spec"
@@ -139,6 +143,6 @@ class ScenarioFile(Section):
 
     @model_validator(mode="after")
     def _fixed(self) -> Self:
-        if (self.strategy == "fixed") != (self.plan is not None):
+        if (self.strategy == FIXED) != (self.plan is not None):
             raise ValueError("strategy fixed and a plan belong together")
         return self

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,12 @@ ENGINES = {
     "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo"),
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
-STAGE_ENGINES = tuple(name for name, kind in ENGINES.items() if kind.loader)
-"""Those that compute layers: what specs choose from."""
+DEFAULT_ENGINE = "torch"
 
-if TYPE_CHECKING:
-    EngineName = str
-else:  # a type checker cannot read names out of a mapping; documents and options refuse others all the same
-    EngineName = Literal[STAGE_ENGINES]
+
+def stage_engines() -> tuple[str, ...]:
+    """Return those that compute layers, which specs choose from."""
+    return tuple(name for name, kind in ENGINES.items() if kind.loader)
 
 
 def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:

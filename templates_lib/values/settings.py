@@ -12,6 +12,11 @@ class Mode(StrEnum):
     """The Coral paper's mode: any prefill instance may feed any decode instance, for free."""
 
 
+class SloSplit(StrEnum):
+    EVEN = "even"
+    UNEVEN = "uneven"
+
+
 class Survive(StrEnum):
     NOTHING = "nothing"
     INSTANCE = "instance"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.baselines import MEDLEY, StrategyName
-from policies.forecasts import ForecastName
+from policies.baselines import MEDLEY
 
 if TYPE_CHECKING:  # planning is slow to import, and the command line knows these values from its start
     from control.planning.fleet import Fleet
@@ -14,8 +13,8 @@ if TYPE_CHECKING:  # planning is slow to import, and the command line knows thes
 class Change:
     """Beside what another spec says."""
 
-    strategy: StrategyName = MEDLEY
-    forecast: ForecastName | None = None
+    strategy: str = MEDLEY
+    forecast: str | None = None
     """For every model whose demand is metered; None: as the spec has it."""
     unguarded: bool = False
     """Every plan is carried out, whatever its moves earn."""

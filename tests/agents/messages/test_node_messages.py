@@ -16,7 +16,7 @@ from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport, ToH
 from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, Work
 from agents.messages.to_stage import MAX_PEERS
 from agents.messages.wire import Decoder, MalformedMessageError, encode
-from templates_lib.values.engines import STAGE_ENGINES
+from templates_lib.values.engines import stage_engines
 
 KEY = "k" * 40
 HERE = "tcp://127.0.0.1:5000"
@@ -53,7 +53,7 @@ works = st.builds(
     Work,
     st.text(max_size=64),
     st.text(max_size=64),
-    st.sampled_from(STAGE_ENGINES),
+    st.sampled_from(stage_engines()),
     st.none() | run_schedulers,
     st.none() | run_stages,
     st.booleans(),
@@ -152,7 +152,7 @@ def test_a_key_that_is_none_is_refused_wherever_it_stands(key: str) -> None:
     "message",
     [
         Work("i" * 257),
-        Work("i", engine="another"),
+        Work("i", engine=""),
         Work("i", drain="yes"),
         *(Work("i", scheduler=replace(RUN, stages=stages)) for stages in ((), ((),), ((SHARE,) * (MAX_PEERS + 1),))),
         *(Work("i", scheduler=replace(RUN, block_tokens=tokens)) for tokens in (0, -1, 1 << 17, 1.5)),

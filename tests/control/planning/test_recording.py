@@ -5,14 +5,14 @@ import dataclasses
 import msgspec
 import pytest
 
-from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe, SloSplit
+from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, decode, encode, versioned
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.offer import Market, Offer
-from templates_lib.values.settings import Mode, Settings
+from templates_lib.values.settings import Mode, Settings, SloSplit
 from templates_lib.values.slo import Slo
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Demand

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from control.planning.recipe import PipelineRecipe, SloSplit
+from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
@@ -19,6 +19,7 @@ from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
 from templates_lib.values.plan import Flow, Plan, PlannedInstance
+from templates_lib.values.settings import SloSplit
 from templates_lib.values.slo import Slo
 from templates_lib.values.template import Software
 

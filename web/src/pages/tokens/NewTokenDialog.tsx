@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Check, Copy } from "lucide-react";
 import { useState } from "react";
+import { CHOICES } from "@/../generated/choices";
 import type { NewToken } from "@/api/access";
 import { api, got } from "@/api/client";
 import { projects } from "@/api/ledger";
@@ -9,7 +10,6 @@ import { Dialog } from "@/components/Dialog";
 import { ProblemBox } from "@/components/feedback";
 import { Field } from "@/components/Field";
 
-const ROLES = ["client", "viewer", "operator", "admin"] as const;
 const DAYS = ["7", "30", "90", "365", ""] as const;
 
 /** Makes a token and shows it, this once: it is in no list, URL or store afterwards. */
@@ -55,7 +55,7 @@ export function NewTokenDialog({ onClose }: { onClose: () => void }) {
         <Field label="Role">
           {(field) => (
             <select {...field} className="select" value={role} onChange={(event) => setRole(event.target.value as NewToken["role"])}>
-              {ROLES.map((each) => <option key={each}>{each}</option>)}
+              {CHOICES.Role.map((each) => <option key={each}>{each}</option>)}
             </select>
           )}
         </Field>

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useId } from "react";
+import { CHOICES } from "@/../generated/choices";
 import type { Schemas } from "@/api/client";
 import { cells } from "@/api/market";
 import { Button } from "@/components/Button";
@@ -63,8 +64,6 @@ export function ChangeRow({ change, fleet, wrong, onChange, onRemove }: ChangeRo
   );
 }
 
-const MARKETS = ["on-demand", "spot", "reserved", "owned"];
-
 function namesOf(names: string[]): string[] {
   return [...new Set(names)].filter(Boolean).sort();
 }
@@ -83,7 +82,7 @@ function WhereFields({ name, own, where, onChange }: WhereProps) {
       <Select label={`${name}: cloud`} value={where.cloud} onChange={(cloud) => onChange({ ...where, cloud, region: "" })} options={clouds} any="Any cloud" />
       <Select label={`${name}: region`} value={where.region} onChange={(region) => onChange({ ...where, region })} options={regions} any="Any region" />
       <Select label={`${name}: GPU`} value={where.gpu} onChange={(gpu) => onChange({ ...where, gpu })} options={gpus} any="Any GPU" />
-      <Select label={`${name}: market`} value={where.market} onChange={(market) => onChange({ ...where, market })} options={MARKETS} any="Any market" />
+      <Select label={`${name}: market`} value={where.market} onChange={(market) => onChange({ ...where, market })} options={CHOICES.Market} any="Any market" />
     </>
   );
 }
