@@ -1,1 +1,1 @@
-"""What to prefer: allocation baselines, guardrails and, later, forecasting, routing and admission."""
+"""Policies: what to prefer, as allocation baselines, guardrails, forecasts, routing and admission."""

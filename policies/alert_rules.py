@@ -1,4 +1,4 @@
-"""When somebody has to be told: pure rules over what is known."""
+"""Rules that say when an alert holds: pure functions of known facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,12 @@ from types import MappingProxyType
 NEAR = 0.8
 """Share of a budget from which on it is worth a warning."""
 FAILURES, FAILURES_WITHIN = 5, timedelta(hours=1)
-"""So many failed instances of a fleet in so long are no accident: something fails over and over."""
+"""Number of failed instances of a fleet, and the time within which that many are no accident: something fails over and
+over."""
 SAID = 3
-"""So many names are told whole; the rest are counted."""
+"""Number of names that an alert lists; the rest are counted."""
 STALE_AFTER = timedelta(minutes=20)
-"""Without a plan for so long, nobody looks after a fleet: plans are made every few minutes."""
+"""Age of the newest plan above which nobody looks after a fleet: plans are made every few minutes."""
 
 
 class AlertKind(StrEnum):
@@ -47,7 +48,7 @@ RULES: Mapping[AlertKind, str] = MappingProxyType(
         AlertKind.OLD_PROFILE: "that plan rests on other step times than the newest one: profiles were made since",
     }
 )
-"""When each holds, for people."""
+"""Conditions under which each alert holds, for people."""
 
 
 class Severity(IntEnum):
@@ -59,7 +60,7 @@ class Severity(IntEnum):
 class Alert:
     kind: AlertKind
     subject: str
-    """What it is about, such as `fleet chat`; with the kind it is what makes an alert the same as before."""
+    """Subject of the alert, such as `fleet chat`; with the kind it is what makes an alert the same as before."""
     severity: Severity
     text: str
 
@@ -81,14 +82,14 @@ class FleetFacts:
     unmet: Mapping[str, float]
     """Demand key → requests per second that its plan does not serve."""
     offers: int | None
-    """That its plan was made from and of which a node could be had; None: there was no plan yet."""
+    """Number of offers that its plan was made from and of which a node could be had; None: there was no plan yet."""
     planned_at: datetime | None
     failures: Sequence[str]
     """Reasons of instances that failed within FAILURES_WITHIN, the last one last."""
     stock_outs: Sequence[str] = ()
     """Keys of offers that its plan rents and that are not asked for now, since they were refused or taken back."""
     has_old_profile: bool = False
-    """Its newest plan was made with other step times than the one it is held to."""
+    """True where its newest plan was made with other step times than the plan in force."""
     trouble: str = ""
     """Why it cannot be planned or run."""
 
@@ -97,9 +98,9 @@ class FleetFacts:
 class LeakFacts:
     cloud: str
     nodes: int
-    """That exist."""
+    """Number of nodes that exist."""
     usd: float
-    """Of this month."""
+    """Dollars of this month."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What refusals teach: how long not to ask again, and how many nodes to count on after that.
+"""Availability learned from refusals: how long not to ask again, and how many nodes to count on after that.
 
 No cloud says beforehand what it has: what it answered is all there is. After a refusal nobody asks again before a
 cool-down that doubles with every refusal in a row; then the next try is a probe for few nodes. What gives is asked for
@@ -14,13 +14,13 @@ from enum import StrEnum
 from types import MappingProxyType
 
 HALF_LIFE_S = 6 * 3600.0
-"""After this long a refusal, or a success, counts half."""
+"""Seconds after which a refusal, or a success, counts half."""
 FORGOTTEN = 0.05
 """Weight of refusals below which an offer counts as unproven again."""
 
 
 class Outcome(StrEnum):
-    """How a call for a node ended, or a node."""
+    """Results of a call for a node, or of a node."""
 
     GRANTED = "granted"
     STOCK_OUT = "stock-out"
@@ -62,27 +62,27 @@ ROW_ENDS_AFTER = 2.0
 """Longest cool-downs after a refusal, until which one more is of the same row even if something was given between.
 Where two nodes are left and three are wanted, two are given and the third is refused, again and again."""
 LEAST_COOL_DOWN_S = min(each.first_s for each in COOL_DOWNS.values())
-"""So often may a subject that refuses be asked at most, by all processes together."""
+"""Shortest time between two calls to a subject that refuses, by all processes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Of a subject: an offer, the quota family that it counts against, or its whole cloud."""
+    """Knowledge of a subject: an offer, the quota family that it counts against, or its whole cloud."""
 
     at: datetime
-    """Of the last outcome."""
+    """Time of the last outcome."""
     outcome: Outcome
     reason: str
     refusals_in_row: int = 0
     since: datetime | None = None
-    """Of the last refusal, with which the cool-down began; None: there was none."""
+    """Time of the last refusal, with which the cool-down began; None: there was none."""
     cool_down_s: float = 0.0
     """0 once a try succeeded."""
     granted: float = 0.0
     refused: float = 0.0
     """Weights of successes and refusals as of `at`."""
     granted_in_row: float = 0.0
-    """That of the successes since the last refusal."""
+    """Weight of the successes since the last refusal."""
 
     @property
     def excluded_until(self) -> datetime | None:
@@ -93,7 +93,7 @@ class Learned:
 
 
 def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -> Learned:
-    """What is known after one more outcome. UNKNOWN teaches nothing, and is not to be asked about."""
+    """Return the knowledge after one more outcome. UNKNOWN teaches nothing: callers leave it out."""
     faded = 1.0 if known is None else _fade(known, now)
     granted, refused = (0.0, 0.0) if known is None else (known.granted * faded, known.refused * faded)
     if outcome is Outcome.GRANTED:
@@ -117,7 +117,7 @@ def _is_same_row(known: Learned, faded: float, rule: CoolDown, now: datetime) ->
 
 
 def is_excluded(known: Learned, now: datetime) -> bool:
-    """Whether it is not to be asked now. A clock that was set back ends no cool-down."""
+    """Tell whether the subject is in its cool-down. A clock that was set back ends no cool-down."""
     until = known.excluded_until
     return until is not None and now < until
 
@@ -130,7 +130,8 @@ def success_estimate(known: Learned, now: datetime) -> float:
 
 
 def nodes_to_count_on(known: Learned, now: datetime, max_unproven_nodes: int) -> int | None:
-    """How many nodes beyond those held a plan may count on; None: as many as of an offer that nothing is known of.
+    """Return how many nodes beyond those held a plan may count on; None: as many as of an offer that nothing is known
+    of.
 
     0 during the cool-down. After it, the share of `max_unproven_nodes` that the estimate allows, one at least, or
     nobody would ever find out; but twice as many as were given since the last refusal, where that is more.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from templates_lib.values.snapshot import Snapshot
 
 Method = Callable[["Snapshot", "Library", "Solve"], "Plan"]
-"""What makes a plan, given the planner."""
+"""A function that makes a plan, given the planner."""
 
 BASELINES = {
     "homo": "policies.homo:plan_homo",

@@ -1,13 +1,14 @@
-"""How much a fleet may spend an hour, from budgets of its own and of its project."""
+"""Dollars an hour that a fleet may spend, from budgets of its own and of its project."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 BURST = 1.5
-"""How far above its even pace a month's budget may be spent: demand has peaks, and a pace that forbids them sheds load
-by day and has money left by night. What is spent above the pace lowers the pace of the rest, so that a month that is
-always spent at the limit has R (h / h_0)^1.5 of its money left with h of its h_0 hours: never less than nothing."""
+"""Factor by which spending may exceed the even pace of a month's budget: demand has peaks, and a pace that forbids them
+sheds load by day and has money left by night. What is spent above the pace lowers the pace of the rest, so that a month
+that is always spent at the limit has R (h / h_0)^1.5 of its money left with h of its h_0 hours: never less than
+nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Budget:
 
     usd_per_hour: float | None = None
     usd_per_month: float | None = None
-    """Of a calendar month, in UTC."""
+    """Dollars of a calendar month, in UTC."""
     floor_usd_per_hour: float = 0.0
     """Granted whatever was spent, so that a month whose money is gone does not end everything."""
 
@@ -33,7 +34,7 @@ class Budget:
 
     @property
     def given(self) -> dict[str, float]:
-        """What it says, by name: without limits that it does not set, and a floor of 0."""
+        """Return its limits by name: without those that it does not set, and without a floor of 0."""
         named = {
             "usd_per_hour": self.usd_per_hour,
             "usd_per_month": self.usd_per_month,
@@ -52,9 +53,9 @@ class BudgetState:
     month_usd: float
     """Spent this month, by all that the budget is for."""
     hours_left: float
-    """Of this month."""
+    """Hours left of this month."""
     others_usd_per_hour: float = 0.0
-    """What all that the budget is for, but the fleet in question, spend now."""
+    """Dollars an hour that all other fleets of the budget spend now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Combo:
     route: Route
     replicas: tuple[Replica, ...]
     counts: tuple[int, ...]
-    """Of each replica; (1, k) for a prefill replica that feeds k decode replicas."""
+    """Number of each replica; (1, k) for a prefill replica that feeds k decode replicas."""
 
     @property
     def requests_per_s(self) -> float:
@@ -135,7 +135,8 @@ def _limit_supply(snapshot: Snapshot, program: IntegerProgram, use: dict[Place, 
 def _nodes_by_offer(
     snapshot: Snapshot, use: dict[Place, dict[int, float]], rented: dict[str, int], values: NDArray[np.int_]
 ) -> Counter[str]:
-    """What the combos use of each offer, cheapest first (the program may have rented more than it uses)."""
+    """Count the nodes that the combos use of each offer, cheapest first (the program may have rented more than it
+    uses)."""
     nodes: Counter[str] = Counter()
     missing = {place: round(sum(n * values[i] for i, n in row.items())) for place, row in use.items()}
     for offer in sorted(snapshot.offers, key=lambda o: (o.usd_per_hour, o.key)):

@@ -42,11 +42,13 @@ _MORE_THAN_ANYTHING_SAVES = 100.0
 _PATIENCE = 4.0
 """Horizons that a saving is believed to last which has lasted until it would have paid."""
 _TIMES = 1.5
-"""As often as it costs has a mix to have saved: with 1 two weeks moved a twentieth more for 0.2 % fewer dollars."""
+"""Multiple of its cost that a mix has to have saved: with 1 two weeks moved a twentieth more for 0.2 % fewer
+dollars."""
 _TIMES_IF_DOUBTFUL = 3.0
-"""And a plan that counts on more of what refuses."""
+"""The same multiple for a plan that counts on more of what refuses."""
 _SWAP = timedelta(minutes=15)
-"""In which what has added up is carried out: what is new starts, what is broken drains, what gets its nodes starts."""
+"""Time within which accumulated savings are carried out: what is new starts, what is broken drains, what gets its nodes
+starts."""
 CHURN = "churn"
 """Kind of the reasons that say what was left out."""
 ADDED_UP = "added-up"
@@ -57,16 +59,16 @@ Column = tuple[str, str, Market]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a fleet would have saved, had it been held to the cheapest plans, since it last was."""
+    """Savings that a fleet went without since it was last moved to the cheapest plan."""
 
     at: datetime | None = None
-    """Of the last plan; None: there was none."""
+    """Time of the last plan; None: there was none."""
     usd_per_hour: float = 0.0
-    """That this plan left out."""
+    """Dollars an hour that this plan left out."""
     usd: float = 0.0
-    """By then."""
+    """Dollars left out by that time."""
     swapped_at: datetime | None = None
-    """When something was carried out for it last."""
+    """Time of the last plan that carried such savings out."""
 
     def usd_by(self, now: datetime, longest: timedelta) -> float:
         """Between two plans as much as in `longest` at most, however far a clock jumps."""
@@ -75,7 +77,7 @@ class LeftOut:
         return self.usd + self.usd_per_hour * min(max(now - self.at, timedelta()), longest) / timedelta(hours=1)
 
     def is_swapping(self, now: datetime) -> bool:
-        """Whether that is still under way."""
+        """Tell whether such a plan is still under way."""
         return self.swapped_at is not None and timedelta() <= now - self.swapped_at < _SWAP
 
     def after(self, plan: Plan, now: datetime, longest: timedelta) -> "LeftOut":
@@ -88,41 +90,41 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Payback:
-    """What a move costs beside its start-up, and how soon it must have saved that."""
+    """Costs of a move besides its start-up, and how soon it must have saved them."""
 
     horizon_minutes: float = 15.0
     """Prices, demand and what a spot market gives change before long: savings beyond this are not counted."""
     overlap_minutes: float = 4.0
-    """For which the old instance drains, paid, after the new one serves."""
+    """Minutes for which the old instance drains, paid, after the new one serves."""
     moves_left: int | None = None
     """Instances that may still be moved to save money, of those that may be within an hour; None: any number. With
     none left only what is needed is begun: where a cheap offer comes and goes, a move to it always seems to pay."""
     left_out_usd: float = 0.0
-    """What moves that were left out until now would have saved (`LeftOut.usd_by`)."""
+    """Dollars that moves left out until now would have saved (`LeftOut.usd_by`)."""
     is_swapping: bool = False
-    """Whether some of them are being made."""
+    """True while some of them are being made."""
     doubtful: frozenset[str] = frozenset()
     """Keys of offers of which more may be refused."""
 
     def factor(self, startup_minutes: float) -> float:
-        """What a new instance costs, as a share of its rent over the horizon."""
+        """Return the cost of a new instance, as a share of its rent over the horizon."""
         if self.moves_left == 0:
             return _MORE_THAN_ANYTHING_SAVES
         return (startup_minutes + self.overlap_minutes) / self.horizon_minutes
 
     def start_usd(self, usd_per_hour: float, startup_minutes: float) -> float:
-        """What it costs to start instances of that rent."""
+        """Return the dollars that it costs to start instances of that rent."""
         return usd_per_hour * (startup_minutes + self.overlap_minutes) / 60
 
 
 def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback: Payback | None = None) -> Plan:
-    """What to hold the fleet to instead of `new`, which was solved on `snapshot` and `library`: itself, or a plan with
+    """Choose the plan to apply instead of `new`, which was solved on `snapshot` and `library`: itself, or a plan with
     fewer moves, with reasons of kind CHURN that say what was left out and why. Where what was left out before comes to
-    more than moves cost, a plan that makes them, with a reason of kind ADDED_UP.
+    more than moves cost, return a plan that makes them, with a reason of kind ADDED_UP.
 
-    It leaves no more demand unmet. Unless it is of kind ADDED_UP, by rent, traffic, spot risk and the cost of its moves
-    it is no dearer over the horizon than keeping what runs where that serves as much (within the solver's gap), nor
-    than any plan whose new instances find room beside what runs; where such a plan would leave more unmet, nor than
+    The plan leaves no more demand unmet. Unless it is of kind ADDED_UP, by rent, traffic, spot risk and the cost of its
+    moves it is no dearer over the horizon than keeping what runs where that serves as much (within the solver's gap),
+    nor than any plan whose new instances find room beside what runs; where such a plan would leave more unmet, nor than
     `new`. Stepping stones (`policies.stepping_stones`) come on top of that. Where several offers sell the nodes of what
     is new, the cost of its moves is reckoned too high by at most what `_new_usd_per_hour` says: the guard may then
     stand still where a move would just have paid, never the other way round.
@@ -159,7 +161,7 @@ def _solved(snapshot: Snapshot, library: Library, solve: Solve, factor: float) -
 
 
 def _unbroken(snapshot: Snapshot) -> Snapshot:
-    """In which nothing that runs has to go first."""
+    """Return the snapshot with the setting that nothing running has to go first."""
     return replace(snapshot, settings=replace(snapshot.settings, beside_running=True))
 
 
@@ -198,7 +200,7 @@ def _least_new_usd_per_hour(plan: Plan, snapshot: Snapshot) -> float:
 
 
 def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
-    """Whether it leaves no more unmet of any priority and all above it, and no class shorter of replicas."""
+    """Tell whether `plan` leaves no more unmet of any priority and all above it, and no class shorter of replicas."""
     priorities = {demand.key: demand.priority for demand in snapshot.demand}
 
     def unmet(of: Plan, least: int) -> float:
@@ -210,12 +212,13 @@ def _serves(plan: Plan, new: Plan, snapshot: Snapshot) -> bool:
 
 
 def _short_of_replicas(plan: Plan) -> set[str]:
-    """What the solver says of each class that is: which, and by how many."""
+    """Return the solver's texts on classes short of replicas: which, and by how many."""
     return {reason.text for reason in plan.reasons if reason.kind == "replicas"}
 
 
 def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, ...]) -> Plan:
-    """As if `new`'s solve had found it: under the snapshot's own cost of start-up, with the bound that `new` proved.
+    """Complete a plan as if `new`'s solve had found it: under the snapshot's own cost of start-up, with the bound that
+    `new` proved.
 
     Its objective is exactly what the solver reckons with, so that the gap to that bound is one; but for spot stepping
     stones, whose risk is that of their own offers rather than of the cheapest of their like.
@@ -243,7 +246,8 @@ def _finished(plan: Plan, new: Plan, snapshot: Snapshot, reasons: tuple[Reason, 
 
 
 def _overdue(best: Plan, new: Plan, snapshot: Snapshot, library: Library, solve: Solve, rule: Payback) -> Plan | None:
-    """What is carried out instead of `best`, as plans like it have cost more than that by now; None: nothing."""
+    """Return the plan to carry out instead of `best`, as plans like it have cost more than that by now; None:
+    nothing."""
     if rule.moves_left == 0 or not (rule.left_out_usd > 0 or rule.is_swapping):
         return None
     is_calm = all(instance.state == READY for instance in snapshot.staying())
@@ -303,7 +307,7 @@ def _left_out(best: Plan, new: Plan, snapshot: Snapshot, rule: Payback) -> Itera
 
 
 def _served(best: Plan, new: Plan) -> str:
-    """By how much `new` serves more or less of which demand."""
+    """Say by how much `new` serves more or less of which demand."""
     parts = []
     for key in sorted(best.unmet.keys() | new.unmet.keys()):
         more = best.unmet.get(key, 0.0) - new.unmet.get(key, 0.0)

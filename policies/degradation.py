@@ -1,4 +1,4 @@
-"""What a fleet gives up, one thing after the other, when its budget does not pay for all it was asked for.
+"""Steps by which a fleet gives things up, one after the other, when its budget does not pay for all it was asked for.
 
 A ladder: spot for all that may run on it, then a looser class of service, and only then less demand, the least
 important first. Each rung keeps what those before it gave up. A rung is gone to when the plan of the one before was
@@ -24,7 +24,7 @@ class Rung(IntEnum):
     LOOSER_CLASS = 2
     """Less head-room, hence longer queues, and no spare capacity for a failure."""
     SHED = 3
-    """Of the demand only what the allowance pays for; the planner serves by priority."""
+    """Serve only the part of the demand that the allowance pays for; the planner serves by priority."""
 
     @property
     def text(self) -> str:

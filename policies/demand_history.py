@@ -9,10 +9,10 @@ from policies.forecast import Rates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DemandHistory:
-    """Of one request type, over all gateways, the oldest step first. Raises ValueError when lengths differ."""
+    """Load of one request type, over all gateways, the oldest step first. Raises ValueError when lengths differ."""
 
     end_s: float
-    """When the last step ended, Unix seconds."""
+    """End of the last step, Unix seconds."""
     step_s: float
     requests_per_s: Rates
     """(n,), as are the other two; n may be 0."""

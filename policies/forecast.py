@@ -20,7 +20,7 @@ class Forecast(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """What was is what will be."""
+    """Forecast the rate of the last interval."""
 
     def ahead(self, past: Rates, step_s: float, steps: int) -> Rates:  # noqa: ARG002 - a forecast is asked so
         return np.full(steps, past[-1])

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_NODES = 5_000
-"""Of a search tree: where the gap is not reached, the same work on every machine."""
+"""Most nodes of a search tree: where the gap is not reached, the same work on every machine."""
 
 
 class IntegerProgram:

@@ -1,18 +1,19 @@
-"""How many steps of prompts an instance has under way, and which prompts go in one step."""
+"""Lanes: how many steps of prompts an instance has under way, and which prompts go in one step."""
 
 from collections.abc import Collection
 
 LANES_OF_PART = 2
-"""For each part of its pipeline one that it works on, and one that comes next: with fewer, parts idle while prompts
-wait for others to come round; with more, prompts are given out one by one long before anything could compute them, and
-short ones are not put together."""
+"""Lanes for each part of a pipeline: one that it works on, and one that comes next. With fewer, parts idle while
+prompts wait for others to come round; with more, prompts are given out one by one long before anything could compute
+them, and short ones are not put together."""
 LANES_OF_PART_ALONE = 8
-"""Where no step takes more than one prompt, none are put together: a long prompt then would leave the parts before it
-idle, with all lanes behind it. That many are as good as no limit within an objective."""
+"""Lanes for each part where no step takes more than one prompt and none are put together: a long prompt then would
+leave the parts before it idle, with all lanes behind it. That many are as good as no limit within an objective."""
 
 
 def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
-    """Whether a prompt goes in one step with others, which have `before` tokens at the same node, and is not to be cut.
+    """Tell whether a prompt goes in one step with others, which have `before` tokens at the same node, and is not to be
+    cut.
 
     Prompts are whole, and a node takes the number of them that comes nearest to its chunk. So its steps have that many
     tokens in the mean, which its throughput is certified with; to stay below it always, they would have half a prompt
@@ -23,5 +24,5 @@ def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
 
 
 def lanes(parts: int, batch_caps: Collection[int]) -> int:
-    """Of a pipeline of so many parts, whose nodes take so many prompts in one step."""
+    """Return the number of lanes of a pipeline of so many parts, whose nodes take so many prompts in one step."""
     return parts * (LANES_OF_PART_ALONE if max(batch_caps) == 1 else LANES_OF_PART)

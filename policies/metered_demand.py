@@ -1,4 +1,4 @@
-"""From load that was offered to the demand that a plan is made for."""
+"""The demand that a plan is made for, from load that was offered."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,20 +13,20 @@ from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 @dataclass(frozen=True, slots=True)
 class DemandRule:
-    """How the demand for one request type follows from its history."""
+    """Rule by which the demand for one request type follows from its history."""
 
     app: str
-    """As metered, and as in the routes: `serving_id` of an app's request type."""
+    """Name as metered, and as in the routes: `serving_id` of an app's request type."""
     model: str
     """The app: what people override."""
     share: float
-    """Of the app's requests that are of this type, as planned: its share of floor, ceiling and override."""
+    """Planned share of the app's requests that are of this type: its share of floor, ceiling and override."""
     mean_prompt_tokens: float
     mean_output_tokens: float
-    """Of the shape that templates are certified for."""
+    """Mean output tokens of the shape that templates are certified for."""
     forecast: Forecast
     horizon_s: float
-    """How far ahead capacity is bought: until the next plan, and until what that launches is there."""
+    """Seconds ahead that capacity is bought for: until the next plan, and until what that launches is there."""
     floor_requests_per_s: float = 0.0
     ceiling_requests_per_s: float = math.inf
     idle_s: float = 1800.0
@@ -41,7 +41,7 @@ class DemandRule:
 
 @dataclass(frozen=True, slots=True)
 class DemandOverride:
-    """What an operator says instead of the forecast."""
+    """Demand that an operator sets instead of the forecast."""
 
     requests_per_s: float
     until_s: float

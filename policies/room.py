@@ -7,7 +7,7 @@ and it is not. So nobody asks again and again, and an overloaded instance hears 
 
 
 class Room:
-    """Until it is told, there is room."""
+    """Members with room. A member has room until it reports otherwise."""
 
     def __init__(self) -> None:
         self._left: int | None = None

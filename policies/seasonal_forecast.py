@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from policies.forecast import NOTHING, Ewma, Rates
 
 _PERIODS = 4
-"""That are averaged: what happened once is news, not a season."""
+"""Number of periods that are averaged: what happened once is news, not a season."""
 
 _MOST_OFF = 4.0
 """Factor by which the level of now may correct the season's."""

@@ -21,7 +21,8 @@ from templates_lib.values.plan import Plan, PlannedInstance, PlannedOffer
 from templates_lib.values.snapshot import Snapshot
 
 TIMES_DEARER = 2.0
-"""Per unit: what is a little cheaper is no step towards anything."""
+"""Ratio of prices per unit from which a replacement counts as a stepping stone: what is a little cheaper is no step
+towards anything."""
 READY = "ready"
 _ROUNDING = 1e-9
 
@@ -86,7 +87,7 @@ def _offers(snapshot: Snapshot) -> dict[str, Offer]:
 
 
 def _is_dearer(other: PlannedInstance, one: PlannedInstance) -> bool:
-    """Whether `other` does the work of `one` at a multiple of its price."""
+    """Tell whether `other` does the work of `one` at a multiple of its price."""
     each = other.usd_per_hour / other.count
     return bool(one.units_per_s) and all(
         units * each >= TIMES_DEARER * one.usd_per_hour * other.units_per_s.get(name, 0.0) > 0

@@ -21,7 +21,7 @@ class Replica:
     zone: str
     market: Market
     units_per_s: float
-    """What a plan may use: certified capacity times the utilisation cap."""
+    """Capacity that a plan may use: certified capacity times the utilisation cap."""
     usd_per_hour: float
     """The cheapest offer's price."""
 

@@ -1,4 +1,4 @@
-"""What is left to rent while a heuristic takes nodes one by one."""
+"""Supply left to rent while a heuristic takes nodes one by one."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -12,13 +12,14 @@ class TokenBucket:
         self._at_s = now_s
 
     def left(self, now_s: float) -> float:
-        """That may be taken now; below 0 after work that turned out larger than it was taken for."""
+        """Return the units that may be taken now; below 0 after work that turned out larger than it was taken for."""
         self._left = min(self.per_minute, self._left + (now_s - self._at_s) * self.per_minute / _MINUTE_S)
         self._at_s = now_s
         return self._left
 
     def wait_s(self, units: float, now_s: float) -> float:
-        """Until `take` may be called, if nobody else takes. What is larger than the bucket waits for a full one."""
+        """Seconds until `take` may be called, if nobody else takes. What is larger than the bucket waits for a full
+        one."""
         missing = min(units, self.per_minute) - self.left(now_s)
         return max(0.0, missing * _MINUTE_S / self.per_minute)
 

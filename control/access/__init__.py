@@ -1,1 +1,1 @@
-"""Who may speak to the control plane: secrets, keys, roles. Knows no database and no wire."""
+"""Access to the control plane: secrets, keys, roles. Knows no database and no wire."""

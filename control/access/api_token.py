@@ -13,11 +13,11 @@ _FORM = re.compile(r"medley_(?P<id>[0-9a-f]{12})_(?P<secret>[0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """What is known of a token once it has been handed out: all but its secret."""
+    """A token after it was handed out: all but its secret."""
 
     id: str
     name: str
-    """Who or what uses it, for people."""
+    """Holder of the token, a person or a program, for people."""
     role: Role
     created_at: datetime
     expires_at: datetime | None
@@ -25,9 +25,9 @@ class ApiToken:
     project: str = DEFAULT_PROJECT
     """Whose use of models it is."""
     requests_per_minute: int | None = None
-    """That a gateway takes from its holder; None: no limit."""
+    """Requests that a gateway takes from its holder; None: no limit."""
     tokens_per_minute: int | None = None
-    """Of prompts and answers together."""
+    """Tokens of prompts and answers together that a gateway takes from its holder; None: no limit."""
 
     def works(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

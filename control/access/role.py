@@ -1,10 +1,10 @@
-"""What the holder of an API token may do."""
+"""Roles of holders of API tokens."""
 
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Each may do what those above it may."""
+    """Permissions of a token. Each role may do what those above it may."""
 
     CLIENT = "client"
     """Call the models, and see nothing else."""

@@ -25,7 +25,7 @@ class Secret:
         return hashlib.sha256(self._text.encode()).digest()
 
     def has(self, digest: bytes) -> bool:
-        """Whether it is the secret of that digest, in time that does not depend on how much of it is right."""
+        """Tell whether it is the secret of that digest, in time that does not depend on how much of it is right."""
         return hmac.compare_digest(self.digest(), digest)
 
 

@@ -1,4 +1,4 @@
-"""Where a webhook is, and one POST to it that goes nowhere else.
+"""The address of a webhook, and one POST to it that goes nowhere else.
 
 Its address is looked up once and checked before it is connected to, so that no name can point into our own network
 between check and connect; redirects are not followed; certificates are verified; what is read, and
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 TIMEOUT_S = 10.0
-"""Of the whole exchange, however slowly a receiver says something now and then."""
+"""Seconds of the whole exchange, however slowly a receiver sends."""
 _READ_BYTES = 4096
 MAX_URL = 2048
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")))
-"""Where clouds give out a machine's own credentials beside the link-local addresses, which are none of ours either."""
+"""Addresses at which clouds give out a machine's own credentials besides the link-local addresses: no webhook may be
+there."""
 
 
 class NotSentError(Exception):
@@ -84,7 +85,8 @@ def post(endpoint: Endpoint, body: bytes, headers: Mapping[str, str]) -> int:
 
 @contextmanager
 def _cut_off(connected: socket.socket) -> Iterator[None]:
-    """After TIMEOUT_S; a socket's own time-out begins anew with every byte. Raises TimeoutError then."""
+    """Cut a connection off after TIMEOUT_S; a socket's own time-out starts again with every byte. Raises TimeoutError
+    then."""
     late = threading.Event()
     copy = connected.dup()  # of the same connection; its number is ours until we close it
 

@@ -1,4 +1,4 @@
-"""Where a webhook's secret is: the database names the place, and never holds it."""
+"""The place of a webhook's secret: the database names it, and never holds the secret."""
 
 import os
 import re

@@ -62,7 +62,7 @@ class AlertSender:
 
 
 def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: datetime) -> str:
-    """What the receiver has answered that it has taken it with. Raises RefusedError."""
+    """Post a delivery and return the status that the receiver took it with. Raises RefusedError."""
     try:
         headers = {
             "Content-Type": "application/json",

@@ -1,4 +1,4 @@
-"""A delivery that tells nothing, so that people see whether a webhook works before something has to be told."""
+"""A trial delivery, with which people check that a webhook works before the first alert."""
 
 import secrets
 from datetime import UTC, datetime
@@ -12,9 +12,10 @@ EVENT = "webhook.test"
 
 
 def try_out(webhook: Webhook, now: datetime) -> str:
-    """What it was taken with. It is sent and signed as alerts are, from this process and at once, and not again.
+    """Send a trial and return the status that it was taken with. It is sent and signed as alerts are, from this process
+    and at once, and not again.
 
     Raises RefusedError.
     """
-    told = {"event": EVENT, "webhook": webhook.name, "at": now.astimezone(UTC).isoformat()}
-    return posted(webhook, EVENT, f"test-{secrets.token_hex(8)}", msgspec.json.encode(told), now)
+    content = {"event": EVENT, "webhook": webhook.name, "at": now.astimezone(UTC).isoformat()}
+    return posted(webhook, EVENT, f"test-{secrets.token_hex(8)}", msgspec.json.encode(content), now)

@@ -50,7 +50,7 @@ class Bundles:
         return Variables(base.cost[wanted], base.lower[wanted], base.upper[wanted], base.integer[wanted], matrix)
 
     def add(self, choices: list[Choice]) -> bool:
-        """Whether any of the bundles is new."""
+        """Add bundles and tell whether any of them is new."""
         fresh = []
         for choice in choices:
             key = (choice.block, tuple(sorted(choice.instances.items())), choice.hops)

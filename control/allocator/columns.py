@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
-    """What a column costs at given row duals, as linear maps of its nodes and its capacity."""
+    """Prices of a column at given row duals, as linear maps of its nodes and its capacity."""
 
     cell: Floats
     """(C, G) $/h of one node."""
@@ -25,7 +25,7 @@ class Prices:
     count_value: Floats
     """(K,) $/h for being an instance that serves the class."""
     with_risk: bool
-    """Whether spot risk counts (it does not while unmet demand is minimised)."""
+    """True where spot risk counts (it does not while unmet demand is minimised)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +211,7 @@ class Columns:
         return [frozenset(g) for _, g in sorted(groups.items())]
 
     def reduced_costs(self, prices: Prices, point: Ints, group: Ints) -> Floats:
-        """In float64, for chosen columns."""
+        """Compute reduced costs of chosen columns in float64."""
         template = self.library.point_template[point]
         nodes = self.library.nodes[template].astype(np.float64)
         cost = np.einsum("ic,ci->i", nodes, prices.cell[:, group])

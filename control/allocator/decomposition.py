@@ -50,12 +50,12 @@ class Priced:
     cost: Floats
     """(columns,) of one instance at these prices."""
     splits: tuple[tuple[Split, ...], ...]
-    """By demand: serving it place by place, and (where it may be in several) from everywhere together. Both are bounds
-    from below: the first knows that what belongs together meets, the second loses nothing to splits."""
+    """Splits by demand: serving it place by place, and (where it may be in several) from everywhere together. Both are
+    bounds from below: the first knows that what belongs together meets, the second loses nothing to splits."""
 
 
 def decomposes(problem: Problem) -> bool:
-    """Whether every column serves one class and every class one leg of one route of one demand.
+    """Tell whether every column serves one class and every class one leg of one route of one demand.
 
     Demands then share nothing but supply.
     """
@@ -118,7 +118,7 @@ class Decomposition:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What has to be served: demands with a choice of ways, otherwise every class of them."""
+        """List the blocks that have to be served: demands with a choice of ways, otherwise every class of them."""
         blocks: set[Block] = set()
         for tree, _ in self._local_ways():
             blocks |= {(tree.demand, k if self._has_one_way[tree.demand] else -1) for k, _ in tree.load}

@@ -35,7 +35,7 @@ class Frame:
     offer_variables: Ints
     """(O,) nodes rented from an offer that shares its cell with others, otherwise -1."""
     levels: tuple[Level, ...]
-    """By descending priority."""
+    """Levels by descending priority."""
     cells: RowMap
     """Rows of one node of cell c · G + g."""
     classes: RowMap
@@ -50,13 +50,13 @@ class Frame:
     """Row that lends each of them its initialisation cost back."""
     running_count: Floats
     kept_variables: Ints
-    """How many of each of them are kept: Σ saved · kept is lent back."""
+    """Variables that count how many of each of them are kept: Σ saved · kept is lent back."""
     class_rows: Ints
     """(K, places) row in which capacity covers the load, -1 where nothing flows."""
     demand_rows: Ints
     """(D,)"""
     balance_rows: Ints
-    """In which what comes to a stop leaves it."""
+    """Rows that let what comes to a stop leave it."""
     loss_variables: Ints
     """(K, places) largest capacity of one instance when a plan must survive its loss, otherwise -1."""
 
@@ -166,7 +166,8 @@ class FrameBuilder:
         return unmet
 
     def _balance_rows(self, variables: dict[int, int]) -> list[int]:
-        """What comes to a stop in a place leaves it by every edge. Hops that `variables` does not name are empty."""
+        """Add the rows by which what comes to a stop in a place leaves it by every edge. Hops that `variables` does not
+        name are empty."""
         sides = [
             (tree.route.id, [[variables[h] for h in hops if h in variables] for hops in both])
             for tree in self._routing.trees
@@ -269,7 +270,7 @@ class FrameBuilder:
                 self._zone_share_rows(k, total, unmet)
 
     def _zone_share_rows(self, k: int, total: list[tuple[int, float]], unmet: list[int]) -> None:
-        """Each zone covers at most a share of the class's demand. Without places, what a zone covers is a variable."""
+        """Limit each zone to a share of the class's demand. Without places, what a zone covers is a variable."""
         most = self._settings.guardrails.max_zone_share
         cover: dict[int, list[tuple[int, float]]] = {z: [] for z in range(len(self._supply.zones))}
         if self._settings.mode is Mode.PAPER:
@@ -299,7 +300,7 @@ class FrameBuilder:
                 self._program.put(row, variable, -share)
 
     def _survival_rows(self, unmet: list[int]) -> None:
-        """For every loss there are flows that still serve `survive_share` of what is served."""
+        """Require for every loss flows that still serve `survive_share` of what is served."""
         every = self._routing.hops
         if self._settings.survive is Survive.ZONE:
             for z, zone in enumerate(self._supply.zones):
@@ -352,7 +353,7 @@ class FrameBuilder:
                 program.put(row, int(self._loss[k, place]), -1.0)
 
     def _running_rows(self, running: RunningColumns) -> tuple[Ints, Ints, Floats, Ints]:
-        """What is kept of a running template costs no initialisation: kept ≤ running, kept ≤ planned."""
+        """Free what is kept of a running template from initialisation cost: kept ≤ running, kept ≤ planned."""
         init = self._settings.init_factor
         key = running.template * self._groups + running.group
         order = np.argsort(key)

@@ -14,7 +14,7 @@ INTEGER = highspy.HighsVarType.kInteger
 CONTINUOUS = highspy.HighsVarType.kContinuous
 STATUS = highspy.HighsModelStatus
 FEASIBILITY = 1e-7
-"""Of rows scaled to the whole demand: a ten-millionth of it."""
+"""Tolerance of rows, which are scaled to the whole demand: a ten-millionth of it."""
 
 
 def _solver(seed: int) -> highspy.Highs:

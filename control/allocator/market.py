@@ -1,4 +1,4 @@
-"""What can be rented: the offers of a snapshot as arrays over cells (node configuration, group).
+"""The market as arrays: the offers of a snapshot over cells (node configuration, group).
 
 A group is a (zone, market); an instance takes all its nodes from one group.
 """
@@ -18,7 +18,7 @@ Group = tuple[str, Market]
 
 
 def running_counts(snapshot: Snapshot) -> Counter[tuple[str, str, Market]]:
-    """How many instances of each (template id, zone, market) run."""
+    """Count the running instances of each (template id, zone, market)."""
     return Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
 
 

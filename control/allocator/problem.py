@@ -20,7 +20,7 @@ from templates_lib.values.snapshot import Snapshot
 class Problem:
     snapshot: Snapshot
     library: Library
-    """Without what nothing demands."""
+    """Library without the templates that nothing demands."""
     supply: Supply
     routing: Routing
     columns: Columns

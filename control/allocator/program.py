@@ -21,7 +21,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to search; all but the last count work."""
+    """Limits of a search; all but the last count work."""
 
     gap: float
     nodes: int

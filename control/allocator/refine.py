@@ -1,4 +1,4 @@
-"""From the relaxation to a tight bound and a pool of promising columns, by pricing what demands share."""
+"""Refinement of the relaxation: a tight bound and a pool of promising columns, by pricing what demands share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Refined:
     limit: float
     """Below every plan that uses another column."""
     narrowed: bool
-    """Whether some columns within the room asked for were too many to examine."""
+    """True where some columns within the room asked for were too many to examine."""
     rounds: int
 
     @property
@@ -47,7 +47,7 @@ class Refined:
 
 
 def can_refine(problem: Problem) -> bool:
-    """Whether demands share nothing but supply, and nothing counts instances, losses or what is kept."""
+    """Tell whether demands share nothing but supply, and nothing counts instances, losses or what is kept."""
     settings = problem.snapshot.settings
     counted = bool(len(problem.frame.counts.row)) or settings.survive is not Survive.NOTHING or settings.beside_running
     return not counted and decomposes(problem)

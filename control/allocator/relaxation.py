@@ -12,9 +12,9 @@ from control.allocator.program import Program
 from control.allocator.rows import Variables
 
 FEW_COLUMNS = 3_000
-"""Up to here every column is in the program from the start."""
+"""Number of columns up to which all of them are in the program from the start."""
 RELATIVE_TOLERANCE = 1e-7
-"""Of the objective: a column whose reduced cost is above minus this is not worth adding."""
+"""Share of the objective: a column whose reduced cost is above minus this is not worth adding."""
 DEAR = 1_000.0
 """Unmet demand costs this many times what serving everything costs at the best efficiency of each class."""
 NOTHING = 1e-9

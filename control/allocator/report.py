@@ -96,7 +96,7 @@ def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
 
 
 def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
-    """What each route carries by the zones of its legs; together exactly the demand that is not unmet."""
+    """Return what each route carries by the zones of its legs; together exactly the demand that is not unmet."""
     routing = problem.routing
     placed = [(tree, *placement) for tree in routing.trees for placement in tree.placements(settled.hops, LEAST_FLOW)]
     carried = np.zeros(len(routing.demands))

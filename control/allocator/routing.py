@@ -30,7 +30,7 @@ class Hop:
 
     demand: int
     enters: bool
-    """Whether requests begin with it: such hops of a demand carry all of it that is served."""
+    """True where requests begin with the hop: such hops of a demand carry all of it that is served."""
     places: tuple[int, int]
     usd_per_hour: float
     """Traffic when the whole demand takes this hop."""
@@ -54,7 +54,7 @@ class RouteTree:
     load: tuple[tuple[int, float], ...]
     """(class, share of its peak load) of every leg that has work, in order."""
     hops: tuple[Ints, ...]
-    """By edge, (places, places): index of the hop between two places, -1 for none."""
+    """Arrays by edge, (places, places): index of the hop between two places, -1 for none."""
 
     def local(self, place: int) -> tuple[int, ...]:
         """The hops of requests that stay in a place; empty where they cannot."""
@@ -215,7 +215,8 @@ def _joined(leg: int, pairs: Collection[tuple[int, int]]) -> list[int]:
 def _charges(
     route: Route, rate: float, stops: list[list[int]], sources: list[int], allowed: NDArray[np.bool_], per_gb: Floats
 ) -> list[Floats]:
-    """By edge, (places, places) $/h of traffic for the whole demand; +∞ where no placement of the route passes."""
+    """Return arrays by edge, (places, places) $/h of traffic for the whole demand; +∞ where no placement of the route
+    passes."""
     open_at = [np.asarray(allowed[stop].all(axis=0)) for stop in stops]
     charges: list[Floats] = []
     for source, stop in zip(sources, stops[1:], strict=True):

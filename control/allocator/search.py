@@ -1,4 +1,5 @@
-"""From the relaxation to whole instances: least unmet demand first, then the least cost, with a proven bound."""
+"""Search for whole instances from the relaxation: least unmet demand first, then the least cost, with a proven
+bound."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,18 +25,18 @@ SLACK = 1e-6
 
 
 ROOM = 0.15
-"""Of the relaxation's bound: what a plan is first expected to cost more than it."""
+"""Share of the relaxation's bound that a plan is first expected to cost more than it."""
 FEW_IMPROVING = 3_000
-"""So few columns that may improve a plan are searched at once, without polishing it first."""
+"""Number of columns that may improve a plan up to which all are searched at once, without polishing it first."""
 FEW_STOPS = 3
-"""Of a route: up to here few columns are searched without a tighter bound."""
+"""Stops of a route up to which few columns are searched without a tighter bound."""
 POOL = 400
 """Columns in the first program for whole plans."""
 POOL_NODES = 200
 POLISH_NODES = 50
 POLISH_GAP = 1e-4
 POLISH_SHARE = 0.5
-"""Of the simplex iterations; the rest is for the proof."""
+"""Share of the simplex iterations that polishing gets; the rest is for the proof."""
 OUT_OF_WORK = Answer(None, np.inf, -np.inf, False, 0, 0, 0.0, False)
 
 
@@ -180,7 +181,8 @@ class Search:
         return self._best is not None
 
     def _failure(self, what: str) -> Exception:
-        """There always is a plan, if only one that serves nothing: time was short, or this is a mistake."""
+        """Make the exception for a search without plan. There always is one, if only one that serves nothing: time was
+        short, or this is a mistake."""
         if self._timed_out:
             return ValueError(
                 f"no plan was found within solver.wall_clock_s = {self._limits.wall_clock_s:g}: allow more"
@@ -188,7 +190,7 @@ class Search:
         return RuntimeError(f"{what}; please report this")
 
     def _is_large(self) -> bool:
-        """Whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner.
+        """Tell whether a tighter bound is worth its rounds: a program over a few thousand columns is solved sooner.
 
         Not where routes are long: every stop has a partly idle instance, which the linear relaxation does not count.
         """

@@ -18,7 +18,7 @@ class Settled:
     template: Ints
     group: Ints
     count: Ints
-    """Per used (template, group), ascending by template and group."""
+    """Instances per used (template, group), ascending by template and group."""
     mixtures: dict[int, dict[int, float]]
     """Template · G + group → point → instances at the point."""
     hops: Floats

@@ -23,14 +23,14 @@ class Option:
     load: tuple[tuple[Key, float], ...]
     """Share of the class's peak that the whole demand asks for in the place; the first leg first."""
     crossing_usd: float
-    """What it costs more when the whole demand goes on elsewhere; +∞ where it cannot."""
+    """Dollars more that it costs when the whole demand goes on elsewhere; +∞ where it cannot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
     options: tuple[Option, ...]
     tables: list[list[Floats]]
-    """By option and leg: least cost of every load."""
+    """Tables by option and leg: least cost of every load."""
     whole: Floats
     """(options,) cost of giving an option everything."""
     parts: Floats
@@ -46,7 +46,8 @@ def index(share: float | Floats, parts: int, *, up: bool) -> Floats:
 
 
 def tables_of(option: Option, covers: dict[Key, Cover], *, crossing: bool) -> list[Floats]:
-    """Per leg, the least cost of every load. With `crossing`, all but the first may send load elsewhere for its price.
+    """Return per leg the least cost of every load. With `crossing`, all but the first may send load elsewhere for its
+    price.
 
     What enters here and goes on elsewhere costs `crossing_usd` once, however many legs it spares: each gets its share.
     """

@@ -1,4 +1,4 @@
-"""What a library certified of a template, so that a plan's capacities can be held to it."""
+"""Claims of a library on a template's capacity, which a plan's capacities are compared with."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Claim:
     """Operating points: work class id → units per second that one instance sustains at once."""
 
     def allows(self, units_per_s: dict[str, float]) -> bool:
-        """Whether some mixture of the points, or less, gives these units: Σ λ ≤ 1, Σ λ·point ≥ units."""
+        """Tell whether some mixture of the points, or less, gives these units: Σ λ ≤ 1, Σ λ·point ≥ units."""
         wanted = {c: u for c, u in units_per_s.items() if u > 0}
         if len(self.points) == 1 or not wanted:
             return all(self.points[0].get(c, 0.0) + slack(u) >= u for c, u in wanted.items())

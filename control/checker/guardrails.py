@@ -1,4 +1,4 @@
-"""What the fleet's owner asked for beside the demand."""
+"""Checks of what the fleet's owner asked for besides the demand."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def _replicas(case: Case) -> Iterator[Violation]:
 
 
 def _spot_share(case: Case, work_class: str, load: float) -> Iterator[Violation]:
-    """At least 1 − share of what is served is covered by capacity that is not spot."""
+    """Check that at least 1 − share of what is served is covered by capacity that is not spot."""
     share = case.snapshot.settings.guardrails.max_spot_share
     capacity = sum(_by_zone(case, work_class, steady=True).values())
     if capacity + slack(load) < (1 - share) * load:

@@ -104,7 +104,8 @@ def _new_instances(case: Case) -> Iterator[tuple[PlannedInstance, int]]:
 
 
 def _price_range(case: Case, planned: PlannedInstance, config: str) -> tuple[float, float]:
-    """Where several offers sell a configuration, which one an instance gets is the plan's own choice."""
+    """Return the lowest and the highest price of a node: where several offers sell a configuration, the plan chooses
+    which one an instance gets."""
     prices = [o.usd_per_hour for o in case.sold.get((config, planned.zone, planned.market), ())]
     return min(prices, default=0.0), max(prices, default=0.0)
 

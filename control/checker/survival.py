@@ -1,4 +1,4 @@
-"""Whether what is left after a loss still serves the promised share: one small linear program per loss."""
+"""Checks that what is left after a loss still serves the promised share: one small linear program per loss."""
 
 from collections import defaultdict
 from collections.abc import Iterator

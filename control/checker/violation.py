@@ -11,7 +11,8 @@ ABSOLUTE_TOLERANCE = 1e-6
 @dataclass(frozen=True, slots=True)
 class Violation:
     rule: str
-    """What does not hold, for programs: `price`, `rent`, `node_accounting`, `supply`, `pool`, `capacity`, …"""
+    """Rule that does not hold, for programs: `price`, `rent`, `node_accounting`, `supply`, `pool`, `capacity` and
+    others."""
     where: str
     """The part of the plan, or the offer, zone, class or demand that it is about."""
     expected: str
@@ -23,7 +24,7 @@ class Violation:
 
 
 def slack(*magnitudes: float) -> float:
-    """How far two sums of these magnitudes may lie apart by rounding alone."""
+    """Return how far two sums of these magnitudes may lie apart by rounding alone."""
     return ABSOLUTE_TOLERANCE + RELATIVE_TOLERANCE * max((abs(m) for m in magnitudes), default=0.0)
 
 

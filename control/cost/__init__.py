@@ -1,1 +1,1 @@
-"""What is spent, for people and for Prometheus. The ledger (`control.ledger`, `control.db.ledger`) knows the money."""
+"""Spending, for people and for Prometheus. The ledger (`control.ledger`, `control.db.ledger`) knows the money."""

@@ -1,4 +1,4 @@
-"""What has become of budgets: which of them a fleet is under, and how much of each is spent."""
+"""Budgets in use: which of them a fleet is under, and how much of each is spent."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class BudgetReport:
     usd_per_month_limit: float | None
     floor_usd_per_hour: float
     usd_per_hour: float
-    """Now."""
+    """Dollars an hour now."""
     month_usd: float
     month_forecast_usd: float
     version: int
@@ -34,16 +34,16 @@ class BudgetBook:
 
     stored: tuple[StoredBudget, ...]
     charges: tuple[Charge, ...]
-    """Of the month so far."""
+    """Charges of the month so far."""
     hours_left: float
-    """Of this month."""
+    """Hours left of this month."""
 
     def allowance(self, fleet: str, project: str) -> Allowance:
-        """What the budgets of a fleet and of its project leave to it."""
+        """Return what the budgets of a fleet and of its project leave to it."""
         return allowance(self._states(fleet, project))
 
     def reports(self) -> tuple[BudgetReport, ...]:
-        """By scope and name."""
+        """List the reports by scope and name."""
         return tuple(self._report(stored) for stored in self.stored)
 
     def _states(self, fleet: str, project: str) -> Iterable[BudgetState]:

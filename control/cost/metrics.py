@@ -1,4 +1,4 @@
-"""What is spent and leaked, for Prometheus."""
+"""Spending and leaks for Prometheus."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What was spent in a period, and where this day and month are going."""
+"""Costs of a period, and forecasts of this day and month."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ class CostReport:
     until: str
     by: By
     usd: float
-    """In the period, leaks included. The lines add up to it."""
+    """Dollars of the period, leaks included. The lines add up to it."""
     lines: tuple[CostLine, ...]
     usd_per_hour: float
-    """Now."""
+    """Dollars an hour now."""
     nodes: int
     """Held now."""
     today_usd: float
     month_usd: float
     month_forecast_usd: float
-    """By the end of the month, should what is held now be held until then at what it costs now."""
+    """Dollars by the end of the month, if what is held now is held until then at its present cost."""
     leaked_usd: float
-    """In the period: of nodes that existed though no row explained them. Zero, normally."""
+    """Dollars of the period for nodes that existed though no row explained them. Zero, normally."""
     leaked_nodes: int
-    """That exist now."""
+    """Number of such nodes that exist now."""
     unpriced_node_hours: float
-    """In the period, of nodes of which nobody knows what they cost: the dollars lack them."""
+    """Hours, in the period, of nodes without a known price: the dollars lack them."""
 
 
 def cost_report(ledger: PostgresLedger, period: Period, by: By, now: datetime) -> CostReport:

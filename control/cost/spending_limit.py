@@ -1,4 +1,4 @@
-"""What planning needs to know of money: how much a fleet may spend, and what it has given up so far."""
+"""The limit that budgets set to planning: how much a fleet may spend, and what it has given up so far."""
 
 import math
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from policies.degradation import Rung
 class SpendingLimit:
     allowed: Allowance = field(default_factory=lambda: Allowance(math.inf))
     in_force: Rung = Rung.NOTHING
-    """What the fleet has given up already to stay within it."""
+    """Rung that the fleet has given up already to stay within it."""
 
 
 def spending_limit(database: Database, record: FleetRecord, now: datetime) -> SpendingLimit:
-    """What the budgets leave to a fleet at `now`. Raises DatabaseUnavailableError."""
+    """Read what the budgets leave to a fleet at `now`. Raises DatabaseUnavailableError."""
     budgets = PostgresBudgets(database)
     in_force = budgets.given_up(record.name).rung
     if not budgets.all():

@@ -1,1 +1,1 @@
-"""Where gateways report the load that they are offered."""
+"""Load reports of gateways."""

@@ -1,4 +1,5 @@
-"""From what runs to what is wanted: the next safe moves, and the whole way there. Pure: values in, values out."""
+"""The difference between what runs and what is wanted: the next safe moves, and the whole way there. Pure: values in,
+values out."""
 
 from control.diff.describe import describe
 from control.diff.fleet_diff import FleetDiff, fleet_diff

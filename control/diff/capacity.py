@@ -1,4 +1,4 @@
-"""What a fleet can serve, by work class, and how much of it may go."""
+"""Capacity of a fleet by work class, and how much of it may go."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -37,11 +37,11 @@ class Capacity:
         self._floor = {name: min(units, self._ready.get(name, 0.0)) for name, units in planned.items()}
 
     def spares(self, units_per_s: Mapping[str, float]) -> bool:
-        """Whether what stays without these is the lesser of what the plan wants and what ran at first."""
+        """Tell whether what stays without these is the lesser of what the plan wants and what ran at first."""
         return all(self._above(name, units) >= 0 for name, units in units_per_s.items())
 
     def loss(self, units_per_s: Mapping[str, float]) -> dict[str, float]:
-        """What goes below that, by work class; only entries > 0."""
+        """Return what goes below that, by work class; only entries > 0."""
         return {name: -self._above(name, units) for name, units in units_per_s.items() if self._above(name, units) < 0}
 
     def lacks(self, work_class: str, units: float = 0.0) -> float:
@@ -51,7 +51,7 @@ class Capacity:
         return lacking if lacking > _ROUNDING * planned else 0.0
 
     def share(self, work_class: str, coming: float) -> float:
-        """Of what the plan wants: what is ready, and what is coming."""
+        """Return the share of what the plan wants that is ready or coming."""
         planned = self.planned.get(work_class, 0.0)
         return (self._ready.get(work_class, 0.0) + coming) / planned if planned > 0 else 1.0
 

@@ -1,4 +1,4 @@
-"""What a plan would change, to be looked at before it is applied."""
+"""Changes that a plan would make, to be looked at before it is applied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,18 @@ class FleetDiff:
     most_usd_per_hour: float
     """Rent while old and new run side by side, at the dearest step."""
     units_per_s_before: dict[str, float]
-    """By work class, of ready instances."""
+    """Capacity of ready instances by work class."""
     units_per_s_after: dict[str, float]
     kept: int
     launched: int
     drained: int
     released: int
     requests_at_risk: int
-    """On ready instances that go: a drain waits for them, up to its deadline; what is left then goes on elsewhere."""
+    """Requests on ready instances that go: a drain waits for them, up to its deadline; what is left then goes on
+    elsewhere."""
     transition: Transition
     groups: tuple[tuple[MoveGroup, ...], ...]
-    """Of each step of the transition, equal moves together."""
+    """Groups of equal moves, for each step of the transition."""
 
     @property
     def is_empty(self) -> bool:

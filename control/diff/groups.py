@@ -25,13 +25,13 @@ class MoveGroup:
     zone: str
     market: str
     nodes: Mapping[str, int]
-    """Of one instance: node configuration → how many."""
+    """Nodes of one instance: node configuration → how many."""
     work: tuple[str, ...]
     """Work classes that it serves."""
     usd_per_hour: float
-    """That all of them add, or, below zero, end."""
+    """Dollars an hour that all of them add or, below zero, end."""
     requests: int
-    """Under way or waiting on them now."""
+    """Requests under way or waiting on them now."""
     reason: str
 
 

@@ -1,4 +1,4 @@
-"""What instances take of a supply."""
+"""Nodes that instances take of a supply."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from control.diff.supply import Ledger, Supply
 
 
 def what_is_left(supply: Supply, running: Iterable[Running]) -> Ledger:
-    """Beside the nodes that exist."""
+    """Return the supply without the nodes that exist."""
     ledger = Ledger(supply)
     for each in running:
         for node in each.instance.nodes:

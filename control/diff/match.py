@@ -1,4 +1,4 @@
-"""Which instances a plan keeps, which it does not want, and which it lacks."""
+"""The match of a plan with what runs: instances to keep, unwanted ones, and missing ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class Match:
 
 
 def match(wanted: Sequence[Target], running: Sequence[Running]) -> Match:
-    """Of equal instances those stay that have come furthest, then the most loaded, then the oldest. What is half made
-    of an earlier plan counts where the new one wants the same."""
+    """Match instances with targets. Of equal instances those stay that have come furthest, then the most loaded, then
+    the oldest. What is half made of an earlier plan counts where the new one wants the same."""
     staying: dict[Column, list[Running]] = {}
     failed: dict[Column, int] = {}
     leaving: list[Running] = []

@@ -1,4 +1,4 @@
-"""What to do next, in named buckets. Values: to carry them out is somebody else's effect."""
+"""Moves to make next, in named buckets. Values: another module carries them out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from control.diff.target import Column, Target
 @dataclass(frozen=True, slots=True)
 class Launch:
     id: str
-    """Of the instance to be requested."""
+    """Identifier of the instance to be requested."""
     target: Target
     offers: Mapping[str, int]
     """Offer key → nodes that are expected of it, the cheapest that has room; whoever rents may take another of the
@@ -29,9 +29,9 @@ class Drain:
 
     instance_id: str
     usd_per_hour: float
-    """That ends with it."""
+    """Dollars an hour that end with it."""
     requests: int
-    """Under way or waiting on it now."""
+    """Requests under way or waiting on it now."""
     reason: str
     loss: Mapping[str, float] = field(default_factory=dict)
     """Units per second by work class that are missing until a replacement is ready: only where nothing else makes
@@ -66,17 +66,17 @@ class WaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What is not done now, and why."""
+    """A change that is not made now, and why."""
 
     kind: WaitKind
     column: Column
     count: int
     """Instances of the column that wait: to be launched, or to be drained."""
     usd_per_hour: float
-    """Of them all."""
+    """Dollars an hour of them all."""
     reason: str
     until: datetime | None = None
-    """When it may change by itself; None: with the fleet or the market."""
+    """Time from which it may change by itself; None: with the fleet or the market."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +88,5 @@ class Moves:
 
     @property
     def acts(self) -> int:
-        """How many there are to carry out. Where nothing waits either, the fleet is as its plan wants it."""
+        """Count the moves to carry out. Where nothing waits either, the fleet is as its plan wants it."""
         return len(self.launch) + len(self.drain) + len(self.release)

@@ -26,7 +26,7 @@ def next_moves(
     past: Past,
     now: datetime,
 ) -> Moves:
-    """What to do at `now` (timezone-aware), all at once; call it again whenever something has changed.
+    """Return the moves to make at `now` (timezone-aware), all at once; call it again whenever something has changed.
 
     `running`: every instance of the fleet that is not terminated. Empty moves say that the fleet is as wanted.
     """

@@ -54,7 +54,7 @@ class Room:
         return ()
 
     def _fewest(self, target: Target, going: list[Running]) -> tuple[Running, ...]:
-        """Of those that are given back, the ones without which there is no room; they are brought back."""
+        """Return those of `going` without which there is no room; the others are brought back."""
         needed: list[Running] = []
         for each in going:
             self._change(each, 1)

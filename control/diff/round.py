@@ -20,7 +20,7 @@ from control.diff.target import Column, Target
 from control.lifecycle.names import instance_id
 
 _BY_ROOM = frozenset({WaitKind.SUPPLY, WaitKind.SPEND})
-"""What keeps a launch back that may go ahead once others are gone."""
+"""Reasons that keep a launch back which may go ahead once others are gone."""
 
 
 class Round:
@@ -95,7 +95,7 @@ class Round:
                 self._in_use.append(each)
 
     def make_room(self) -> None:
-        """For one of each column that supply or spending refused."""
+        """Free room for one of each column that supply or spending refused."""
         room = Room(self._ledger, self._spending, self._limits)
         room.give((*self._match.leaving, *self._going))
         for target, wait in self._blocked:
@@ -126,8 +126,8 @@ class Round:
         return Moves(tuple(launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
 
     def _release(self) -> None:
-        """What is not ready costs money and serves nobody. But one that has its nodes is nearer to it than a
-        replacement without any: it stays while ready capacity is short, unless its room is wanted."""
+        """Release instances that are not ready: they cost money and serve nobody. But one that has its nodes is nearer
+        to it than a replacement without any: it stays while ready capacity is short, unless its room is wanted."""
         for each in self._match.unwanted:
             if each.is_ready:
                 continue
@@ -168,7 +168,8 @@ class Round:
                 return name
 
     def _may_go(self, target: Target, them: Sequence[Running]) -> bool:
-        """Without leaving more of a class's planned capacity missing than may be, or in one step at a time."""
+        """Tell whether they may go without leaving more of a class's planned capacity missing than allowed, or in one
+        step at a time."""
         units: defaultdict[str, float] = defaultdict(float)
         for each in them:
             for name, share in each.units_per_s.items() if each.is_ready else ():
@@ -223,7 +224,7 @@ class Round:
             self._expected[name] += units
 
     def _shortest(self, target: Target) -> float:
-        """Of its classes: the least share of the planned capacity that is ready or expected."""
+        """Return the least share of the planned capacity of its classes that is ready or expected."""
         return min((self._capacity.share(name, self._expected[name]) for name in target.units_per_s), default=1.0)
 
 

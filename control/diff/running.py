@@ -15,9 +15,9 @@ _PROGRESS = {state: n for n, state in enumerate(InstanceState)}
 class Running:
     instance: Instance
     nodes: Mapping[str, int]
-    """Of its template: node configuration → how many. It may hold fewer yet, or no more."""
+    """Nodes of its template: node configuration → how many. It may hold fewer yet, or no more."""
     units_per_s: Mapping[str, float]
-    """By work class, once it is ready."""
+    """Capacity by work class, once it is ready."""
     usd_per_hour: float
     """Rent of all its nodes at the prices it was launched at."""
     running: int = 0
@@ -57,12 +57,12 @@ class Running:
 
     @property
     def progress(self) -> int:
-        """How far it has come; only compared among instances that are not leaving."""
+        """Rank how far it has come; only compared among instances that are not leaving."""
         return _PROGRESS[InstanceState(self.instance.state)]
 
     @property
     def missing_nodes(self) -> int:
-        """That it will still rent."""
+        """Count the nodes that it will still rent."""
         return max(sum(self.nodes.values()) - len(self.instance.nodes), 0) if self.is_renting else 0
 
     @property

@@ -1,4 +1,5 @@
-"""Whether a launch keeps within what a fleet may spend. The executor asks again, on fresh figures, before it rents."""
+"""The check that a launch keeps within what a fleet may spend. The executor asks again, on fresh figures, before it
+rents."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ _SLACK_USD = 1e-9
 @dataclass(frozen=True, slots=True)
 class Spending:
     usd_per_hour: float
-    """Of all that is or will be rented."""
+    """Dollars an hour of all that is or will be rented."""
     new_nodes: int
     """Rented within the last hour, or about to be."""
 

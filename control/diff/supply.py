@@ -1,4 +1,4 @@
-"""What a market gives, and what is left of it."""
+"""Supply of a market, and what is left of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def supply_of(
 
 
 class Ledger:
-    """What is left of a supply while nodes are taken and given back. Private to one decision."""
+    """Supply that is left while nodes are taken and given back. Private to one decision."""
 
     def __init__(self, supply: Supply) -> None:
         self._left = dict(supply.most)
@@ -63,7 +63,7 @@ class Ledger:
             self._pool_left[at] -= weight * nodes
 
     def reserve(self, nodes: Mapping[str, int], zone: str, market: Market) -> dict[str, int]:
-        """As many of the nodes as there is room for, the cheapest offers first, by offer."""
+        """Reserve as many of the nodes as there is room for, the cheapest offers first; return them by offer."""
         taken: dict[str, int] = {}
         for config, count in nodes.items():
             missing = count

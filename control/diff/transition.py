@@ -25,12 +25,12 @@ class Transition:
     """Nodes held and new keep within supply at each step."""
 
     steps: tuple[Moves, ...]
-    """Each begins when what the one before launched is ready, and what it drained is gone."""
+    """Steps, each of which begins when what the one before launched is ready, and what it drained is gone."""
     promised_loss: dict[str, float]
-    """By work class: units per second, of the lesser of what the plan wants and what is ready at first, that are
-    missing at the worst step; only entries > 0. Empty: nothing is broken before it is made."""
+    """Units per second by work class, of the lesser of what the plan wants and what is ready at first, that are missing
+    at the worst step; only entries > 0. Empty: nothing is broken before it is made."""
     stuck: tuple[Wait, ...]
-    """What no step does: the plan does not fit supply or limits."""
+    """Changes that no step makes: the plan does not fit supply or limits."""
 
 
 def plan_transition(
@@ -64,7 +64,7 @@ def plan_transition(
 
 
 def _left(running: Sequence[Running], moves: Moves) -> list[Running]:
-    """Once what is on its way out, and what is told to go, is gone."""
+    """Return what still runs once what is on its way out, and what is chosen to go, is gone."""
     going = {drain.instance_id for drain in moves.drain} | {release.instance_id for release in moves.release}
     return [each for each in running if not each.is_leaving and each.id not in going]
 

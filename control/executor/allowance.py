@@ -1,4 +1,4 @@
-"""What a fleet may still spend, asked before each node on the rows as they are then.
+"""Money that a fleet may still spend, asked before each node on the rows as they are then.
 
 Moves are decided within the same limits, but minutes before their nodes are rented, at the prices of then.
 """
@@ -18,7 +18,7 @@ _AGAIN_S = 60.0
 
 
 class Allowance:
-    """Of one fleet. Thread-safe: two nodes that are asked for at once do not both take what is left."""
+    """Spending check of one fleet. Thread-safe: two nodes that are asked for at once do not both take what is left."""
 
     def __init__(self, nodes: PostgresNodes, fleet: str, clock: Callable[[], datetime], limits: Limits) -> None:
         self.limits = limits
@@ -29,8 +29,8 @@ class Allowance:
 
     @contextmanager
     def of_node(self, instance_id: str, place: int, usd_per_hour: float) -> Iterator[None]:
-        """While it is rented. Raises RetryLaterError where it would break a limit: its instance waits, and is given up
-        when its gang takes too long."""
+        """Reserve the node's price while it is rented. Raises RetryLaterError where it would break a limit: its
+        instance waits, and is given up when its gang takes too long."""
         key = instance_id, place
         with self._turn:
             self._check(key, usd_per_hour)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 PRICE_TAG = "medley-micro-usd-per-hour"
-"""Of the offer it was rented from. Whole numbers: a tag's value may hold no dot."""
+"""Tag with the price of the offer that the node was rented from. Whole numbers: a tag's value may hold no dot."""
 ASKED_TAG = "medley-asked-at"
 """Seconds since 1970, by the control plane's clock: no cloud bills before it was asked."""
 
@@ -15,7 +15,8 @@ def bill_tags(usd_per_hour: float, now: datetime) -> dict[str, str]:
 
 
 def bill_of(tags: Mapping[str, str]) -> tuple[datetime | None, Decimal | None]:
-    """When it was asked for, and its $/h; None where the cloud keeps no such tags, or somebody has changed them."""
+    """Read when the node was asked for, and its $/h; None where the cloud keeps no such tags, or somebody has changed
+    them."""
     asked, price = tags.get(ASKED_TAG, ""), tags.get(PRICE_TAG, "")
     # 11 digits of seconds end in the year 5138; longer numbers are nobody's time or price.
     asked_at = datetime.fromtimestamp(int(asked), UTC) if asked.isdecimal() and len(asked) <= 11 else None

@@ -1,4 +1,4 @@
-"""What a new node shall run, before it is known which node that is."""
+"""Start of a new node: what it shall run, before it is known which node that is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from control.access.secret import Secret
 
 NODE_VARIABLE = "MEDLEY_NODE"
-"""In a node's environment: its name, by which it registers."""
+"""Variable of a node's environment with its name, by which it registers."""
 CLOUD_VARIABLE = "MEDLEY_CLOUD"
-"""In a node's environment: whose machine it is."""
+"""Variable of a node's environment with the cloud whose machine it is."""
 TOKEN_VARIABLE = "MEDLEY_BOOTSTRAP_TOKEN"  # noqa: S105
-"""In a node's environment: the one-time token that it registers its key with."""
+"""Variable of a node's environment with the one-time token that it registers its key with."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStart:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Where to register, with whose public key; the executor adds the node's name and token."""
+    """Environment with the address to register at, and its public key; the executor adds the node's name and token."""
     secrets: Mapping[str, Secret] = field(default_factory=dict)
-    """In its environment, too."""
+    """Secrets that go into its environment, too."""
     engines: frozenset[str] = frozenset({"torch"})
-    """That its agent has."""
+    """Engines that its agent has."""

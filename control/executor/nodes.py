@@ -58,7 +58,7 @@ class NodeExecutor:
         return node
 
     def give_back(self, name: str, cloud: str) -> bool:
-        """Have a node terminated, whether or not a row explains it; whether the cloud lists it no more.
+        """Terminate a node, whether or not a row explains it; return whether the cloud lists it no more.
 
         False, or a CloudError: it may still be billed; call again, or leave it to `recover`.
         """

@@ -22,12 +22,12 @@ from templates_lib.values.offer import Offer
 _AT_ONCE = 8
 """Calls to clouds side by side."""
 _SETTLING_S = 5.0
-"""For a call that somebody else has under way for the same place."""
+"""Seconds to wait for a call that another process has under way for the same place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one node of the gang goes, and from which offers, the best first, it may be rented."""
+    """Place of one node of the gang: where it goes, and from which offers, the best first, it may be rented."""
 
     offers: tuple[Offer, ...]
     start: NodeStart

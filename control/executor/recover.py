@@ -37,18 +37,19 @@ class Recovered:
     orphans: list[str] = field(default_factory=list)
     """Existed though no row wanted them; terminated."""
     lost: list[str] = field(default_factory=list)
-    """On record, and not there any more, or broken and given back. Their instances fail, unless they still rent."""
+    """Nodes on record that are not there any more, or are broken and given back. Their instances fail, unless they
+    still rent."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Of a cloud, or of a node that may still be billed: why it could not be mended. The next run tries again."""
+    """Failures by cloud, or by node that may still be billed: why it could not be mended. The next run tries again."""
 
 
 def recover(
     instances: PostgresInstances, held_nodes: PostgresNodes, executor: NodeExecutor, in_flight: timedelta
 ) -> Recovered:
-    """What was done. A call that began less than `in_flight` ago may be under way in another thread: it is left alone,
-    and so is a node that has existed for less than that, or `LISTED_WITHIN`, and is not listed. Zero is right for a
-    process that has just started, alone, on a cloud whose list is up to date.
-    """
+    """Mend what differs between rows and clouds, and return what was done. A call that began less than `in_flight` ago
+    may be under way in another thread: it is left alone, and so is a node that has existed for less than that, or
+    `LISTED_WITHIN`, and is not listed. Zero is right for a process that has just started, alone, on a cloud whose list
+    is up to date."""
     recovered = Recovered()
     for name in executor.clouds:
         try:

@@ -1,4 +1,4 @@
-"""What the capacities of a plan's templates were certified for."""
+"""Certificates: objectives that the capacities of a plan's templates were certified for."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Certificate:
     """One promise, and the work classes that it is given for."""
 
     queueing: bool
-    """What requests wait for each other is included."""
+    """True where the capacity allows for requests that wait for each other."""
     percentile: float
     work_classes: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What one more request per second of each demand would cost."""
+"""The cost of one more request per second of each demand."""
 
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot

@@ -17,13 +17,13 @@ from templates_lib.values.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class Explanation:
     limits: tuple[Limit, ...]
-    """What binds; empty where demand and prices alone decide."""
+    """Limits that bind; empty where demand and prices alone decide."""
     demand_usd_per_hour: dict[str, float]
     """About what one more request per second of each demand costs."""
     shortage: Shortage | None
-    """What is missing; None where all demand is met."""
+    """Shortage that keeps demand from being met; None where all demand is met."""
     one_more_node: tuple[NodeSaving, ...]
-    """By kind, for those that are used up; the first are verified by a re-solve."""
+    """Savings by kind of node, for those that are used up; the first are verified by a re-solve."""
     kinds_with_room: int
     """Other offers of which nodes are left over, within quotas."""
     kinds_without_room: int
@@ -45,8 +45,8 @@ def explain(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> E
 
 
 def explain_at_once(plan: Plan, snapshot: Snapshot) -> Explanation:
-    """As far as the plan's own relaxation says it. Nothing is solved again: no saving is verified, and neither what is
-    missing nor the runners-up are known."""
+    """Explain a plan as far as its own relaxation goes. Nothing is solved again: no saving is verified, and neither
+    what is missing nor the runners-up are known."""
     return _explanation(plan, snapshot, None, tuple(node_estimates(plan, snapshot)), ())
 
 

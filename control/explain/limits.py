@@ -1,4 +1,4 @@
-"""What a plan uses up: the limits of supply, quota and policy that bind."""
+"""Limits of supply, quota and policy that a plan uses up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ class Limit:
     """Key of the offer (empty: all of them), id of the pool, work class, or what a policy is about."""
     text: str
     usd_per_hour: float | None = None
-    """What one more unit would save, initialisation included: a dual, so about. None: the relaxation says nothing."""
+    """Dollars an hour that one more unit would save, initialisation included: a dual, so about. None: the relaxation
+    says nothing."""
 
 
 def limits(plan: Plan, snapshot: Snapshot) -> tuple[Limit, ...]:
@@ -38,7 +39,7 @@ def limits(plan: Plan, snapshot: Snapshot) -> tuple[Limit, ...]:
 
 
 def limit_texts(found: tuple[Limit, ...], plan: Plan) -> tuple[str, ...]:
-    """What binds in words, also where nothing does."""
+    """Put the binding limits in words, also where nothing binds."""
     return tuple(limit.text for limit in found) or (TOO_LITTLE_LEFT if plan.unmet else NONE_BINDS,)
 
 

@@ -1,4 +1,4 @@
-"""What one more node of a kind would save."""
+"""Savings by one more node of a kind."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class NodeSaving:
     used: int
     most: int
     verified: bool
-    """From a re-solve with one more node and the quota for it; otherwise from duals, hence about."""
+    """True for a saving from a re-solve with one more node and the quota for it; otherwise it comes from duals, hence
+    about."""
     usd_per_hour: float
     """Rent and traffic. Of a dual: initialisation included, at the demand that the plan serves."""
     init_usd: float
@@ -36,8 +37,8 @@ class NodeSaving:
 def node_savings(
     plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, first: tuple[str, ...] = ()
 ) -> Iterator[NodeSaving]:
-    """Of every kind that the plan or the relaxation uses up, or the quota of; the `VERIFIED` most promising ones
-    re-solved.
+    """Yield the saving of every kind that the plan or the relaxation uses up, or whose quota it does; the `VERIFIED`
+    most promising ones re-solved.
 
     `first` are offers to look at before all others, whether they are used up or not.
     """
@@ -47,7 +48,7 @@ def node_savings(
 
 
 def node_estimates(plan: Plan, snapshot: Snapshot) -> Iterator[NodeSaving]:
-    """Of the same kinds, from duals alone: at once, and all of them about."""
+    """Yield the savings of the same kinds from duals alone: at once, and all of them about."""
     for supply in _kinds(plan, snapshot, ()):
         yield _estimated(plan, snapshot, supply)
 
@@ -92,7 +93,7 @@ def _resolved(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve, su
 
 
 def _better(one: Plan, other: Plan) -> Plan:
-    """Which serves more, or as much for less."""
+    """Return the plan that serves more, or as much for less."""
     more = _unmet(one) - _unmet(other)
     if abs(more) > NOTHING:
         return other if more > 0 else one

@@ -1,4 +1,4 @@
-"""How many nodes of each kind a plan may use, and how many it does."""
+"""Numbers of nodes of each kind that a plan may use, and does use."""
 
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ class NodeSupply:
     most: int
     """Those held, and those that can be had beside them."""
     has_quota: bool
-    """Whether quotas that it shares with others have room for one more node."""
+    """True where quotas that it shares with others have room for one more node."""
 
     @property
     def used_up(self) -> bool:
@@ -29,13 +29,13 @@ class NodeSupply:
 
     @property
     def name(self) -> str:
-        """For people: `L40S:1/n10 in aws/us-east-2 (g6e.xlarge, on-demand)`."""
+        """Name it for people: `L40S:1/n10 in aws/us-east-2 (g6e.xlarge, on-demand)`."""
         o = self.offer
         return f"{o.node_config} in {o.zone_id} ({o.instance_type}, {o.market.value})"
 
 
 def node_supplies(plan: Plan, snapshot: Snapshot) -> tuple[NodeSupply, ...]:
-    """Of every offer, by key."""
+    """Return the supply of every offer, by key."""
     used = plan.nodes()
     held = snapshot.held_nodes()
     left = [(p.limit - p.taken(used), p.members) for p in snapshot.pools]

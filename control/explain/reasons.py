@@ -1,4 +1,4 @@
-"""What can be said of a plan without another solve: the reasons that it carries."""
+"""Reasons of a plan that need no other solve."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _OF_ITS_MAKERS = frozenset({"replicas", CHURN, ADDED_UP})
 
 
 def reasons(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
-    """What binds, then what drives the cost. Figures are duals, so about."""
+    """List what binds, then what drives the cost. Figures are duals, so about."""
     return tuple(_reasons(plan, snapshot))
 
 

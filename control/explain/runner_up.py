@@ -24,10 +24,10 @@ class RunnerUp:
     model: str
     phase: str
     nodes: dict[str, int]
-    """Of the template left out."""
+    """Nodes of the template left out."""
     usd_per_hour: float
     more_usd_per_hour: float
-    """Than the plan; within the gaps of both it may be 0 or less."""
+    """Dollars an hour more than the plan; within the gaps of both it may be 0 or less."""
     more_objective: float
     """The same with initialisation and spot risk: what the plan was chosen by."""
     unmet_requests_per_s: float

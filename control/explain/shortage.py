@@ -1,4 +1,4 @@
-"""What is missing where demand is not met: the least change that would serve more of it, found by re-solving."""
+"""The least change that would serve more of a demand that is not met, found by re-solving."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ class Shortage:
     unmet: dict[str, float]
     """Requests per second of each demand that the plan does not serve."""
     lifted: str
-    """What has to give: `supply`, a policy, or both; empty where nothing helps."""
+    """Limit that has to give: `supply`, a policy, or both; empty where nothing helps."""
     left: dict[str, float]
-    """Still unserved with that lifted."""
+    """Demand still unserved with that lifted."""
     usd_per_hour: float
-    """Of the cheapest plan then."""
+    """Cost of the cheapest plan then."""
     nodes: dict[str, int]
     """Offer → nodes that plan takes beyond those that there are."""
     quotas: dict[str, float]
     """Pool → its use beyond its limit."""
     names: dict[str, str]
-    """Of the offers in `nodes`, for people."""
+    """Names of the offers in `nodes`, for people."""
 
 
 def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> Shortage | None:

@@ -1,1 +1,1 @@
-"""What was spent, as values: exact until it is shown. No row, clock or surface is known here."""
+"""Spending as values: exact until it is shown. No row, clock or surface is known here."""

@@ -1,4 +1,4 @@
-"""What one instance has cost in a period, or what leaked at one cloud."""
+"""Cost of one instance in a period, or of what leaked at one cloud."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +16,11 @@ class Charge:
     cloud: str
     market: str
     usd: Fraction
-    """In the period, exactly."""
+    """Dollars of the period, exactly."""
     usd_per_hour: Fraction
-    """At the period's end, of the nodes that are still held then."""
+    """Dollars an hour at the period's end, of the nodes that are still held then."""
     nodes: int
-    """Still held at the period's end."""
+    """Number of nodes still held at the period's end."""
     unpriced_node_s: float
     """Seconds of nodes of which nobody knows what they cost: `usd` lacks them."""
 

@@ -12,7 +12,8 @@ def cents(usd: Fraction) -> int:
 
 
 def cents_of_parts(parts: Sequence[Fraction]) -> list[int]:
-    """Each part in cents, so that they add up to the cents of the whole: no column of figures contradicts its total.
+    """Round each part to cents so that they add up to the cents of the whole: no column of figures contradicts its
+    total.
 
     Every part is rounded down, and the cents that are missing then go to the largest remainders, the first of equal
     ones first (Hamilton's method).
@@ -25,5 +26,5 @@ def cents_of_parts(parts: Sequence[Fraction]) -> list[int]:
 
 
 def dollars(whole_cents: int) -> float:
-    """For programs that read numbers."""
+    """Convert to a number, for programs."""
     return whole_cents / 100

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `since` until just before `until`; both aware. ValueError when it ends before it begins."""
+    """Time from `since` until just before `until`; both aware. ValueError when it ends before it begins."""
 
     since: datetime
     until: datetime

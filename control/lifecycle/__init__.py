@@ -1,1 +1,1 @@
-"""What an instance goes through, from being wanted to costing nothing. Pure: values in, values out."""
+"""The life of an instance, from being wanted to costing nothing. Pure: values in, values out."""

@@ -29,7 +29,7 @@ class Refusal:
 
 
 def advance(instance: Instance, event: Event, now: datetime) -> Transition | Refusal:
-    """What `event` makes of `instance`. `now` is timezone-aware.
+    """Apply `event` to `instance`. `now` is timezone-aware. `now` is timezone-aware.
 
     A clock that is behind the one that made the last transition does not turn an instance's history around: the step
     is dated at the later of the two. Raises ValueError for a state that is none.

@@ -1,4 +1,4 @@
-"""What can happen to an instance: facts that were observed, and decisions that were taken."""
+"""Events of an instance: facts that were observed, and decisions that were taken."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ class EventKind(StrEnum):
     NODE_LOST = "node_lost"
     """A node that existed does not any more, or stays silent: preemption, crash, partition."""
     TIMED_OUT = "timed_out"
-    """It has been in its state for longer than it may."""
+    """The instance has been in its state for longer than it may."""
     BROKE = "broke"
     """The instance says itself that it cannot go on: no offer left, out of memory, a corrupt weight file."""
 
@@ -33,4 +33,4 @@ class EventKind(StrEnum):
 class Event:
     kind: EventKind
     reason: str
-    """For people: why it was decided, or what was seen. Never a secret: it is stored and shown."""
+    """Reason for people: why it was decided, or what was seen. Never a secret: it is stored and shown."""

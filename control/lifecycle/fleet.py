@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class FleetMode(StrEnum):
-    """How far the control plane may go by itself."""
+    """Modes of a fleet: how far the control plane may go by itself."""
 
     OBSERVE = "observe"
     """Plan, price and explain; touch nothing. Where every fleet starts."""
@@ -22,12 +22,12 @@ class FleetRecord:
     spec: str
     """The text of its spec, YAML or JSON."""
     folder: str
-    """Where relative paths of the spec begin; empty: it may name none."""
+    """Folder in which relative paths of the spec begin; empty: it may name none."""
     mode: FleetMode
     version: int
     """+1 a write: who writes names the version that it has read."""
     ending: bool
-    """Its instances are drained; the record goes with the last of them."""
+    """True while its instances are drained; the record goes with the last of them."""
     updated_at: str
     """ISO 8601, UTC."""
 

@@ -1,10 +1,10 @@
-"""What happened to a fleet, or what somebody did: who, what, why. Rows of it are only ever added."""
+"""Events of a fleet: who, what, why. Rows of it are only ever added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 RECONCILER = "reconciler"
-"""Who does what the control plane does by itself; others are tokens, `token:<id>`, and shells, `cli:<user>`."""
+"""Actor of what the control plane does by itself; others are tokens, `token:<id>`, and shells, `cli:<user>`."""
 
 Detail = Mapping[str, str | int | float | bool]
 
@@ -13,7 +13,7 @@ Detail = Mapping[str, str | int | float | bool]
 class FleetEvent:
     actor: str
     kind: str
-    """What, such as `plan.accepted`, `instance.ready` or `token.revoked`."""
+    """Kind of the event, such as `plan.accepted`, `instance.ready` or `token.revoked`."""
     text: str
     """Why, for people. Never a secret: it is stored and shown."""
     fleet: str = ""
@@ -21,8 +21,8 @@ class FleetEvent:
     subject: str = ""
     """Id of what it is about: a plan, an instance, a node, an offer."""
     detail: Detail = field(default_factory=dict)
-    """Its figures for programs, by name with the unit, whatever the text says: what a plan that was accepted costs
-    and what the one before did, the limits of a budget. Empty where there are none."""
+    """Figures of the event for programs, by name with the unit, whatever the text says: what a plan that was accepted
+    costs and what the one before did, the limits of a budget. Empty where there are none."""
     trace: str = ""
     """Id of the trace (W3C) of the request that it belongs to."""
 
@@ -30,7 +30,7 @@ class FleetEvent:
 @dataclass(frozen=True, slots=True)
 class PastEvent:
     sequence: int
-    """In the order of writing (with holes)."""
+    """Position in the order of writing (with holes)."""
     at: str
     """ISO 8601, UTC."""
     event: FleetEvent

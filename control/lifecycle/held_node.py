@@ -12,20 +12,21 @@ class HeldNode:
     name: str
     instance_id: str
     place: int
-    """Which of the instance's nodes it is, from 0."""
+    """Place of the node among those of its instance, from 0."""
     offer: str
     """Key of the offer it is rented from."""
     cloud: str
     provider_id: str
     """Empty while it is not known to exist."""
     created_at: datetime | None
-    """When the cloud was known to have it; None: not yet."""
+    """Time at which the cloud was known to have it; None: not yet."""
     last_heartbeat: datetime | None = None
     load: NodeLoad | None = None
-    """What it said of itself then."""
+    """Load that it reported then."""
 
 
 def scheduler_load(held: Mapping[int, HeldNode]) -> NodeLoad | None:
-    """What the node with an instance's scheduler said last; `held`: its nodes, by place. None: not heard of yet."""
+    """Return the last load reported by the node with an instance's scheduler; `held`: its nodes, by place. None: no
+    report yet."""
     loads = (held[place].load for place in sorted(held))
     return next((load for load in loads if load is not None and load.scheduler), None)

@@ -1,4 +1,4 @@
-"""What became of instances, step by step."""
+"""History of instances, step by step."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class PastTransition:
     """One line of an instance's history."""
 
     sequence: int
-    """Over all instances, in the order of writing (with holes)."""
+    """Position among the steps of all instances, in the order of writing (with holes)."""
     instance_id: str
     version: int
     event: EventKind | None

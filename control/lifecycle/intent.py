@@ -1,4 +1,4 @@
-"""What was asked of a cloud: recorded before the call, settled after it."""
+"""Intents: what is asked of a cloud, recorded before the call, settled after it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,7 +31,7 @@ class Intent:
     attempted_at: str
     """ISO 8601, UTC."""
     outcome: str
-    """What the cloud said last."""
+    """Last answer of the cloud."""
 
 
 def intent_key(kind: IntentKind, node: str) -> str:

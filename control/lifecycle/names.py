@@ -11,7 +11,7 @@ _ID_BYTES = 6
 
 
 def instance_id(plan_id: str, template_id: str, zone: str, market: Market, copy: int) -> str:
-    """Of the `copy`-th instance that a plan adds of one column: applying a plan twice asks for the same instances."""
+    """Name the `copy`-th instance that a plan adds of one column: applying a plan twice asks for the same instances."""
     content = msgspec.json.encode((plan_id, template_id, zone, market, copy))
     return f"i{hashlib.blake2b(content, digest_size=_ID_BYTES).hexdigest()}"
 

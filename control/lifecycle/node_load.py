@@ -1,4 +1,4 @@
-"""How busy a node is, as it said last."""
+"""Load of a node, as last reported."""
 
 from dataclasses import dataclass
 

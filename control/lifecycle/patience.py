@@ -1,4 +1,4 @@
-"""How long an instance may stay in a state, and what is to happen then."""
+"""Longest times that an instance may stay in a state, and what happens then."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,13 +11,14 @@ from templates_lib.values.instance import Instance
 @dataclass(frozen=True, slots=True)
 class Patience:
     provisioning: timedelta = timedelta(minutes=10)
-    """Until the gang is whole (docs/instances.md): what waits for the rest costs money."""
+    """Time until the gang is whole (docs/instances.md): what waits for the rest costs money."""
     bootstrapping: timedelta = timedelta(minutes=10)
-    """Until every agent has registered: an image is pulled and a driver loaded in less."""
+    """Time until every agent has registered: an image is pulled and a driver loaded in less."""
     loading: timedelta = timedelta(minutes=30)
-    """Until the first step: 500 GB of weights at 300 MB/s."""
+    """Time until the first step: 500 GB of weights at 300 MB/s."""
     draining: timedelta = timedelta(minutes=10)
-    """For the requests under way. The rest then goes on elsewhere: nothing is lost, but prompts are computed again."""
+    """Time for the requests under way. The rest then goes on elsewhere: nothing is lost, but prompts are computed
+    again."""
 
     def of(self, state: InstanceState) -> timedelta | None:
         """None: as long as it takes."""
@@ -30,7 +31,7 @@ class Patience:
 
 
 def overdue(instance: Instance, patience: Patience, now: datetime) -> Event | None:
-    """What has to happen to an instance that is in its state for too long; None: nothing."""
+    """Return the event of an instance that is in its state for too long; None: nothing is due."""
     state = InstanceState(instance.state)
     limit = patience.of(state)
     if limit is None or now - datetime.fromisoformat(instance.state_since) <= limit:

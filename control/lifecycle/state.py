@@ -1,4 +1,4 @@
-"""Where an instance is in its life. The same words stand in rows, in the API and in the console."""
+"""States of an instance. The same words stand in rows, in the API and in the console."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ class InstanceState(StrEnum):
     REQUESTED = "requested"
     """Wanted, and recorded. Nothing is rented."""
     PROVISIONING = "provisioning"
-    """Its nodes are being rented: from here on it may cost money."""
+    """Nodes are being rented: from here on the instance may cost money."""
     BOOTSTRAPPING = "bootstrapping"
     """All its nodes exist; their agents are on their way up."""
     LOADING = "loading"
@@ -15,10 +15,10 @@ class InstanceState(StrEnum):
     READY = "ready"
     """The router may send it requests."""
     DRAINING = "draining"
-    """It gets no new request and finishes those it has."""
+    """The instance gets no new request and finishes those it has."""
     TERMINATING = "terminating"
-    """Its nodes are being given back."""
+    """Nodes are being given back."""
     TERMINATED = "terminated"
     """The cloud lists none of its nodes: it costs nothing, for ever."""
     FAILED = "failed"
-    """It cannot serve. Nodes of it may still be rented."""
+    """The instance cannot serve. Nodes of it may still be rented."""

@@ -1,4 +1,4 @@
-"""What a cloud answered to a call for a node, remembered for every process that plans or launches.
+"""Answers of clouds to calls for a node, remembered for every process that plans or launches.
 
 Whoever launches reports here: each refusal (`control.executor.provision.Refused`), each success, each node taken back.
 """

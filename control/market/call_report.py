@@ -1,4 +1,4 @@
-"""How often clouds are asked for nodes, and what is avoided because of their answers: for people."""
+"""Numbers of calls to clouds for nodes, and what is avoided because of their answers: for people."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class CallLine:
     most_in_a_minute: int
     success_estimate: float
     outcome: Outcome
-    """Of the last call."""
+    """Outcome of the last call."""
     reason: str
     avoided_until: datetime | None
     """None: it may be asked."""

@@ -1,4 +1,4 @@
-"""Which clouds plans leave out, and why: for people."""
+"""Clouds that plans leave out, and why: for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class CloudStatus:
     left_out: str
     """Why nothing is rented there now, such as credentials that are missing or have expired; empty: it may be."""
     failure: str
-    """Of the last time that it was asked for its offers; empty: it answered, or was never asked."""
+    """Failure of the last request for its offers; empty: it answered, or was never asked."""
 
 
 def cloud_statuses(database: Database, now: datetime) -> list[CloudStatus]:
-    """Of clouds that were asked for offers, or that have refused every call, by name. Raises
+    """List clouds that were asked for offers, or that have refused every call, by name. Raises
     DatabaseUnavailableError."""
     markets, memory = PostgresOffers(database).markets(), PostgresMarketMemory(database).read()
     refusing = {name for name, known in memory.items() if "/" not in name and is_excluded(known, now)}

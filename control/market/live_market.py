@@ -18,7 +18,7 @@ class LiveMarket:
         self._database = database
 
     def quotes(self, world: World, now: datetime) -> Quotes:
-        """What is sold to a fleet now, at the newest prices, without what is not to be asked. Raises SpecError."""
+        """Return what is sold to a fleet now, at the newest prices, without offers in a cool-down. Raises SpecError."""
         return world.quotes_on(StoredMarket.read(self._database, now))
 
     def refused(self, offer: Offer, error: CloudError, now: datetime) -> None:

@@ -15,14 +15,14 @@ from control.offers.shipped import ShippedOffers
 from templates_lib.values.offer import Market, QuarantinedOffer
 
 TIME_OUT_S = 180.0
-"""For all clouds together: the slowest pages through some tens of thousands of prices."""
+"""Seconds for all clouds together: the slowest pages through some tens of thousands of prices."""
 KEPT = timedelta(days=30)
-"""Of calls for nodes, which are shown by the minute."""
+"""Time for which calls for nodes are kept, which are shown by the minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """How asking one cloud went."""
+    """Result of asking one cloud."""
 
     cloud: str
     source: str
@@ -32,7 +32,7 @@ class Refreshed:
     failure: str
     """Empty: it answered."""
     is_left_out: bool
-    """Its offers are not planned with until it answers."""
+    """True while its offers are not planned with, until it answers."""
 
 
 def refresh(database: Database, sources: Iterable[LiveSource], now: datetime) -> tuple[Refreshed, ...]:
@@ -72,6 +72,6 @@ def _notes(answer: Answer) -> tuple[str, ...]:
 
 
 def _shipped_prices(cloud: str) -> dict[str, float]:
-    """What a first answer is compared with. Spot prices move too far in the age of the snapshot."""
+    """Return prices to compare a first answer with. Spot prices move too far in the age of the snapshot."""
     shipped = ShippedOffers([Selection(cloud, markets=(Market.ON_DEMAND,))]).fetch()
     return {offer.key: offer.usd_per_hour for offer in shipped.offers}

@@ -25,7 +25,8 @@ catalogue is read."""
 def sources_of(
     clouds: Iterable[str], environment: Mapping[str, str], *, from_skypilot: bool = False
 ) -> tuple[LiveSource, ...]:
-    """For each of `clouds` but the local one: its own interface, else (or if `from_skypilot`) SkyPilot's catalogue.
+    """Make a source for each of `clouds` but the local one: its own interface, else (or if `from_skypilot`) SkyPilot's
+    catalogue.
 
     All that a cloud sells in both markets is asked for: what fleets select from it differs, and changes.
     """

@@ -65,7 +65,7 @@ def _news(before: CloudMarket | None, now: Refreshed) -> str:
 
 
 def _clouds(spec: str) -> set[str]:
-    """That a spec names and that can be asked; of one that cannot be read none."""
+    """Return the clouds that a spec names and that can be asked; of a spec that cannot be read none."""
     try:
         value = parse(spec, "").value
     except SpecError:

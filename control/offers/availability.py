@@ -1,4 +1,4 @@
-"""How many nodes can be had, where somebody knows it: a person's file or a recorded log."""
+"""Numbers of nodes that can be had, where a person's file or a recorded log states them."""
 
 import csv
 from collections.abc import Iterable
@@ -87,7 +87,7 @@ def read_availability(path: Path) -> tuple[Availability, ...]:
 
 
 def availability(zone: str, config: str, market: str, nodes: str) -> Availability:
-    """From the words of a file; ValueError says what is wrong with them."""
+    """Parse availability from the fields of a file; ValueError says what is wrong with them."""
     try:
         node_config_from_id(config if "/" in config else f"{config}/n0")
     except UnknownHardwareError as error:

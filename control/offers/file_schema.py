@@ -1,4 +1,4 @@
-"""What an offers file may say: `apiVersion: medley/v1`, `kind: Offers`. The format is shown in control.offers.file."""
+"""Schema of an offers file: `apiVersion: medley/v1`, `kind: Offers`. The format is shown in control.offers.file."""
 
 from typing import Annotated, Any, Literal, Self
 

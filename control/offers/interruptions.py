@@ -1,4 +1,4 @@
-"""How often spot nodes are taken back, where somebody publishes it."""
+"""Interruption rates of spot nodes, where somebody publishes them."""
 
 from functools import cache
 
@@ -7,7 +7,7 @@ from templates_lib.values.offer import Market
 
 
 def interruptions_per_hour(cloud: str, region: str, machine: str, market: Market) -> float:
-    """Of a live offer, by the shipped classes: of its machine in its region, else the worst of all.
+    """Return the rate of a live offer by the shipped classes: of its machine in its region, else the worst of all.
 
     No programming interface states them: AWS publishes its spot advisor as a web page, the others nothing.
     """

@@ -11,7 +11,8 @@ from templates_lib.values.offer import Offer
 
 
 def quota_subject(offer: Offer) -> str:
-    """What a quota that is reached is remembered for: all offers that count against it, as the pool of it is named."""
+    """Name what a quota that is reached is remembered for: all offers that count against it, as the pool of it is
+    named."""
     family = quota_family(offer.cloud, offer.node_config.partition(":")[0], offer.instance_type)
     return f"{offer.cloud}/{offer.region}/{family}/{offer.market.value}"
 
@@ -62,7 +63,7 @@ def with_learned(quotes: Quotes, memory: Mapping[str, Learned], now: datetime, m
 
 
 def _exclusions(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> Iterator[tuple[str, Learned, datetime]]:
-    """Each subject that keeps an offer from being asked, what is known of it, and until when it does."""
+    """Yield each subject that keeps an offer from being asked, what is known of it, and until when it does."""
     for subject in subjects(offer):
         known = memory.get(subject)
         if known is not None and is_excluded(known, now) and known.excluded_until is not None:

@@ -9,7 +9,8 @@ from templates_lib.values.offer import Offer
 
 
 def merge_zones(quotes: Quotes) -> Quotes:
-    """Each machine once per region and market, at the price of its cheapest zone; the zone is named like the region."""
+    """List each machine once per region and market, at the price of its cheapest zone; the zone is named like the
+    region."""
     cheapest: dict[str, Offer] = {}
     for offer in quotes.offers:
         merged = replace(offer, zone=offer.region)
@@ -20,7 +21,8 @@ def merge_zones(quotes: Quotes) -> Quotes:
 
 
 def one_machine_per_size(quotes: Quotes) -> Quotes:
-    """Per zone, market, GPU and count only the cheapest machine; and per GPU and count one configuration everywhere.
+    """Keep per zone, market, GPU and count only the cheapest machine; and per GPU and count one configuration
+    everywhere.
 
     That configuration carries the least shape of the machines kept, so that clouds whose machines differ in network
     sell the same configuration. Machines that cannot be joined (class n0) stay apart: they would make all others so.

@@ -1,4 +1,4 @@
-"""Where planning takes its offers from."""
+"""The port through which planning takes its offers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ class MarketView(Protocol):
     """The market at one moment."""
 
     def offers(self, selections: Sequence[Selection]) -> Quotes:
-        """What clouds sell, of those parts. Raises OfferError, UnknownHardwareError."""
+        """Return what clouds sell of those parts. Raises OfferError, UnknownHardwareError."""
         ...
 
     def judged(self, quotes: Quotes, max_unproven_nodes: int) -> Quotes:

@@ -1,4 +1,4 @@
-"""What a source of offers says about the market, and the port that every source implements."""
+"""Quotes of a source of offers, and the port that every source implements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Quotes:
     traffic: tuple[TrafficPrice, ...] = ()
     quarantined: tuple[QuarantinedOffer, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader of the plan should know about these prices."""
+    """Notes on these prices for the reader of a plan."""
     already_checked: bool = False
     """Somebody wrote these prices down for this fleet: they are not doubted for being far from another source's."""
     doubtful: frozenset[str] = frozenset()

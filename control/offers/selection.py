@@ -1,4 +1,4 @@
-"""Which part of the market to look at."""
+"""The part of the market to look at."""
 
 from dataclasses import dataclass
 
@@ -18,15 +18,15 @@ class Selection:
     """GPUs per node."""
     markets: tuple[Market, ...] = (Market.ON_DEMAND,)
     derived: bool = False
-    """Also sizes of `counts` that are not sold (control.offers.derive)."""
+    """True where sizes of `counts` that are not sold are wanted, too (control.offers.derive)."""
 
     def reads(self, region: str, machine: InstanceType, market: Market) -> bool:
-        """Whether the price is needed: to offer it, or to derive a size from it."""
+        """Tell whether the price is needed: to offer it, or to derive a size from it."""
         size = self.derived or self.counts is None or machine.gpu_count in self.counts
         return size and self._names(machine.cloud, region, machine.gpu, market)
 
     def offers(self, offer: Offer, config: NodeConfig) -> bool:
-        """Whether the offer is one of those asked for."""
+        """Tell whether the offer is one of those asked for."""
         size = self.counts is None or config.gpu_count in self.counts
         made = self.derived or not offer.derived
         return size and made and self._names(offer.cloud, offer.region, config.gpu, offer.market)

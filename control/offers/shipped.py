@@ -51,7 +51,7 @@ class ShippedOffers:
         return any(s.reads(row.region, machine, row.market) for s in self.selections)
 
     def _asked_for(self, quotes: Quotes) -> Quotes:
-        """Without the sizes that were only needed to derive from."""
+        """Return the quotes without the sizes that were only needed to derive from."""
         kept = [o for o in quotes.offers if any(s.offers(o, quotes.configs[o.node_config]) for s in self.selections)]
         used = {o.node_config for o in kept}
         return replace(quotes, offers=tuple(kept), configs={k: c for k, c in quotes.configs.items() if k in used})

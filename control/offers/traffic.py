@@ -1,4 +1,4 @@
-"""What moving bytes between zones costs: egress at the source plus ingress at the target."""
+"""Prices of bytes that move between zones: egress at the source plus ingress at the target."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where an engine is installed on this machine: the Python that runs it, and its releases."""
+"""Homes of engines on this machine: the Python that runs each, and its releases."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from templates_lib.values.engines import ENGINES, engine_pythons
 
 
 class NoEngineError(LookupError):
-    """It is not installed here; the message says what to do."""
+    """Raised where an engine is not installed here; the message says what to do."""
 
 
 def engine_python(engine: str) -> Path:

@@ -24,7 +24,7 @@ torch in each take this much memory."""
 @dataclass(frozen=True, slots=True)
 class Sweep:
     rows: dict[str, tuple[ProfileRow, ...]]
-    """By kind."""
+    """Rows by kind."""
     pipeline: PipelineCost
 
 

@@ -1,4 +1,4 @@
-"""Has local nodes measure themselves: rents one for each job, waits for what it writes, and gives it back."""
+"""Measurements by local nodes: rents one for each job, waits for what it writes, and gives it back."""
 
 import os
 import time
@@ -18,7 +18,7 @@ from templates_lib.values.offer import Market
 from templates_lib.values.profile_row import Header
 
 PATIENCE_S = 600.0
-"""For one batch of nodes: a kind with a small share of a slow processor takes minutes."""
+"""Seconds for one batch of nodes: a kind with a small share of a slow processor takes minutes."""
 _POLL_S = 0.1
 
 
@@ -31,7 +31,7 @@ class MeasurementJob:
     kind: LocalKind
     dtype: str
     python: Path
-    """That has what is measured."""
+    """Python that has what is measured."""
     what: tuple[str, ...]
     """Arguments of `python -m agents.profile`."""
 
@@ -43,14 +43,15 @@ class _Running:
     out: Path
 
     def lines(self) -> tuple[int, tuple[bytes, ...]]:
-        """How many there will be (0: not known yet), and those that are whole: the node may be writing."""
+        """Return how many lines there will be (0: not known yet), and those that are whole: the node may be writing."""
         lines = self.out.read_bytes().split(b"\n")[:-1] if self.out.exists() else []
         return (msgspec.json.decode(lines[0], type=Header).lines, tuple(lines[1:])) if lines else (0, ())
 
 
 def run_jobs(jobs: Sequence[MeasurementJob], work: Path, progress: Progress) -> list[tuple[bytes, ...]]:
-    """What each wrote behind its header, a line a measurement. As many at once as this machine has processors for, so
-    that none waits for another. `work`: a directory that nobody else uses. Raises SweepError."""
+    """Run the jobs and return what each wrote behind its header, a line a measurement. As many run at once as this
+    machine has processors for, so that none waits for another. `work`: a directory that nobody else uses. Raises
+    SweepError."""
     found: list[tuple[bytes, ...]] = []
     for batch in _batches(jobs, float(os.cpu_count() or 1)):
         found += _run_together(batch, work, progress)

@@ -21,15 +21,15 @@ FORMAT = "medley/profile/v5"
 class StoredProfile:
     format: str
     gpu: Gpu
-    """What the node looks like to the estimate that the profile replaces."""
+    """GPU as which the node looks to the estimate that the profile replaces."""
     node: NodeConfig
     profile: NodeProfile
     rows: tuple[ProfileRow, ...]
-    """What it was fitted to."""
+    """Rows that it was fitted to."""
 
 
 class ProfileStore:
-    """In the directory `home`; several processes may use it at once."""
+    """Profiles in the directory `home`; several processes may use it at once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

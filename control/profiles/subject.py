@@ -1,4 +1,4 @@
-"""What a profile is of: two subjects with one fingerprint take equally long for the same step."""
+"""Subjects of profiles: two subjects with one fingerprint take equally long for the same step."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ class Subject:
 
     @property
     def machine(self) -> str:
-        """For people."""
+        """Describe the machine for people."""
         return f"{self.cpu_cores:g} of {self.processors} x {self.processor}"
 
 
@@ -54,7 +54,7 @@ def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Subje
 
 @cache
 def _processor() -> str:
-    """As the system calls it; its architecture where it has no name."""
+    """Name the processor as the system does; its architecture where it has no name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,1 +1,1 @@
-"""Where new nodes register the key that they are known by afterwards."""
+"""Registration of new nodes: each registers the key that identifies it afterwards."""

@@ -1,4 +1,4 @@
-"""What AWS sells, through boto3: offerings and spot prices by zone, on-demand prices and quotas by region.
+"""Offers of AWS through boto3: offerings and spot prices by zone, on-demand prices and quotas by region.
 
 Credentials and endpoints are boto3's own (environment, shared files, roles; `AWS_ENDPOINT_URL`). What is needed:
 ec2:DescribeRegions, DescribeAvailabilityZones, DescribeInstanceTypeOfferings, DescribeSpotPriceHistory,
@@ -30,7 +30,7 @@ T = TypeVar("T")
 CLOUD = "aws"
 SOURCE = "aws-api"
 _HOME = "us-east-1"
-"""Where the price list of all regions is, and regions are asked for."""
+"""Region with the price list of all regions, which is also asked for the regions."""
 _AT_ONCE = 8
 """Regions side by side."""
 _NO_ACCESS = frozenset(
@@ -102,7 +102,7 @@ class AwsOffers:
         return _asked(ask, "regions")
 
     def _region(self, clients: "_Clients", region: str, markets: set[Market], now: datetime) -> _Found:
-        """Each part by itself: a permission that lacks costs that part only."""
+        """Read the parts of one region one by one: a missing permission costs that part only."""
         found = _Found()
 
         def part(ask: Callable[[], T], what: str) -> T | None:

@@ -1,4 +1,4 @@
-"""On-demand prices of AWS, from its price list: one page of products after the other, each a JSON text."""
+"""Prices on demand of AWS, from its price list: one page of products after the other, each a JSON text."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 from control.offers.live.bounds import bounded
 
 _FILTERS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
-"""Of all the ways to pay for a machine, the plain one."""
+"""Filters for the plain one of all the ways to pay for a machine."""
 
 
 def on_demand_prices(pricing: Any, region: str, machines: Iterable[str]) -> dict[str, float]:

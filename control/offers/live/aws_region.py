@@ -1,4 +1,4 @@
-"""What one region of AWS says of its zones, machines, spot prices and quotas. Clients are boto3's."""
+"""Zones, machines, spot prices and quotas of one region of AWS. Clients are boto3's."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from templates_lib.values.offer import Market, Offer
 from templates_lib.values.supply import SupplyPool
 
 Zone = str
-"""Its id, such as `use2-az1`: the same place in every account, unlike its name."""
+"""Identifier of a zone, such as `use2-az1`: the same place in every account, unlike its name."""
 
 _QUOTAS: tuple[tuple[re.Pattern[str], Market, str, tuple[str, ...]], ...] = (
     # Name of the quota, market, name of the pool, families of `data/hardware/instance_types.csv` that count against it.

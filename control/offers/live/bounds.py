@@ -1,4 +1,4 @@
-"""How much a cloud may answer: far more than any does, far less than what would hurt."""
+"""Bounds of a cloud's answers: far more than any cloud sends, far less than what would hurt."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 MAX_PAGES = 400
 MAX_BYTES = 64 << 20
-"""Of one body, or one file."""
+"""Largest body or file in bytes."""
 MAX_OFFERS = 200_000
 
 

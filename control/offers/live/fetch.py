@@ -18,7 +18,7 @@ class Fetched:
 
 
 def fetch_all(sources: Iterable[LiveSource], now: datetime, time_out_s: float) -> tuple[Fetched, ...]:
-    """What each source answers within `time_out_s`, in the order given."""
+    """Fetch the answer of each source within `time_out_s`, in the order given."""
     listed = tuple(sources)
     results: SimpleQueue[tuple[int, Answer | SourceError]] = SimpleQueue()
     for number, source in enumerate(listed):

@@ -1,5 +1,4 @@
-"""What GCP sells, through google-cloud-compute and the billing catalogue: machines by zone, prices and quotas by
-region.
+"""Offers of GCP through google-cloud-compute and the billing catalogue: machines by zone, prices and quotas by region.
 
 Credentials are Google's own (Application Default Credentials), the project GOOGLE_CLOUD_PROJECT or theirs; an endpoint
 may be set as for gcloud (CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, …_CLOUDBILLING). What is needed:
@@ -26,7 +25,7 @@ T = TypeVar("T")
 CLOUD = "gcp"
 SOURCE = "gcp-api"
 COMPUTE_ENGINE = "services/6F81-5844-456A"
-"""In the billing catalogue."""
+"""Service of Compute Engine in the billing catalogue."""
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT_S = 30.0
 _RETRY_S = 60.0
@@ -52,7 +51,7 @@ class GcpOffers:
 
     selections: Sequence[Selection]
     environment: Mapping[str, str]
-    """Of the process."""
+    """Environment of the process."""
     cloud: str = CLOUD
     name: str = SOURCE
 
@@ -120,7 +119,7 @@ class GcpOffers:
 
 
 def _shapes(access: _Access, machines: Mapping[str, InstanceType]) -> tuple[dict[tuple[str, str], Shape], list[str]]:
-    """By (machine, zone), and the zones that could not be reached."""
+    """Return the shapes by (machine, zone), and the zones that could not be reached."""
     from google.cloud import compute_v1
 
     client = access.client(compute_v1.MachineTypesClient, "COMPUTE")

@@ -1,4 +1,4 @@
-"""What a machine of GCP costs: its price list sells cores, memory, GPUs and local disks apart, each by region.
+"""Prices of GCP's machines: its price list sells cores, memory, GPUs and local disks apart, each by region.
 
 Parts are known by their description only. Left out are those of commitments, reservations, sole tenancy, custom shapes
 and of flexible or queued starts, which are up to half cheaper and not what a launch gets.
@@ -99,7 +99,8 @@ class PriceBook:
 
 
 def price_book(skus: Iterable[Any]) -> PriceBook:
-    """Of the billing catalogue's SKUs (`google.cloud.billing_v1.Sku`). Two prices for one part: the dearer one."""
+    """Make the book of the billing catalogue's SKUs (`google.cloud.billing_v1.Sku`). Two prices for one part: the
+    dearer one counts."""
     prices: dict[tuple[Part, str, str, Market], float] = {}
     for sku in skus:
         about = sku.category

@@ -11,7 +11,8 @@ _SPOT = "PREEMPTIBLE_"
 
 
 def quota_pools_of(regions: Iterable[Any], offers: Iterable[Offer]) -> tuple[SupplyPool, ...]:
-    """Of `google.cloud.compute_v1.Region`s. Where there is no quota for spot GPUs, spot counts against the other one.
+    """Make the pools of `google.cloud.compute_v1.Region`s. Where there is no quota for spot GPUs, spot counts against
+    the other one. Where there is no quota for spot GPUs, spot counts against the other one.
 
     What others in the project run counts against a quota too, and is not known here.
     """

@@ -1,4 +1,4 @@
-"""What RunPod sells, through its GraphQL interface: price and stock of each GPU and size, for pods of its secure cloud.
+"""Offers of RunPod through its GraphQL interface: price and stock of each GPU and size, for pods of its secure cloud.
 
 The key is that of RunPod's own tools: RUNPOD_API_KEY, else `api_key` in ~/.runpod/config.toml; so is the address,
 RUNPOD_API_BASE_URL. A pod may land in any data centre, hence the region `any`, which is its own zone.
@@ -43,7 +43,7 @@ class RunPodOffers:
 
     selections: Sequence[Selection]
     environment: Mapping[str, str]
-    """Of the process."""
+    """Environment of the process."""
     cloud: str = CLOUD
     name: str = SOURCE
 

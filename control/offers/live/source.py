@@ -1,4 +1,4 @@
-"""What a source of live offers answers, and how it fails."""
+"""The port of a source of live offers: its answer, and its failures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class LiveSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the source, for people: `aws-api`."""
+        """Name of the source, for people: `aws-api`."""
         ...
 
     def fetch(self, now: datetime) -> Answer:
