@@ -1,4 +1,4 @@
-"""What can go wrong at a cloud. The type of an error is the next step; adapters map vendors' errors to these, once.
+"""Errors of clouds. The type of an error is the next step; adapters map vendors' errors to these, once.
 
 Every type but `RetryLaterError` promises that the call had no effect: nothing was created that could cost money.
 """

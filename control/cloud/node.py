@@ -28,7 +28,7 @@ class NodeRequest:
     market: Market
     tags: Mapping[str, str]
     command: tuple[str, ...]
-    """What runs on it from its start, with its arguments. It ends with the node, and the node with it."""
+    """Command that runs on it from its start, with its arguments. It ends with the node, and the node with it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Environment too, but neither stored nor shown by an adapter."""
@@ -45,9 +45,9 @@ class CloudNodeState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     BROKEN = "broken"
-    """It costs money and cannot work any more: its command has ended, or the vendor stopped it."""
+    """The node costs money and cannot work any more: its command has ended, or the vendor stopped it."""
     TERMINATING = "terminating"
-    """On its way out; still listed, perhaps still billed."""
+    """The node is ending; it is still listed, perhaps still billed."""
 
 
 @dataclass(frozen=True, slots=True)

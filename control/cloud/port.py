@@ -1,4 +1,4 @@
-"""What Medley needs of a cloud, and what it may rely on."""
+"""The port of a cloud: what Medley needs, and what it may rely on."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ class Cloud(Protocol):
 
     @property
     def name(self) -> str:
-        """As offers call it: `aws`, `local`."""
+        """Name of the cloud in offers: `aws`, `local`."""
         ...
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
@@ -33,7 +33,8 @@ class Cloud(Protocol):
         ...
 
     def terminate(self, name: str, now: datetime) -> None:
-        """Have the node ended, with all that runs on it. One that does not exist is ended already.
+        """End the node, with all that runs on it. A node that does not exist is ended already. One that does not exist
+        is ended already.
 
         It is gone when `list` does not name it any more.
         """

@@ -29,7 +29,7 @@ class VendorError:
 
     @property
     def line(self) -> str:
-        """As it is told, by its vendor or by SkyPilot."""
+        """Return the error as its vendor or SkyPilot words it."""
         return self.words if self.code in self.words else f"({self.code}) {self.words}"
 
     def error(self, cloud: str, line: str) -> CloudError:

@@ -72,7 +72,7 @@ class PostgresAgentKeys:
 
 
 def is_public_key(text: str) -> bool:
-    """Whether `text` encodes 32 bytes that are not all zero (which would be nobody's key)."""
+    """Tell whether `text` encodes 32 bytes that are not all zero (which would be nobody's key)."""
     if len(text) != _KEY_LETTERS or any(letter not in _DIGIT for letter in text):
         return False
     words = [_five_letters(text[start : start + 5]) for start in range(0, _KEY_LETTERS, 5)]

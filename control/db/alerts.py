@@ -52,8 +52,9 @@ class PostgresAlerts:
     database: Database
 
     def observe(self, firing: Iterable[Alert], webhooks: Iterable[Webhook], now: datetime) -> None:
-        """What holds `now`. New alerts are opened, worse ones escalated, those that are over resolved, and for each of
-        these steps a delivery is recorded for every webhook that takes its kind. Again: no harm."""
+        """Record the alerts that hold `now`. New alerts are opened, worse ones escalated, those that are over resolved,
+        and for each of these steps a delivery is recorded for every webhook that takes its kind. A repeated call
+        changes nothing."""
         with self.database.transaction() as connection:
             # Held until the end: to one that is removed meanwhile nothing could be addressed, and all else would fail.
             there = set(connection.execute(select(webhook.c.name).with_for_update(read=True, key_share=True)).scalars())

@@ -105,7 +105,7 @@ class PostgresApiTokens:
         return _token(row)
 
     def revoke(self, token_id: str, now: datetime) -> None:
-        """From now on the token is worth nothing; again: no harm. Raises NotStoredError with the nearest id."""
+        """Revoke a token from now on; again does no harm. Raises NotStoredError with the nearest id."""
         revoked = update(api_token).where(api_token.c.id == token_id, api_token.c.revoked_at.is_(None))
         with self.database.transaction() as connection:
             connection.execute(revoked.values(revoked_at=now))

@@ -1,4 +1,4 @@
-"""Whether a batch is what its source promised: what is stored must be readable for good."""
+"""Checks that a batch is what its source promised: what is stored must be readable for good."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ def _all_hex(ids: NDArray[np.bytes_]) -> bool:
 
 
 def _covers(parents: NDArray[np.int32], count: int) -> bool:
-    """Whether non-decreasing `parents` name each of 0 … count - 1 at least once, and nothing else."""
+    """Tell whether non-decreasing `parents` name each of 0 … count - 1 at least once, and nothing else."""
     if count == 0:
         return len(parents) == 0
     steps = np.diff(parents)

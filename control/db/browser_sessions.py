@@ -21,7 +21,7 @@ class PostgresSessions:
     database: Database
 
     def create(self, token: ApiToken, now: datetime, lifetime: timedelta) -> tuple[Secret, datetime]:
-        """What the cookie holds, and when it ends: with the token at the latest."""
+        """Make a session; return the cookie's secret, and when it ends: with the token at the latest."""
         secret, expires_at = new_secret(), now + lifetime
         if token.expires_at is not None:
             expires_at = min(expires_at, token.expires_at)
@@ -43,7 +43,7 @@ class PostgresSessions:
         return (token, row.ends_at) if token.works(now) else None
 
     def end(self, secret: Secret) -> None:
-        """Again: no harm."""
+        """End a session; again does no harm."""
         with self.database.transaction() as connection:
             connection.execute(delete(browser_session).where(browser_session.c.digest == secret.digest()))
 

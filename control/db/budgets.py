@@ -35,7 +35,7 @@ class StoredBudget:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """What a fleet is held to now; `since` is empty where it never gave up anything."""
+    """Rung that a fleet is on now; `since` is empty where it never gave up anything."""
 
     rung: Rung = Rung.NOTHING
     reasons: tuple[str, ...] = ()
@@ -49,7 +49,8 @@ class PostgresBudgets:
     database: Database
 
     def put(self, scope: Scope, name: str, budget: Budget, now: datetime, version: int | None = None) -> StoredBudget:
-        """In place of what was there. With `version` (0: nothing), StaleVersionError when another one was there."""
+        """Put a budget in place of the stored one. With `version` (0: nothing), raises StaleVersionError when another
+        version was there."""
         with self.database.transaction() as connection:
             found = _locked(connection, scope, name)
             there = 0 if found is None else found.version
@@ -68,7 +69,7 @@ class PostgresBudgets:
             return _stored(connection.execute(put).one())
 
     def all(self) -> tuple[StoredBudget, ...]:
-        """By scope and name."""
+        """List all budgets by scope and name."""
         query = select(budget_table).order_by(budget_table.c.scope, budget_table.c.name)
         with self.database.transaction() as connection:
             return tuple(_stored(row) for row in connection.execute(query))
@@ -89,13 +90,13 @@ class PostgresBudgets:
         return GivenUp() if row is None else _given_up(row)
 
     def all_given_up(self) -> dict[str, GivenUp]:
-        """By fleet, of those that have given up anything."""
+        """Return the rungs by fleet, of those that have given up anything."""
         with self.database.transaction() as connection:
             rows = connection.execute(select(given_up).order_by(given_up.c.fleet)).all()
         return {row.fleet: _given_up(row) for row in rows}
 
     def give_up(self, fleet: str, rung: Rung, reasons: tuple[str, ...], now: datetime) -> None:
-        """What `fleet` is held to from `now` on; `since` stays while the rung does."""
+        """Record the rung of `fleet` from `now` on; `since` stays while the rung does."""
         with self.database.transaction() as connection:
             if rung is Rung.NOTHING:
                 connection.execute(delete(given_up).where(given_up.c.fleet == fleet))

@@ -1,4 +1,4 @@
-"""What was spent between moments, in one pass over the ledger's rows: the burn rate over time.
+"""Spending between moments, in one pass over the ledger's rows: the burn rate over time.
 
 Every held node begins to cost at one moment and ends at another; between two such moments, or a moment that somebody
 asks about, what is spent a second stands still. So all parts of a span cost one sweep over its beginnings and ends,
@@ -74,8 +74,8 @@ class Spent:
 def spent_between(
     database: Database, bounds: Sequence[datetime], fleet: str | None = None, project: str | None = None
 ) -> tuple[Spent, ...]:
-    """From each of `bounds`, at least two that grow or stay, to the next one: of everybody, or of one fleet or project,
-    which have no leaks. Raises DatabaseUnavailableError."""
+    """Return the spending from each of `bounds`, at least two that grow or stay, to the next one: of everybody, or of
+    one fleet or project, which have no leaks. Raises DatabaseUnavailableError."""
     asked = {"bounds": list(bounds), "since": bounds[0], "until": bounds[-1], "fleet": fleet, "project": project}
     with database.transaction() as connection:
         rows = {row.part: row for row in connection.execute(_BURN, asked)}

@@ -46,7 +46,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Of a running server. `socket_dir` is the `host` of a connection."""
+    """Address of a running server. `socket_dir` is the `host` of a connection."""
 
     socket_dir: Path
     pid: int
@@ -55,7 +55,7 @@ class ServerAddress:
 class _State(Enum):
     GONE = auto()
     BUSY = auto()
-    """On its way up or down."""
+    """The server is starting or stopping."""
     READY = auto()
 
 
@@ -66,7 +66,7 @@ class Cluster:
     home: Path
     program_files: Path
     user: OsUser | None
-    """Who the server runs as; None: as ourselves."""
+    """User that the server runs as; None: our own."""
 
     @classmethod
     def of(cls, home: Path) -> "Cluster":
@@ -117,7 +117,7 @@ class Cluster:
                     raise
 
     def is_up(self) -> bool:
-        """Whether its server runs, be it on its way up or down."""
+        """True while its server runs, be it starting or stopping."""
         return self._live_pid() is not None
 
     def check_data(self) -> None:

@@ -28,7 +28,7 @@ class Database:
 
     engine: Engine = field(repr=False)
     name: str
-    """For people: the URL without its secrets, or the directory of the embedded server."""
+    """Name for people: the URL without its secrets, or the directory of the embedded server."""
     _within: Connection | None = field(default=None, repr=False)
     """The connection of a transaction that is under way."""
 

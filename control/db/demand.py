@@ -18,18 +18,18 @@ from policies.demand_history import DemandHistory
 LATEST = timedelta(hours=26)
 """A report that is older is not taken: gateways keep a day, and what has become an hour must not be counted again."""
 KEPT = timedelta(hours=48)
-"""After that reports become hours."""
+"""Time after which reports become hours."""
 HOURS_KEPT = timedelta(days=400)
 SILENT = timedelta(seconds=20)
-"""Who waits is said every few seconds; what was said earlier than this counts no more."""
+"""Age of a report of waiting requests from which it counts no more: gateways send one every few seconds."""
 _SETTLED = timedelta(seconds=15)
-"""After its end an interval is on its way from the gateways for some seconds."""
+"""Time after its end for which an interval is still on its way from the gateways."""
 _SUMS = [func.sum(demand_line.c[name]).label(name) for name in COUNTS]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was served, by whom it was asked."""
+    """Usage of an app by the project that asked."""
 
     project: str
     app: str
@@ -72,8 +72,8 @@ class PostgresDemand:
             return {app: int(requests) for app, requests in connection.execute(query) if requests}
 
     def histories(self, fleet: str, now: datetime, span: timedelta, step_s: int = 300) -> dict[str, DemandHistory]:
-        """By `app/request_type`, steps of `step_s` seconds (a divisor of an hour) up to now. What no gateway reported
-        is as it was before. An app without any report is not there."""
+        """Return histories by `app/request_type`, steps of `step_s` seconds (a divisor of an hour) up to now. What no
+        gateway reported is as it was before. An app without any report is not there."""
         end_s = int((now - _SETTLED).timestamp()) // 60 * 60
         start = datetime.fromtimestamp(end_s - int(span.total_seconds()) // step_s * step_s, UTC)
         with self.database.transaction() as connection:
@@ -81,7 +81,8 @@ class PostgresDemand:
         return {key: _history(parts, start.timestamp(), end_s, step_s) for key, parts in watched.items()}
 
     def usage(self, fleet: str, start: datetime, end: datetime) -> tuple[Usage, ...]:
-        """Of whole hours and reports that began from `start` up to before `end`, by project and app."""
+        """Return the usage of whole hours and reports that began from `start` up to before `end`, by project and
+        app."""
         total: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         names = ("served_requests", "served_prompt_tokens", "served_output_tokens")
         with self.database.transaction() as connection:
@@ -137,7 +138,7 @@ Part = tuple[float, int, int, int, int]
 
 
 def _watched(connection: Connection, fleet: str, start: datetime) -> Mapping[str, list[Part]]:
-    """Of hours and of reports, by key, in order of time."""
+    """Return the parts of hours and of reports, by key, in order of time."""
     found: dict[str, list[Part]] = defaultdict(list)
     sums = ("requests", "prompt_tokens", "output_tokens")
 

@@ -1,4 +1,4 @@
-"""What operators say of a model's demand instead of its forecast, for a time."""
+"""Demand of a model that operators set instead of its forecast, for a time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,8 @@ class PostgresDemandOverrides:
     database: Database
 
     def set(self, fleet: str, new: Override) -> None:
-        """In place of one that the model may have. ValueError: no rate, or it would have expired already."""
+        """Set an override in place of one that the model may have. ValueError: no rate, or it would have expired
+        already."""
         if not 0 <= new.requests_per_s < float("inf"):
             raise ValueError(f"demand must be 0 or more requests/s, is {new.requests_per_s:g}")
         if new.expires_at <= new.made_at:
@@ -46,7 +47,7 @@ class PostgresDemandOverrides:
             return bool(connection.execute(ended).all())
 
     def working(self, fleet: str, now: datetime) -> dict[str, Override]:
-        """By model."""
+        """Return the overrides in force by model."""
         query = select(demand_override).where(_open(fleet), demand_override.c.expires_at > now)
         with self.database.transaction() as connection:
             rows = connection.execute(query.order_by(demand_override.c.id)).all()

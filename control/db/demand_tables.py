@@ -27,7 +27,7 @@ COUNTS = (
     "served_prompt_tokens",
     "served_output_tokens",
 )
-"""That every line and every hour has."""
+"""Counters that every line and every hour has."""
 
 
 def _counts() -> list[Column[Any]]:

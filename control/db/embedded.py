@@ -45,7 +45,7 @@ def embedded_server(home: Path) -> Iterator[ServerAddress]:
 
 @contextmanager
 def turn(home: Path) -> Iterator[None]:
-    """In which the server may be started or stopped: one process at a time."""
+    """Hold the lock under which the server may be started or stopped: one process at a time."""
     with _lock_file(home, "turn.lock") as file:
         lock(file)
         yield

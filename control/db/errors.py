@@ -1,4 +1,4 @@
-"""What can be wrong with the database. The type of an error is the next step; no message ever holds a password."""
+"""Errors of the database. The type of an error is the next step; no message ever holds a password."""
 
 
 class DatabaseError(Exception):

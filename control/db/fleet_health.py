@@ -1,4 +1,4 @@
-"""How fleets fare, from rows: when each was planned last, on what, what failed since, what can be had of its plan."""
+"""Health of fleets, from rows: when each was planned last, on what, what failed since, what can be had of its plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class FleetHealth:
     database: Database
 
     def facts(self, now: datetime) -> tuple[FleetFacts, ...]:
-        """Of all fleets that are not ending, by name. Raises DatabaseUnavailableError."""
+        """Return the facts of all fleets that are not ending, by name. Raises DatabaseUnavailableError."""
         latest_first = (plan.c.created_at.desc(), plan.c.id.desc())
         place = func.row_number().over(partition_by=plan.c.name, order_by=latest_first).label("place")
         newest = select(plan.c.name, plan.c.created_at, plan.c.snapshot_version, place).subquery()

@@ -78,7 +78,7 @@ class PostgresFleets:
             return _load(connection, name)
 
     def all(self) -> tuple[FleetRecord, ...]:
-        """By name."""
+        """List all fleets by name."""
         with self.database.transaction() as connection:
             rows = connection.execute(select(fleet).order_by(fleet.c.name)).all()
         return tuple(_record(row) for row in rows)
@@ -100,7 +100,7 @@ class PostgresFleets:
             return tuple(connection.execute(query).one())
 
     def page(self, limit: int, after: str = "", project: str | None = None) -> tuple[FleetRecord, ...]:
-        """By name, those that follow `after`, of all projects or of one."""
+        """List fleets by name, those that follow `after`, of all projects or of one."""
         query = select(fleet).where(fleet.c.name > after).order_by(fleet.c.name).limit(limit)
         if project is not None:
             query = query.where(fleet.c.project == project)
@@ -115,7 +115,7 @@ class PostgresFleets:
         return _target(row)
 
     def targets(self) -> dict[str, FleetTarget]:
-        """By fleet."""
+        """Return the targets by fleet."""
         with self.database.transaction() as connection:
             return {row.fleet: _target(row) for row in connection.execute(select(fleet_target))}
 
@@ -146,7 +146,7 @@ class PostgresFleets:
             connection.execute(update(fleet_target).where(fleet_target.c.fleet == name).values(trouble=trouble))
 
     def _prices(self, **plans: str) -> dict[str, float]:
-        """What each of these plans costs, $/h; without those that are not stored (any more)."""
+        """Return the cost of each of these plans, $/h; without those that are not stored (any more)."""
         query = select(plan_table.c.id, plan_table.c.usd_per_hour).where(plan_table.c.id.in_(plans.values()))
         with self.database.transaction() as connection:
             usd_per_hour = {row.id: row.usd_per_hour for row in connection.execute(query)}

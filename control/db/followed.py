@@ -1,4 +1,4 @@
-"""What followers of live views are shown: steps of instances in the order of writing, and how busy they are."""
+"""Rows for followers of live views: steps of instances in the order of writing, and their load."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from control.lifecycle.state import InstanceState
 
 @dataclass(frozen=True, slots=True)
 class SchedulerLoad:
-    """Of an instance, as its scheduler said last."""
+    """Load of an instance, as its scheduler last reported."""
 
     instance: str
     fleet: str
@@ -47,7 +47,7 @@ def instance_steps(database: Database, after: int, limit: int) -> list[tuple[str
 
 
 def scheduler_loads(database: Database) -> list[SchedulerLoad]:
-    """Of all instances that live and have a scheduler."""
+    """List the loads of all instances that live and have a scheduler."""
     query = select(instance.c.id, instance.c.fleet, node.c.load).join_from(instance, node)
     query = query.where(
         instance.c.state != InstanceState.TERMINATED, node.c.gone_at.is_(None), node.c.load.is_not(None)

@@ -28,7 +28,7 @@ class Asked:
     caller: str
     """Id of the token."""
     secret: Secret
-    """What the caller proved itself with."""
+    """Credential with which the caller proved its identity."""
     key: str
     request: bytes
     """SHA-256 of method, path, query and body."""

@@ -25,7 +25,7 @@ class InstanceRecord:
     plan_id: str
     template: ServingTemplate
     held: Mapping[int, HeldNode]
-    """By place."""
+    """Nodes by place."""
 
 
 def instance_page(
@@ -36,7 +36,8 @@ def instance_page(
     states: Sequence[InstanceState] = (),
     ids: Sequence[str] | None = None,
 ) -> tuple[InstanceRecord, ...]:
-    """By id, those that follow `after`: of all fleets or one; of some states, or all but the terminated; or `ids`."""
+    """List instances by id, those that follow `after`: of all fleets or one; of some states, or all but the terminated;
+    or `ids`."""
     t = instance_table.c
     query = select(instance_table).where(t.id > after).order_by(t.id).limit(limit)
     if ids is not None:

@@ -79,7 +79,7 @@ class PostgresInstances:
             return instances(connection, query.order_by(instance_table.c.id))
 
     def living(self) -> tuple[Instance, ...]:
-        """Of all fleets, all but the terminated, by fleet and id."""
+        """List the instances of all fleets, all but the terminated, by fleet and id."""
         query = select(instance_table).where(instance_table.c.state != InstanceState.TERMINATED)
         with self.database.transaction() as connection:
             return instances(connection, query.order_by(instance_table.c.fleet, instance_table.c.id))
@@ -94,7 +94,7 @@ class PostgresInstances:
         return plan
 
     def ids_of_plan(self, plan_id: str) -> set[str]:
-        """Of all instances that were ever asked for by a plan: their ids are used up."""
+        """Return the ids of all instances that a plan ever asked for: they are used up."""
         query = select(instance_table.c.id).where(instance_table.c.plan_id == plan_id)
         with self.database.transaction() as connection:
             return set(connection.execute(query).scalars())
@@ -116,7 +116,7 @@ class PostgresInstances:
             return tuple(rows.scalars())
 
     def template(self, instance_id: str) -> ServingTemplate:
-        """What an instance runs. Raises NotStoredError."""
+        """Return the template that an instance runs. Raises NotStoredError."""
         query = select(instance_table.c.template).where(instance_table.c.id == instance_id)
         with self.database.transaction() as connection:
             body = connection.execute(query).scalar_one_or_none()
@@ -172,7 +172,7 @@ class PostgresInstances:
             return connection.execute(select(func.max(instance_event.c.sequence))).scalar_one() or 0
 
     def drained_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
-        """When its ready instances were told to drain."""
+        """List when its ready instances began to drain."""
         query = select(instance_event.c.at).join(instance_table, instance_table.c.id == instance_event.c.instance_id)
         query = query.where(
             instance_table.c.fleet == fleet, instance_event.c.event == EventKind.DRAIN, instance_event.c.at >= since

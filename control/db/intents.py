@@ -24,12 +24,13 @@ from control.lifecycle.state import InstanceState
 
 @dataclass(frozen=True, slots=True)
 class PostgresIntents:
-    """Each method is one transaction; none spans the call to the cloud. All raise DatabaseUnavailableError too."""
+    """Intents in PostgreSQL. Each method is one transaction; none spans the call to the cloud. All raise
+    DatabaseUnavailableError too."""
 
     database: Database
     epoch: Callable[[], int] | None = None
-    """In which its owner leads: intents are refused with DeposedError once somebody else does. None: its owner is
-    alone by other means, as `medley up` is by a lock on its home."""
+    """Epoch in which its owner leads: intents are refused with DeposedError once another process does. None: its owner
+    is alone by other means, as `medley up` is by a lock on its home."""
 
     def open_create(
         self,
@@ -115,7 +116,7 @@ class PostgresIntents:
             connection.execute(update(intent).where(intent.c.key == key, _is_open()).values(outcome=text))
 
     def clouds(self) -> set[str]:
-        """Where intents are open."""
+        """Return the clouds with open intents."""
         with self.database.transaction() as connection:
             return set(connection.execute(select(intent.c.cloud).where(_is_open()).distinct()).scalars())
 

@@ -1,4 +1,4 @@
-"""Who leads: one reconciler at a time, by an advisory lock, in an epoch that fences off a former leader."""
+"""Leadership: one reconciler at a time, by an advisory lock, in an epoch that fences off a former leader."""
 
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -33,11 +33,12 @@ class PostgresLeader:
 
     @property
     def epoch(self) -> int:
-        """Of the last time that it led; 0: never."""
+        """Epoch of the last time that it led; 0: never."""
         return self._epoch
 
     def lead(self, now: datetime) -> bool:
-        """Whether this process leads; it tries to, if nobody does. DatabaseUnavailableError: it leads no more."""
+        """Try to lead, if nobody does, and return whether this process leads. DatabaseUnavailableError: it leads no
+        more."""
         if self._connection is not None:
             try:
                 self._connection.execute(text("SELECT 1"))
@@ -77,7 +78,7 @@ class PostgresLeader:
 
 
 def _unlock(connection: Connection) -> None:
-    """At once: the server would free the lock when it finds the connection closed, some time after `close`."""
+    """Unlock at once: the server would free the lock when it finds the connection closed, some time after `close`."""
     connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK})
 
 

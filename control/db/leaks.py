@@ -38,5 +38,5 @@ def record_leak(
 
 
 def end_leak(connection: Connection, name: str, now: datetime) -> None:
-    """Its cloud does not list it any more. One that was never a leak: no harm."""
+    """End a leak that its cloud does not list any more. A node that was never a leak does no harm."""
     connection.execute(update(leak).where(leak.c.node == name, leak.c.gone_at.is_(None)).values(gone_at=now))

@@ -72,7 +72,8 @@ class PostgresLedger:
     database: Database
 
     def charges(self, period: Period) -> tuple[Charge, ...]:
-        """Of every instance that had a node in the period, by instance, and of every cloud where something leaked.
+        """Return the charges of every instance that had a node in the period, by instance, and of every cloud where
+        something leaked.
 
         A period that ends in the future counts what is held now as held until then: it forecasts. Also raises
         DatabaseUnavailableError.
@@ -80,7 +81,7 @@ class PostgresLedger:
         return self._read(period, _CHARGES, _LEAKS)
 
     def leaks(self, period: Period) -> tuple[Charge, ...]:
-        """Of `charges` those that leaked, by cloud."""
+        """Return those of `charges` that leaked, by cloud."""
         return self._read(period, _LEAKS)
 
     def _read(self, period: Period, *queries: TextClause) -> tuple[Charge, ...]:

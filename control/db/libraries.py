@@ -71,8 +71,8 @@ class PostgresLibraries:
             return _with(connection, load_library(connection, finished_library(connection, version)), protected)
 
     def part(self, version: str, template_ids: Collection[str]) -> Library:
-        """Only these templates: of this library or, for a protected template, of the newest that has it. Ids that no
-        library has stay out."""
+        """Load only these templates: of this library or, for a protected template, of the newest that has it. Ids that
+        no library has stay out."""
         ids = [UUID(i).hex for i in template_ids if _is_id(i)]
         with self.database.transaction() as connection:
             return _with(connection, load_library(connection, finished_library(connection, version), ids), ids)

@@ -14,7 +14,7 @@ from templates_lib.values.work import WorkClass
 
 
 def finished_library(connection: Connection, version: str) -> Row[Any]:
-    """Its row of `library`; NotStoredError, with the nearest version, for an unknown one."""
+    """Return its row of `library`; NotStoredError, with the nearest version, for an unknown one."""
     row = connection.execute(select(library).where(library.c.version == version)).one_or_none()
     if row is None:
         versions = connection.execute(select(library.c.version).where(library.c.version.is_not(None))).scalars()

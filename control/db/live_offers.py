@@ -18,7 +18,7 @@ from templates_lib.values.supply import SupplyPool
 
 @dataclass(frozen=True, slots=True)
 class CloudMarket:
-    """What a cloud says, or said when it last answered."""
+    """Offers of a cloud now, or when it last answered."""
 
     cloud: str
     source: str
@@ -28,7 +28,7 @@ class CloudMarket:
     left_out: str = ""
     """Why its offers are not to be planned with; empty: they are."""
     failure: str = ""
-    """Of the last attempt; empty: there was none."""
+    """Failure of the last attempt; empty: there was none."""
     offers: tuple[Offer, ...] = ()
     configs: Mapping[str, NodeConfig] = field(default_factory=dict)
     pools: tuple[SupplyPool, ...] = ()
@@ -42,7 +42,7 @@ class PricePoint:
     """None: not sold any more."""
     source: str
     observed_at: datetime
-    """When the source says that the price began."""
+    """Time at which the price began, by its source."""
     recorded_at: datetime
 
 
@@ -53,7 +53,7 @@ class PostgresOffers:
     database: Database
 
     def markets(self) -> dict[str, CloudMarket]:
-        """By cloud, of all that were asked at least once."""
+        """Return the markets by cloud, of all that were asked at least once."""
         with self.database.transaction() as connection:
             sources = connection.execute(select(market_source).order_by(market_source.c.cloud)).all()
             offers: dict[str, list[Offer]] = {}
@@ -75,7 +75,7 @@ class PostgresOffers:
             return tuple(connection.execute(query).one())
 
     def quarantined(self) -> dict[str, tuple[QuarantinedOffer, ...]]:
-        """By cloud, of all that were asked at least once."""
+        """Return the quarantined offers by cloud, of all that were asked at least once."""
         query = select(market_source.c.cloud, market_source.c.quarantined).order_by(market_source.c.cloud)
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()

@@ -1,4 +1,4 @@
-"""Which database a command speaks to: a server named by URL, or the embedded one in a directory."""
+"""Location of the database of a command: a server named by URL, or the embedded one in a directory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def locate(url: str | None, data_dir: Path | None, environ: Mapping[str, str]) -
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """Where Medley keeps what is its own on this machine: MEDLEY_HOME, or XDG data medley."""
+    """Folder of Medley's own files on this machine: MEDLEY_HOME, or XDG data medley."""
     if environ.get(HOME_VARIABLE):
         home = Path(environ[HOME_VARIABLE])
     else:

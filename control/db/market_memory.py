@@ -1,4 +1,4 @@
-"""What clouds answered, in PostgreSQL: every call for a node of an offer, and what all processes learn from it."""
+"""Answers of clouds, in PostgreSQL: every call for a node of an offer, and what all processes learn from it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -57,14 +57,15 @@ class PostgresMarketMemory:
                     connection.execute(changed)
 
     def read(self) -> dict[str, Learned]:
-        """By subject."""
+        """Return what is learned by subject."""
         query = select(market_memory).where(market_memory.c.learned.is_not(None))
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
         return {row.subject: msgspec.json.decode(row.learned, type=Learned) for row in rows}
 
     def calls(self, since: datetime) -> tuple[OfferCalls, ...]:
-        """Of every offer that was asked since then, the busiest first. A minute is one of the clock."""
+        """Return the calls for every offer that was asked since then, the busiest first. A minute is one of the
+        clock."""
         minute = func.date_trunc("minute", offer_call.c.at)
         recent = offer_call.c.at >= since
         by_minute = (

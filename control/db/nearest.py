@@ -12,7 +12,7 @@ COMMANDS = {
     "fleet": " (`medley fleets list`)",
     "webhook": " (`medley alerts webhook list`)",
 }
-"""Where people see the names of what is stored."""
+"""Commands that show people the names of what is stored."""
 
 
 def not_stored(what: str, name: str, known: Collection[str]) -> NotStoredError:

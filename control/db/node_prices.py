@@ -1,4 +1,4 @@
-"""What held nodes cost, in PostgreSQL: stamped when their intents are recorded, and changed when the market does."""
+"""Costs of held nodes, in PostgreSQL: stamped when their intents are recorded, and changed when the market does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def exact(usd_per_hour: float) -> Decimal:
 
 
 def stamp_of(connection: Connection, instance_id: str, usd_per_hour: float) -> dict[str, object]:
-    """What a new node's row says of its costs: they stay attributed when fleet, project or template are gone."""
+    """Return a new node's columns of its costs: they stay attributed when fleet, project or template are gone."""
     query = (
         select(fleet.c.project, instance.c.template["model"].as_string().label("model"))
         .select_from(instance)
@@ -63,7 +63,7 @@ def stamp_of(connection: Connection, instance_id: str, usd_per_hour: float) -> d
 
 
 def current_price() -> ColumnElement[Decimal | None]:
-    """What a row of `node` costs by the last look at its market."""
+    """Return the cost of a row of `node` by the last look at its market."""
     newest = select(node_price.c.usd_per_hour).where(node_price.c.node == node.c.name)
     newest = newest.order_by(node_price.c.since.desc()).limit(1)
     return func.coalesce(newest.correlate(node).scalar_subquery(), node.c.usd_per_hour)

@@ -28,35 +28,36 @@ class PostgresNodes:
     database: Database
 
     def held(self, cloud: str) -> dict[str, HeldNode]:
-        """By name, whatever their instances are up to."""
+        """Return the nodes by name, whatever their instances are up to."""
         return {held.name: held for held in self._held(node.c.cloud == cloud)}
 
     def of_instance(self, instance_id: str) -> dict[int, HeldNode]:
-        """By place: rented, or on its way."""
+        """Return an instance's nodes by place: rented, or on their way."""
         return {held.place: held for held in self._held(node.c.instance_id == instance_id)}
 
     def of_instances(self, ids: Collection[str]) -> dict[str, dict[int, HeldNode]]:
-        """Of some instances, by place."""
+        """Return the nodes of some instances, by place."""
         found: dict[str, dict[int, HeldNode]] = {}
         for held in self._held(node.c.instance_id.in_(ids)):
             found.setdefault(held.instance_id, {})[held.place] = held
         return found
 
     def by_instance(self) -> dict[str, dict[int, HeldNode]]:
-        """Of all instances, by place."""
+        """Return the nodes of all instances, by place."""
         found: dict[str, dict[int, HeldNode]] = {}
         for held in self._held(true()):
             found.setdefault(held.instance_id, {})[held.place] = held
         return found
 
     def clouds(self) -> set[str]:
-        """Where nodes are held."""
+        """Return the clouds with held nodes."""
         query = select(node.c.cloud).where(node.c.gone_at.is_(None)).distinct()
         with self.database.transaction() as connection:
             return set(connection.execute(query).scalars())
 
     def rented_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
-        """When the fleet's nodes were asked for, one entry a node, given back or not; refused ones do not count."""
+        """List when the fleet's nodes were asked for, one entry a node, given back or not; refused ones do not
+        count."""
         query = select(node.c.requested_at).join(instance, instance.c.id == node.c.instance_id)
         query = query.where(instance.c.fleet == fleet, node.c.requested_at >= since)
         query = query.where(node.c.gone_at.is_(None) | node.c.created_at.is_not(None))

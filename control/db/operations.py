@@ -101,7 +101,7 @@ class PostgresOperations:
         return None if row is None else _operation(row)
 
     def waiting(self) -> int:
-        """How many somebody could take up now."""
+        """Count the operations that a worker could take up now."""
         with self.database.transaction() as connection:
             return connection.execute(select(func.count()).where(_free())).scalar_one()
 
@@ -135,7 +135,8 @@ class PostgresOperations:
                 connection.execute(taken.values(values))
 
     def renew(self, operation_id: str, holder: str, lease: timedelta, progress: str) -> bool:
-        """Whether it still is the holder's: it may have been cancelled, or taken up by another."""
+        """Renew the holder's lease and return whether it still is the holder's: it may have been cancelled, or taken up
+        by another."""
         renewed = _held(operation_id, holder).values(lease_until=func.now() + lease, progress=progress)
         return self._write(renewed)
 
@@ -148,13 +149,14 @@ class PostgresOperations:
         self._finish(operation_id, holder, OperationState.FAILED, {"problem": dict(problem)}, now)
 
     def hand_back(self, operation_id: str, holder: str) -> bool:
-        """It was begun and not done, through no fault of its own: anybody's again, at once."""
+        """Hand back an operation that was begun and not done, through no fault of its own: anybody's again, at once."""
         values: dict[str, Any] = {"state": OperationState.QUEUED, "lease": None, "lease_until": None, "progress": ""}
         values |= {"attempts": operation.c.attempts - 1}
         return self._write(_held(operation_id, holder).values(values))
 
     def cancel(self, operation_id: str, now: datetime) -> Operation:
-        """Whoever works on it notices with the next renewal. One that has ended stays as it is. NotStoredError."""
+        """Cancel an operation; its worker notices with the next renewal. One that has ended stays as it is.
+        NotStoredError."""
         cancelled = update(operation).where(operation.c.id == operation_id, operation.c.state.in_(OPEN))
         cancelled = cancelled.values(state=OperationState.CANCELLED, finished_at=now, lease=None, lease_until=None)
         self._write(cancelled)

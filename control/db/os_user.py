@@ -20,7 +20,8 @@ class OsUser:
 
 
 def server_user() -> OsUser | None:
-    """Who the server's processes run as; None: as ourselves. As root the user is created when it is not there.
+    """Return the user that the server's processes run as; None: our own. As root the user is created when it is not
+    there.
 
     Raises EmbeddedServerError where root cannot create it.
     """

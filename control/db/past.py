@@ -1,4 +1,4 @@
-"""What is on record of a span that has passed, in PostgreSQL: read at once, to be gone through again."""
+"""Records of a span that has passed, in PostgreSQL: read at once, to be replayed."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class PastPlan:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """What a cloud answered to a call for a node."""
+    """Answer of a cloud to a call for a node."""
 
     offer: str
     at: datetime
@@ -83,13 +83,13 @@ class PastEvent:
 
 @dataclass(frozen=True, slots=True)
 class PastLoad:
-    """What clients asked of one app in a minute, or an hour of which no more is known."""
+    """Requests of clients for one app in a minute, or an hour of which no more is known."""
 
     app: str
     request_type: str
     at: datetime
     seconds: int
-    """That gateways watched."""
+    """Seconds of it that gateways watched."""
     requests: int
     refused: int
     prompt_tokens: int
@@ -110,7 +110,7 @@ class PostgresPast:
     database: Database
 
     def instances(self, fleet: str, since: datetime, until: datetime) -> tuple[PastInstance, ...]:
-        """That were there in the span, by id."""
+        """List the instances that were there in the span, by id."""
         first, last = (
             select(instance_event.c.instance_id, which(instance_event.c.at).label("at"))
             .where(ended)
@@ -134,7 +134,7 @@ class PostgresPast:
         return tuple(_instance(row, tuple(steps[row.id])) for row in rows)
 
     def nodes(self, since: datetime, until: datetime) -> tuple[PastNode, ...]:
-        """Of all fleets, held or on their way in the span, by when they were asked for."""
+        """List the nodes of all fleets, held or on their way in the span, by when they were asked for."""
         held = select(node, instance.c.fleet).join(instance, instance.c.id == node.c.instance_id)
         held = held.where(node.c.requested_at < until, or_(node.c.gone_at.is_(None), node.c.gone_at > since))
         with self.database.transaction() as connection:
@@ -158,7 +158,7 @@ class PostgresPast:
         return tuple(sorted((p for p in found if since <= p.at < until), key=lambda p: (p.at, p.id)))
 
     def calls(self, since: datetime, until: datetime) -> tuple[PastCall, ...]:
-        """Of all fleets, in order."""
+        """List the calls of all fleets, in order."""
         query = select(offer_call).where(offer_call.c.at >= since, offer_call.c.at < until)
         with self.database.transaction() as connection:
             rows = connection.execute(query.order_by(offer_call.c.sequence)).all()
@@ -179,7 +179,7 @@ class PostgresPast:
         return {key: tuple(points) for key, points in found.items()}
 
     def events(self, fleet: str, since: datetime, until: datetime) -> tuple[PastEvent, ...]:
-        """What is on record of the fleet itself, in order."""
+        """List the events on record of the fleet itself, in order."""
         query = select(event.c.at, event.c.kind, event.c.subject).where(event.c.fleet == fleet)
         query = query.where(event.c.at >= since, event.c.at < until).order_by(event.c.sequence)
         with self.database.transaction() as connection:
@@ -194,14 +194,14 @@ class PostgresPast:
         return None if row is None else (_utc(row.at), row.subject)
 
     def span(self, fleet: str) -> tuple[datetime, datetime] | None:
-        """When something of the fleet was put on record first, and last; None: nothing ever was."""
+        """Return when something of the fleet was put on record first, and last; None: nothing ever was."""
         query = select(func.min(event.c.at), func.max(event.c.at)).where(event.c.fleet == fleet)
         with self.database.transaction() as connection:
             first, last = connection.execute(query).one()
         return None if first is None else (_utc(first), _utc(last))
 
     def overrides(self, fleet: str, since: datetime, until: datetime) -> tuple[PastOverride, ...]:
-        """That operators had in force in the span, in the order in which they were made."""
+        """List the overrides that operators had in force in the span, in the order in which they were made."""
         query = select(demand_override).where(demand_override.c.fleet == fleet, demand_override.c.made_at < until)
         query = query.where(or_(demand_override.c.ended_at.is_(None), demand_override.c.ended_at > since))
         query = query.where(demand_override.c.expires_at > since).order_by(demand_override.c.id)
@@ -216,7 +216,7 @@ class PostgresPast:
         )
 
     def load(self, fleet: str, since: datetime, until: datetime) -> tuple[PastLoad, ...]:
-        """By time and app. What was asked in a minute that no gateway reported is not there."""
+        """List the load by time and app. A minute that no gateway reported is not there."""
         found: list[PastLoad] = []
         lines = demand_line.join(demand_report)
         with self.database.transaction() as connection:

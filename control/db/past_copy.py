@@ -19,7 +19,7 @@ _ROWS = 5000
 def copy_instances(
     target: Database, instances: Iterable[PastInstance], nodes: Sequence[PastNode], before: datetime
 ) -> None:
-    """As they were just before then: instances whose life had begun, nodes that were had by then.
+    """Copy instances as they were just before then: those whose life had begun, with the nodes that were had by then.
 
     Nodes that were on their way are left out: they are asked for again. Raises DatabaseUnavailableError.
     """
@@ -47,7 +47,7 @@ def steps_before(past: PastInstance, before: datetime) -> tuple[PastTransition, 
 
 
 def copy_demand(source: Database, target: Database, fleet: str, since: datetime, until: datetime) -> None:
-    """What gateways reported of the fleet. Raises DatabaseUnavailableError."""
+    """Copy what gateways reported of the fleet. Raises DatabaseUnavailableError."""
     lines = select(demand_line).where(
         demand_line.c.fleet == fleet, demand_line.c.started_at >= since, demand_line.c.started_at < until
     )

@@ -1,4 +1,4 @@
-"""What lists show of plans, apart from their bodies, which are large; and what each was compared with."""
+"""Summaries of plans for lists, apart from their bodies, which are large; and what each was compared with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

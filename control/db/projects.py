@@ -40,7 +40,8 @@ class PostgresProjects:
             return _load(connection, name)
 
     def ensure(self, name: str, now: datetime) -> None:
-        """For whoever names one without having made it: on the command line that is how one is made."""
+        """Make the project unless it is there, for callers who name one without having made it: on the command line
+        that is how one is made."""
         with self.database.transaction() as connection:
             _add(connection, name, "", now)
 
@@ -64,7 +65,7 @@ class PostgresProjects:
             return _load(connection, name)
 
     def page(self, limit: int, after: str = "") -> tuple[Project, ...]:
-        """By name, those that follow `after`."""
+        """List projects by name, those that follow `after`."""
         query = _query().where(project.c.name > after).order_by(project.c.name).limit(limit)
         with self.database.transaction() as connection:
             return tuple(_project(row) for row in connection.execute(query))

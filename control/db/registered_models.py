@@ -59,11 +59,11 @@ class PostgresModels:
             return _load(connection, name)
 
     def own(self) -> tuple[OwnModel, ...]:
-        """What specs may name."""
+        """List the models that specs may name."""
         return tuple(registered.own for registered in self.all())
 
     def all(self) -> tuple[RegisteredModel, ...]:
-        """By name."""
+        """List all models by name."""
         with self.database.transaction() as connection:
             return tuple(_model(row) for row in connection.execute(select(model).order_by(model.c.name)))
 

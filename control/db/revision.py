@@ -1,4 +1,4 @@
-"""Which revision the tables are at, judged without loading Alembic."""
+"""Revision of the tables, judged without loading Alembic."""
 
 from sqlalchemy import Connection, text
 

@@ -25,8 +25,9 @@ _STABLE_S = 60.0
 
 @contextmanager
 def kept_up(home: Path, say: Callable[[str], None], restarted: Callable[[str], None]) -> Iterator[None]:
-    """For as long as the block; the caller is a user of the server meanwhile. `say` is told, in a line, what stands in
-    the way, and `restarted`, once the server answers again, what had happened; both in another thread."""
+    """Keep the server running for as long as the block; the caller is a user of the server meanwhile. `say` gets a line
+    on what stands in the way, and `restarted`, once the server answers again, what had happened; both in another
+    thread."""
     ended = threading.Event()
     watch = _Watch(Cluster.of(home), ended, say, restarted)
     thread = threading.Thread(target=watch.run, name="database watch", daemon=True)
@@ -59,7 +60,7 @@ class _Watch:
                         unlock(lock)
 
     def _keep(self) -> None:
-        """Until the end."""
+        """Watch until the end."""
         stable_s = time.monotonic()
         while not self._ended.wait(_LOOK_S):
             if self._cluster.is_up():

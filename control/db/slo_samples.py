@@ -1,4 +1,4 @@
-"""How fast gateways answered, minute by minute: histograms, so that any share of any span can be read off later."""
+"""Latencies of gateways, minute by minute: histograms, so that any share of any span can be read off later."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class PostgresSloSamples:
     database: Database
 
     def add(self, samples: Iterable[SloSample]) -> None:
-        """Of a minute that somebody else has sampled already, nothing."""
+        """Add samples; of a minute that another process has sampled already, nothing."""
         rows = [
             {"gateway": s.gateway, "model": s.model, "begins_at": s.begins_at, "ttft": s.ttft, "tpot": s.tpot}
             for s in samples
@@ -47,7 +47,7 @@ class PostgresSloSamples:
                 connection.execute(insert(slo_sample).on_conflict_do_nothing(), rows)
 
     def read(self, models: Collection[str], since: datetime, until: datetime) -> tuple[SloSample, ...]:
-        """That began from `since` on and before `until`, oldest first."""
+        """List the samples that began from `since` on and before `until`, oldest first."""
         query = select(slo_sample).where(
             slo_sample.c.model.in_(models), slo_sample.c.begins_at >= since, slo_sample.c.begins_at < until
         )

@@ -21,13 +21,14 @@ class ListedTemplate:
     nodes: dict[str, int]
     """Node configuration → how many."""
     units_per_s: float
-    """Of the work class, at the operating point that gives most of it."""
+    """Capacity for the work class, at the operating point that gives most of it."""
 
 
 def template_page(
     database: Database, version: str, work_class: str, limit: int, after: str = ""
 ) -> tuple[ListedTemplate, ...]:
-    """By id, those that follow `after` and do work of the class. Raises NotStoredError for an unknown library or class.
+    """List templates by id, those that follow `after` and do work of the class. Raises NotStoredError for an unknown
+    library or class.
 
     An `after` that is no id is before all of them.
     """
@@ -46,7 +47,7 @@ def template_page(
 def _of_part(
     connection: Connection, row: Row[Any], earlier: list[int], work_class: str, limit: int, after: UUID | None
 ) -> Iterator[ListedTemplate]:
-    """Of one library, those that none of the `earlier` ones has."""
+    """Yield the templates of one library that none of the `earlier` ones has."""
     classes = [each.id for each in msgspec.json.decode(row.classes, type=tuple[WorkClass, ...])]
     if work_class not in classes:
         return

@@ -23,12 +23,12 @@ class Webhook:
     name: str
     url: str
     secret: str
-    """Where it is: env:NAME or file:/PATH."""
+    """Place of the secret: env:NAME or file:/PATH."""
     kinds: tuple[str, ...]
-    """Of alerts that are sent there; empty: all."""
+    """Kinds of alerts that are sent there; empty: all."""
     internal: bool
     version: int = 0
-    """Of what is on record; 0: it is not."""
+    """Version of what is on record; 0: it is not."""
 
     def takes(self, kind: str) -> bool:
         return not self.kinds or kind in self.kinds
@@ -42,7 +42,7 @@ class PostgresWebhooks:
     database: Database
 
     def put(self, made: Webhook, now: datetime, version: int | None = None) -> Webhook:
-        """In place of the one of that name. InUseError when there are too many."""
+        """Put a webhook in place of the one of that name. InUseError when there are too many."""
         with self.database.transaction() as connection:
             found = _locked(connection, made.name)
             there = 0 if found is None else found.version
@@ -73,12 +73,12 @@ class PostgresWebhooks:
         return _stored(row)
 
     def all(self) -> tuple[Webhook, ...]:
-        """By name."""
+        """List all webhooks by name."""
         with self.database.transaction() as connection:
             return tuple(_stored(row) for row in connection.execute(select(webhook).order_by(webhook.c.name)))
 
     def remove(self, name: str, version: int | None = None) -> None:
-        """And what was still to be sent there."""
+        """Remove a webhook and what was still to be sent there."""
         with self.database.transaction() as connection:
             found = _locked(connection, name)
             if found is None:

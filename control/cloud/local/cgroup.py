@@ -60,7 +60,8 @@ class GroupBase:
 
 
 def group_bases(limit: Limit, mount: Path = MOUNT, own: Path = Path("/proc/self/cgroup")) -> tuple[GroupBase, ...]:
-    """Where to try, best first. A node's groups lie within ours, so that it escapes no limit that holds for us."""
+    """List the groups to try, best first. A node's groups lie within ours, so that it escapes no limit that holds for
+    us."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:

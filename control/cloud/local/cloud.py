@@ -18,9 +18,9 @@ from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from templates_lib.values.nearest_name import nearest_name
 
 GRACE_S = 2.0
-"""For a node that is asked to end, before it is killed: agents have drained by then, and only close files."""
+"""Seconds between asking a node to end and killing it: agents have drained by then, and only close files."""
 PATIENCE_S = 10.0
-"""For what is killed to be gone."""
+"""Seconds until what is killed is gone."""
 
 
 class LocalCloud:
@@ -86,13 +86,13 @@ class LocalCloud:
                 self._seen(left)
 
     def confinement(self, name: str) -> Confinement | None:
-        """What holds a node to its share; None when it does not exist."""
+        """Return the limits of a node; None when it does not exist."""
         with self._records.turn():
             record = self._records.get(name)
         return None if record is None else record.confinement
 
     def log(self, name: str) -> Path:
-        """Where a node's output is, also after its end."""
+        """Path of a node's output, also after its end."""
         return self._home / "logs" / f"{name}.log"
 
     def _seen(self, record: NodeRecord) -> CloudNode | None:

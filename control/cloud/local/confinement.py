@@ -1,4 +1,4 @@
-"""How a node is held to its share: by control groups where this machine lets us, else as well as can be."""
+"""Limits of a node's share: control groups where this machine lets us, else the next best means."""
 
 import hashlib
 import subprocess
@@ -17,7 +17,7 @@ _ENTER = 'echo $$ > "$1/cgroup.procs"'
 
 
 class Hold(StrEnum):
-    """What enforces a limit."""
+    """Means that enforce a limit."""
 
     CGROUP = "cgroup"
     """The kernel, over all processes of the node together."""
@@ -42,7 +42,7 @@ class Confinement:
 
     @property
     def data_limit_kib(self) -> int:
-        """For `ulimit -d`; 0: none."""
+        """Limit for `ulimit -d`; 0: none."""
         return self.memory_mib * 1024 if self.memory is Hold.RLIMIT else 0
 
 

@@ -9,7 +9,7 @@ takes them or nearly 100, by chance. The kernel takes no quota below 1 ms."""
 
 
 def quota_period_us(cpu_cores: float) -> int:
-    """In which a node of so many processors gets its share of them anew."""
+    """Period in which a node of so many processors gets its share of them again."""
     return max(_LEAST_PERIOD_US, round(_LEAST_QUOTA_US / cpu_cores))
 
 
@@ -28,7 +28,7 @@ class LocalKind:
 
     @property
     def threads(self) -> int:
-        """As many as can be busy at once: more would only wait for each other."""
+        """Number of threads that can be busy at once: more would only wait for each other."""
         return math.ceil(self.cpu_cores)
 
     @property

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from control.cloud.local.kind import LocalKind
 
 PROCESSES_MIB = 448
-"""For a node's agent, its instance's scheduler and its engine's own code and activations, and for what is read and not
-yet in place while weights are loaded: `python -m bench.local_throughput` prints what nodes take, and 40 MiB are for the
-agent."""
+"""Memory for a node's agent, its instance's scheduler and its engine's own code and activations, and for what is read
+and not yet in place while weights are loaded: `python -m bench.local_throughput` prints what nodes take, and 40 MiB are
+for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class LocalMachine:
 
     @property
     def kind(self) -> LocalKind:
-        """With the room for processes on top."""
+        """Return the kind with the room for processes on top."""
         return LocalKind(self.name, self.cpu_cores, self.memory_mib + PROCESSES_MIB, self.stock)
 
 

@@ -12,14 +12,14 @@ from control.cloud.local.cgroup import processes
 from control.cloud.local.record import Leader
 
 MARK_VARIABLE = "MEDLEY_LOCAL_NODE"
-"""In the environment of all processes of a node, by inheritance: which node of which local cloud they are."""
+"""Variable that all processes of a node inherit: which node of which local cloud they are of."""
 _SAME_START_S = 2.0
 """The system states a start by its clock, which is set by a little now and then. No pid comes round in two seconds."""
 _POLL_S = 0.01
 
 
 def is_leader(leader: Leader, mark: str) -> bool:
-    """Whether that very process lives.
+    """Tell whether that very process lives.
 
     Its start tells it from a later process of the same pid. Where the system's clock was set meanwhile, as on a virtual
     machine that slept, starts seem to differ: then the mark decides.

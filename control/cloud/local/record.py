@@ -1,4 +1,4 @@
-"""What is on disk of a local node, from before it starts until after its last process has ended."""
+"""Records on disk of local nodes, from before each starts until after its last process has ended."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """Without what it was started with: that may hold secrets."""
+    """Record of a node without what it was started with: that may hold secrets."""
 
     name: str
     instance_type: str
@@ -61,7 +61,7 @@ class RecordStore:
         return self._read(path) if path.exists() else None
 
     def all(self) -> tuple[NodeRecord, ...]:
-        """By name."""
+        """List all records by name."""
         return tuple(self._read(path) for path in sorted(self._nodes.glob("*.json")))
 
     def put(self, record: NodeRecord) -> None:

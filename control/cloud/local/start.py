@@ -26,7 +26,7 @@ exec "$@"
 
 
 def node_environment(request: NodeRequest, confinement: Confinement, mark: str) -> dict[str, str]:
-    """What a node finds in its environment, secrets included. Its budget is stated for an engine that paces itself."""
+    """Return a node's environment, secrets included. Its share is stated for an engine that paces itself."""
     threads = str(confinement.threads)
     return {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},

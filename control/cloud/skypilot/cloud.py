@@ -109,7 +109,8 @@ class SkyPilotCloud:
         return _unknown(machine)
 
     def _nothing_left(self, name: str, error: CloudError) -> CloudError:
-        """What to raise once nothing of a failed launch is left: files, say, are copied to a machine that is up."""
+        """Return the error to raise once nothing of a failed launch is left: files, say, are copied to a machine that
+        is up."""
         if isinstance(error, RetryLaterError):
             return error
         left = self._fleet.change(name, Refresh((name,)), self._fleet.settings.query_s)

@@ -1,4 +1,5 @@
-"""What SkyPilot's failures mean. It names the vendor's code in what it prints, and in words of its own otherwise."""
+"""Failures of SkyPilot and the next step after each. It names the vendor's code in what it prints, and in words of its
+own otherwise."""
 
 import re
 
@@ -23,7 +24,7 @@ _REQUEST_IS_WRONG = frozenset(
 
 
 def cloud_error(cloud: str, failed: Failed) -> CloudError:
-    """What to raise. Whether anything is left of a launch is the caller's to find out."""
+    """Make the error to raise. The caller finds out whether anything is left of a launch."""
     found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}")
     if found is not None:
         vendor_error, line = found
@@ -41,7 +42,7 @@ def is_credential_failure(text: str) -> bool:
 
 
 def _said(failed: Failed) -> str:
-    """Its own words, and the last of what it printed: a set-up's error is there only."""
+    """Quote its own words, and the last of what it printed: a set-up's error is there only."""
     words = " ".join(failed.text.split())[:_TEXT_CHARS] or failed.kind
     last = [line.strip() for line in failed.log.splitlines() if line.strip() and not _EMPTY_WORDS.search(line)][-3:]
     return f"{words} ({' / '.join(last)[-_TEXT_CHARS:]})" if last else words

@@ -77,8 +77,8 @@ class SkyPilotFleet:
         self._usable.discard(cloud)
 
     def clusters(self, cloud: str, now: datetime) -> list[Cluster]:
-        """Of the cloud. What it could not be asked about is listed as it was last known; raises UnauthorisedError when
-        that is for want of credentials."""
+        """List the clusters of the cloud. Those that it could not be asked about are listed as last known; raises
+        UnauthorisedError when the cause is missing credentials."""
         with self._turn:
             self._look(cloud, now)
             of_cloud = [cluster for cluster in self._known.values() if cluster.cloud == cloud]
@@ -88,16 +88,16 @@ class SkyPilotFleet:
             return of_cloud
 
     def unknown(self, cloud: str) -> Mapping[str, Machine]:
-        """By node name: machines of the last `clusters` that SkyPilot had no record of."""
+        """Return machines of the last `clusters` that SkyPilot had no record of, by node name."""
         return self._unknown.get(cloud, {})
 
     def forget(self, cloud: str, name: str) -> None:
-        """Of the machines that SkyPilot has no record of: it is ended."""
+        """Remove an ended node from the machines that SkyPilot has no record of."""
         with self._turn:
             self._unknown.get(cloud, {}).pop(name, None)
 
     def _look(self, cloud: str, now: datetime) -> None:
-        """In turn only: whoever waits finds the answer."""
+        """Ask SkyPilot, one caller at a time: those that wait find the answer."""
         sweep_s = self.settings.sweep_s
         is_due = sweep_s is not None and _due(self._swept_at.get(cloud), now, sweep_s)
         swept = self._sweep(cloud) if is_due else None
@@ -134,5 +134,5 @@ class SkyPilotFleet:
 
 
 def _due(last: datetime | None, now: datetime, after_s: float) -> bool:
-    """Also when a clock was set back."""
+    """Tell whether `after_s` have passed, also when a clock was set back."""
     return last is None or not 0 <= (now - last).total_seconds() < after_s

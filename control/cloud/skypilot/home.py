@@ -1,4 +1,4 @@
-"""Where SkyPilot keeps its state for one control plane, and the environment by which its processes find it.
+"""SkyPilot's state for one control plane, and the environment by which its processes find it.
 
 SkyPilot's own settings and the clouds' credentials stay where they are: `~/.sky/config.yaml`, `~/.aws`, and so on.
 """
@@ -47,7 +47,7 @@ class SkyPilotHome:
 
     @property
     def launches(self) -> Path:
-        """What nodes are sent with their launch, while that is under way."""
+        """Folder of the files sent with launches that are under way."""
         return self.path / "launches"
 
     @property
@@ -69,7 +69,8 @@ class SkyPilotHome:
         new.replace(self.config)
 
     def environment(self, port: int) -> dict[str, str]:
-        """For SkyPilot's server and SDK: what we have, without what is Medley's alone (its database's password)."""
+        """Return the environment of SkyPilot's server and SDK: ours, without what is Medley's alone (its database's
+        password)."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEDLEY_")}
         return {
             **inherited,

@@ -8,7 +8,7 @@ from templates_lib.values.hardware import gpu, load_instance_types, node_config_
 from templates_lib.values.offer import Market, Offer
 
 ANYWHERE = "any"
-"""What an offer calls a region where its cloud sells without one; SkyPilot has to know regions."""
+"""Region of offers of a cloud that sells without regions; SkyPilot has to know regions."""
 
 
 def machine_rows(offers: Iterable[Offer]) -> tuple[MachineRow, ...]:

@@ -1,4 +1,4 @@
-"""What goes over the pipe between an adapter and the process that holds SkyPilot's SDK: one JSON document a line."""
+"""Messages over the pipe between an adapter and the process that holds SkyPilot's SDK: one JSON document a line."""
 
 from typing import Any
 
@@ -6,13 +6,14 @@ import msgspec
 
 
 class Check(msgspec.Struct, frozen=True, tag=True):
-    """Which of `clouds` have credentials that work."""
+    """Asks which of `clouds` have credentials that work."""
 
     clouds: tuple[str, ...]
 
 
 class Launch(msgspec.Struct, frozen=True, tag=True):
-    """Have the cluster `name`, of one node. It exists, is on its way, or is launched; the reply comes when it is up."""
+    """Asks for the cluster `name`, of one node. It exists, is on its way, or is launched; the reply comes when it is
+    up."""
 
     name: str
     cloud: str
@@ -76,17 +77,17 @@ class Sweep(msgspec.Struct, frozen=True, tag=True):
     cloud: str
     owner: str
     user_hash: str
-    """Which ends the names that SkyPilot gives this owner's machines, where a cloud has no labels."""
+    """Hash that ends the names SkyPilot gives this owner's machines, where a cloud has no labels."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """As its cloud tells of it."""
+    """A machine as its cloud lists it."""
 
     name: str
     """The node's."""
     provider_id: str
     place: str
-    """Where the cloud has to be told to look for it."""
+    """Place in which the cloud finds the machine."""
     instance_type: str
     stopped: bool
     labels: dict[str, str]
@@ -113,7 +114,7 @@ class Cluster(msgspec.Struct, frozen=True, tag=True):
     """SkyPilot's: UP, INIT, STOPPED, ..."""
     ever_up: bool
     launching: bool
-    """Whether a launch of it is under way."""
+    """True while a launch of it is under way."""
     provider_id: str
     labels: dict[str, str]
 
@@ -125,7 +126,7 @@ class Other(msgspec.Struct, frozen=True, tag=True):
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True):
-    """Of each cloud that was asked for: empty when it can be used, else why not."""
+    """Reasons by cloud that was asked for: empty when it can be used, else why not."""
 
     reasons: dict[str, str]
 
@@ -145,7 +146,7 @@ class Text(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """It is done, or was before."""
+    """The call is done, or was before."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -153,7 +154,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     """Name of the exception."""
     text: str
     log: str = ""
-    """What SkyPilot printed meanwhile: only there it names the vendor's code."""
+    """Output of SkyPilot meanwhile: only there it names the vendor's code."""
     known: tuple[str, ...] = ()
     """Instance types that its catalogue has for the cloud, where the one asked for is not among them."""
 

@@ -61,7 +61,7 @@ class SdkProcess:
             self._end()
 
     def _running(self, port: int) -> subprocess.Popen[bytes]:
-        """In turn only."""
+        """Return the child for this port, started if need be. Callers hold `_turn`."""
         if self._child is not None and self._child.poll() is None and self._port == port:
             return self._child
         self._end()  # it asks a server that is not there any more
@@ -81,7 +81,7 @@ class SdkProcess:
         return child
 
     def _end(self) -> None:
-        """In turn only."""
+        """End the child. Callers hold `_turn`."""
         child, self._child = self._child, None
         if child is not None:
             with suppress(OSError):

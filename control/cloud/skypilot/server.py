@@ -20,7 +20,7 @@ from control.cloud.skypilot.home import SkyPilotHome
 from control.file_lock import turn
 
 START_S = 180.0
-"""It takes 20 s where nothing else runs."""
+"""Seconds to start; it takes 20 where nothing else runs."""
 STARTS = 3
 """One after another, of a server that ends before it answers."""
 _LOOK_S = 0.25
@@ -135,7 +135,8 @@ class ApiServer:
         return environment.get("SKY_RUNTIME_DIR") == str(self.home.path) and "IS_SKYPILOT_SERVER" in environment
 
     def _session(self) -> int | None:
-        """Its number is nobody else's while a process of it lives; None: there is none, or another has the number."""
+        """Number of the server's session, which is nobody else's while a process of it lives; None: there is none, or
+        another has the number."""
         record = self._recorded()
         if record is None:
             return None
@@ -168,7 +169,7 @@ def _end(processes: list[psutil.Process]) -> None:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """What has ended and nobody has taken note of lives no more."""
+    """Tell whether the process lives; one that has ended and was not collected does not."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE) and process.is_running()
     except psutil.Error:

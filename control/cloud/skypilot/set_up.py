@@ -1,4 +1,4 @@
-"""What a node is sent with its launch, and what it does with it: the agent's code, its requirements, its secrets.
+"""Set-up of a node at its launch: the agent's code, its requirements, its secrets.
 
 A node runs the code of the control plane that started it, whatever has been published. Secrets travel in a file of
 their own over the connection that SkyPilot copies files with: they are in no argument, no log, no task and no database
@@ -54,7 +54,8 @@ uv pip install --quiet --python "$HOME/.medley/venv/bin/python" {requirements}
 echo "$HOME/.medley/venv/bin/python" > "$HOME/.medley/python"
 )
 """
-"""It takes the first Python that has what the agent needs, as one of an image made for it, and makes one otherwise."""
+"""Shell script that takes the first Python with what the agent needs, as in an image made for it, and makes one
+otherwise."""
 _RUN = """\
 set -a
 . "$HOME/.medley/secrets"
@@ -76,7 +77,7 @@ class Sent:
     files: dict[str, str]
     """Path on the node → path here."""
     directory: Path
-    """Of this launch alone."""
+    """Directory of this launch alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def agent_code() -> bytes:
 
 
 def agent_requirements() -> tuple[str, ...]:
-    """What the agent needs, as this distribution states it."""
+    """List the agent's requirements, as this distribution states them."""
     stated = importlib.metadata.requires(DISTRIBUTION) or []
     of_agent = [text for text in stated if re.search(r"extra == .agent.", text)]
     core = [text for text in stated if "extra ==" not in text and re.match(r"(msgspec|numpy|psutil)\b", text)]

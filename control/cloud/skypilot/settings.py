@@ -1,4 +1,4 @@
-"""How nodes are rented through SkyPilot."""
+"""Settings of renting through SkyPilot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ class SkyPilotSettings:
     """Cloud → image of its nodes: an AMI, a GCP image, `docker:IMAGE`. One that holds the agent's requirements starts
     minutes sooner. Without an entry, SkyPilot's own image."""
     launch_s: float = 1200.0
-    """How long a call waits for a node to be up: machine, SkyPilot's runtime, our files. It goes on after that."""
+    """Seconds that a call waits for a node to be up: machine, SkyPilot's runtime, our files. It goes on after that."""
     query_s: float = 300.0
-    """How long a call waits for clouds to be asked, or for a node to be terminated."""
+    """Seconds that a call waits for clouds to be asked, or for a node to be terminated."""
     fresh_s: float = 10.0
-    """How old SkyPilot's answer may be. What we have changed ourselves is asked for anew."""
+    """Age that SkyPilot's answer may have. What we have changed ourselves is asked for again."""
     sweep_s: float | None = 300.0
-    """How long a machine may exist that SkyPilot has no record of, until the clouds' own lists tell of it. None, where
-    the credentials do not allow to list machines: such a machine is never found."""
+    """Seconds that a machine may exist which SkyPilot has no record of, until the clouds' own lists show it. None,
+    where the credentials do not allow to list machines: such a machine is never found."""

@@ -31,7 +31,7 @@ class OwnMachines:
         self.offer(hosts)
 
     def offer(self, hosts: Iterable[OwnHost]) -> None:
-        """From now on these too. A host of a known name replaces it, such as one with a new key; ValueError where it is
+        """Add hosts from now on. A host of a known name replaces it, such as one with a new key; ValueError where it is
         another machine: what runs on the known one would be forgotten."""
         with self._turn:
             known = dict(self._hosts)
@@ -62,7 +62,7 @@ class OwnMachines:
                 self._end(self._hosts[host], name)
 
     def _survey(self, now: datetime) -> dict[str, HostNode | None]:
-        """What runs on each host that answers, by the host's name.
+        """Ask each host what runs on it; return those that answer, by the host's name.
 
         Raises the error of one that does not, until it has been silent for `PASSED_OVER_AFTER`."""
 

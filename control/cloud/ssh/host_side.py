@@ -1,4 +1,5 @@
-"""What runs on a host, for as long as one request takes: its source is sent over SSH, and needs Linux and Python 3.8.
+"""Program that runs on a host for as long as one request takes: its source is sent over SSH, and needs Linux and Python
+3.8.
 
 A request is JSON on standard input, the answer JSON on standard output. At most one node lives on a host. Its record,
 below ~/.medley/own, is written before it starts and removed when nothing of it runs any more.
@@ -205,7 +206,7 @@ def end(record: Record) -> bool:
 
 
 def birth(pid: int) -> int | None:
-    """When a living process began, in ticks since the boot."""
+    """Return when a living process began, in ticks since the boot."""
     found = stat(pid)
     return None if found is None or found[0] in "ZX" else found[3]
 

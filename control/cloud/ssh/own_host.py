@@ -18,14 +18,14 @@ class OwnHost:
     address: str
     user: str
     host_key: str
-    """Its public key, type and key, as /etc/ssh/ssh_host_ed25519_key.pub has it. No other is accepted."""
+    """Public key of the host, type and key, as /etc/ssh/ssh_host_ed25519_key.pub has it. No other is accepted."""
     instance_type: str
     zone: str
     port: int = 22
     key_file: Path | None = None
     """The private key that we identify ourselves with; None: what an SSH agent holds."""
     python: str = ""
-    """Of the environment on it that Medley's agent is installed in; empty: as nodes are started elsewhere."""
+    """Python of the host's environment that Medley's agent is installed in; empty: as nodes are started elsewhere."""
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.address):

@@ -17,7 +17,7 @@ from templates_lib.values.offer import Market
 
 CONNECT_S = 10
 REQUEST_S = 40
-"""For a whole request: to end a node takes up to 12 seconds, and a host may be slow."""
+"""Seconds for a whole request: to end a node takes up to 12 seconds, and a host may be slow."""
 RETRY_S = 5.0
 _OF_SSH, _NO_PYTHON = 255, (126, 127)
 """Exit status: the client's own; a shell's for a command that it cannot start."""

@@ -12,7 +12,7 @@ _SPOT = "PREEMPTIBLE_"
 
 def quota_pools_of(regions: Iterable[Any], offers: Iterable[Offer]) -> tuple[SupplyPool, ...]:
     """Make the pools of `google.cloud.compute_v1.Region`s. Where there is no quota for spot GPUs, spot counts against
-    the other one. Where there is no quota for spot GPUs, spot counts against the other one.
+    the other one.
 
     What others in the project run counts against a quota too, and is not known here.
     """

@@ -1,4 +1,4 @@
-"""What SkyPilot's SDK is asked for, one function a call."""
+"""Calls of SkyPilot's SDK, one function each."""
 
 import io
 import os
@@ -22,7 +22,7 @@ from control.cloud.skypilot.sdk.machines import end_machine, machines
 from control.file_lock import turn
 
 _LOG_CHARS = 20_000
-"""Of the end of a log: a vendor's code is among SkyPilot's last words."""
+"""Characters kept of the end of a log: a vendor's code is in SkyPilot's last lines."""
 _LOCKS = 256
 _STALE = re.compile(r"^\s+(\S+): (.*(?:\n(?!\s+\S+: ).*)*)", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,7 +30,7 @@ _REASONS_CHARS = 600
 
 
 def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
-    """Never raises: what goes wrong is an answer too."""
+    """Answer a call. Never raises: a failure is an answer too."""
     try:
         match call:
             case messages.Launch():
@@ -91,7 +91,7 @@ def _if_same(known: messages.Cluster, call: messages.Launch) -> messages.Reply:
 
 
 def _takes_up(known: messages.Cluster, call: messages.Launch) -> bool:
-    """Whether to launch what exists again: a launch of this very machine that was broken off goes on that way."""
+    """Tell whether to launch what exists again: a launch of this very machine that was broken off goes on that way."""
     same = (known.cloud, known.instance_type, known.spot) == (call.cloud, call.instance_type, call.spot)
     return same and known.status == "INIT" and not known.ever_up
 
@@ -201,7 +201,7 @@ def _check_credentials(clouds: Sequence[str]) -> dict[str, str]:
 
 
 def _reason(said: str, cloud: str) -> str:
-    """From the lines under the cloud's name up to the next cloud."""
+    """Read the lines under the cloud's name up to the next cloud."""
     lines = iter(said.splitlines())
     found: list[str] = []
     for text in lines:

@@ -25,12 +25,12 @@ _MACHINES = (
     *("Price", "SpotPrice", "Region", "AvailabilityZone"),
 )
 _QUOTAS = {"aws": "instance_quota_mapping.csv"}
-"""By which SkyPilot would look at a quota before it asks for a machine. The answer to that tells as much, and an empty
-table is not downloaded."""
+"""Tables by which SkyPilot would look at a quota before it asks for a machine. The answer to that request says as much,
+and an empty table is not downloaded."""
 
 
 def write_catalogue(rows: Sequence[MachineRow]) -> None:
-    """Of the clouds that `rows` name; of the others SkyPilot has its own."""
+    """Write the catalogue of the clouds that `rows` name; SkyPilot has its own of the others."""
     by_cloud: defaultdict[str, list[MachineRow]] = defaultdict(list)
     for row in rows:
         by_cloud[row.cloud].append(row)
@@ -47,7 +47,8 @@ def write_catalogue(rows: Sequence[MachineRow]) -> None:
 
 
 def _in_zones(machines: Iterable[MachineRow]) -> Iterator[MachineRow]:
-    """By the names that zones have for this account; a machine that is sold in all of a region is in each."""
+    """Yield the machines under the names that zones have for this account; a machine that is sold in all of a region is
+    in each."""
     prices: dict[tuple[str, str, str], MachineRow] = {}
     for row in machines:
         zones = aws_zones(row.region).values() if row.zone == row.region else [aws_zone(row.region, row.zone)]
@@ -63,7 +64,7 @@ def _in_zones(machines: Iterable[MachineRow]) -> Iterator[MachineRow]:
 
 
 def instance_types(cloud: str) -> tuple[str, ...]:
-    """That the catalogue has for the cloud, by name."""
+    """List the machines that the catalogue has for the cloud, by name."""
     path = _directory() / cloud / "vms.csv"
     if not path.exists():
         return ()

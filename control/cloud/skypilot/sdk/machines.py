@@ -18,7 +18,7 @@ _END: dict[str, Callable[[Machine], None]] = {
 
 
 def machines(sweep: Sweep) -> tuple[Machine, ...]:
-    """By name. Of other clouds none: what SkyPilot has on record is all that is known of them."""
+    """List machines by name. Of clouds not in the table none: SkyPilot's records are all that is known of them."""
     listed = _LIST.get(sweep.cloud)
     return () if listed is None else tuple(sorted(listed(sweep), key=lambda machine: machine.name))
 
