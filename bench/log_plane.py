@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from control.simulator.replay.happened import is_move
 
 from bench.text_tables import WHOLE
 from control.db.database import Database
@@ -28,6 +27,7 @@ from control.simulator.offer_log import OfferLog
 from control.simulator.plane import ControlPlane
 from control.simulator.replay.course import MINUTE_S, Life
 from control.simulator.replay.course import Demand as Offered
+from control.simulator.replay.recorded_course import is_move
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings
 from control.simulator.watched_planner import WatchedPlanner

@@ -1,9 +1,9 @@
 """A snapshot as it might be: other prices, availability or demand, a region that is gone. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from templates_lib.apps.app import names_of
+from templates_lib.apps.app import App
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Offer
 from templates_lib.values.snapshot import Snapshot
@@ -50,10 +50,10 @@ class AvailabilityChange:
 @dataclass(frozen=True, slots=True)
 class DemandChange:
     model: str | None = None
-    """As the fleet calls it; None: all."""
+    """An app, or what serves one of its request types (`serving_id`); None: all apps."""
     factor: float | None = None
     requests_per_s: float | None = None
-    """Exactly one of the two; the rate is the model's own, its long prompts included."""
+    """Exactly one of the two; the rate is the model's own, all its request types together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class WhatIf:
     demand: tuple[DemandChange, ...] = ()
 
 
-def supposed(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
-    """Without a new version: the caller hashes it. ValueError, with the nearest name, for a change that changes nothing
-    because nothing is called so."""
+def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App]) -> Snapshot:
+    """The snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. ValueError, with
+    the nearest name, for a change that changes nothing because nothing is called so."""
     changed_at = (*(price.where for price in what_if.prices), *(stock.where for stock in what_if.availability))
     for choice in (*what_if.without, *changed_at):
         if not any(choice.fits(offer) for offer in snapshot.offers):
@@ -86,18 +86,20 @@ def supposed(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
         pools=tuple(_of(pool, left) for pool in snapshot.pools),
         instances=tuple(i for i in snapshot.instances if all(node.offer in left for node in i.nodes)),
     )
+    serving = {app.name: [served.name for served in app.components] for app in apps}
+    served_by = {name: [name] for names in serving.values() for name in names} | serving
     for demand in what_if.demand:
-        changed = _with_demand(changed, demand)
+        changed = _with_demand(changed, demand, served_by)
     return changed
 
 
-def _with_demand(snapshot: Snapshot, change: DemandChange) -> Snapshot:
-    apps = {name for d in snapshot.demand for name in names_of(d.app)}
-    if change.model is not None and change.model not in apps:
+def _with_demand(snapshot: Snapshot, change: DemandChange, served_by: Mapping[str, Sequence[str]]) -> Snapshot:
+    """`served_by`: what a person may mean → what serves it."""
+    if change.model is not None and change.model not in served_by:
         raise ValueError(
-            f"what-if: no demand of this fleet is for {change.model!r}; {nearest_name(change.model, apps)}"
+            f"what-if: no demand of this fleet is for {change.model!r}; {nearest_name(change.model, served_by)}"
         )
-    meant = [d for d in snapshot.demand if change.model in (None, *names_of(d.app))]
+    meant = [d for d in snapshot.demand if change.model is None or d.app in served_by[change.model]]
     factor = change.factor
     if factor is None:
         total = sum(d.requests_per_s for d in meant)

@@ -76,10 +76,7 @@ class _Plane:
             name: LogCloud(name, scenario.market.offers, scenario.start, scenario.seed, scenario.market.shared)
             for name in scenario.market.clouds
         }
-        weights = home / "weights"
-        weights.mkdir()
-        self._world = _as_simulated(scenario, weights)
-        self._home = home
+        world = without_weights(_as_simulated(scenario), home)
         session = Session(around.libraries, PostgresPlans(database), around.progress, around.clock, _method(scenario))
         market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
         demand = self._demand(database)
@@ -87,7 +84,7 @@ class _Plane:
         self._plane = ControlPlane(
             database,
             lambda log: WatchedPlanner(
-                session, self._world, market, demand, PostgresInstances(database).drained_since, log.planned
+                session, world, market, demand, PostgresInstances(database).drained_since, log.planned
             ),
             self.clouds,
             SimulatedTimings(scenario.startup_s, _drains(scenario), scenario.seed),
@@ -97,15 +94,9 @@ class _Plane:
         self.log = self._plane.log
 
     def run(self) -> None:
-        scenario, world = self._scenario, self._world
-        self._plane.hold(world.name, scenario.spec, scenario.folder)
-        begin_s = self._plane.now_s
-        minutes = ceil((scenario.length_s - begin_s) / 60)
-        for now_s in self._plane.run_until(scenario.length_s):
-            self._around.progress("control plane", min(int((now_s - begin_s) / 60), minutes - 1), minutes)
-            if not self.log.plans and self.log.troubles:
-                raise ValueError(f"fleet {world.name} {self.log.troubles[-1][1]}")
-        self._around.progress("control plane", minutes, minutes)
+        scenario, name = self._scenario, self._scenario.world.name
+        self._plane.hold(name, scenario.spec, scenario.folder)
+        self._plane.run_to_end(name, scenario.length_s, self._around.progress, "control plane")
 
     def _demand(self, database: Database) -> DemandSource:
         scenario = self._scenario
@@ -114,13 +105,17 @@ class _Plane:
         return ReportedDemand(database, scenario.traffic, scenario.start, min(scenario.replan_s, scenario.length_s))
 
 
-def _as_simulated(scenario: Scenario, weights: Path) -> World:
+def without_weights(world: World, home: Path) -> World:
+    """`world` where no weight is read: the machine that simulates need not have them."""
+    weights = home / "weights"
+    weights.mkdir()
+    return replace(world, weights={served.model.id: f"path:{weights}" for served in world.recipe.served})
+
+
+def _as_simulated(scenario: Scenario) -> World:
     """The fleet's world as its plane sees it. A baseline carries out what it plans: the churn guard is Medley's."""
     fleet = scenario.world.fleet.replanned_every(scenario.replan_s / 60)
-    if scenario.strategy != MEDLEY:
-        fleet = fleet.without_churn_guard()
-    places = {served.model.id: f"path:{weights}" for served in scenario.world.recipe.served}
-    return replace(scenario.world, fleet=fleet, weights=places)
+    return replace(scenario.world, fleet=fleet if scenario.strategy == MEDLEY else fleet.without_churn_guard())
 
 
 def _method(scenario: Scenario) -> Method:

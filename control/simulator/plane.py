@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from math import inf
+from math import ceil, inf
 
 from agents.channels.dialer import Address
 from control.db.database import Database
@@ -27,6 +27,7 @@ from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane_log import PlaneLog
 from control.simulator.simulated_timings import SimulatedTimings
+from templates_lib.ports.source import Progress
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.instance import Instance
 
@@ -90,6 +91,15 @@ class ControlPlane:
             yield self.now_s
             if self.now_s >= until_s:
                 return
+
+    def run_to_end(self, fleet: str, until_s: float, progress: Progress, what: str) -> None:
+        """`progress` hears of minutes of `what`. Raises ValueError for a fleet that cannot be planned at all."""
+        begin_s, minutes = self.now_s, ceil((until_s - self.now_s) / 60)
+        for now_s in self.run_until(until_s):
+            progress(what, min(int((now_s - begin_s) / 60), minutes - 1), minutes)
+            if not self.log.plans and self.log.troubles:
+                raise ValueError(f"fleet {fleet} {self.log.troubles[-1][1]}")
+        progress(what, minutes, minutes)
 
     def tick(self) -> bool:
         """One round now; whether anything took a step."""

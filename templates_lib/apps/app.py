@@ -16,12 +16,6 @@ def serving_id(app: str, request_type: str) -> str:
     return app if request_type == DEFAULT_TYPE else f"{app}-{request_type}"
 
 
-def names_of(serving: str) -> tuple[str, str]:
-    """Names that a person may mean it by, where only a plan or a snapshot is at hand: its own, and that of the app
-    whose long prompts it serves if it is one's."""
-    return serving, serving.removesuffix(serving_id("", LONG))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestType:
     name: str

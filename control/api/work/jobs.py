@@ -61,18 +61,18 @@ def plan(job: Job) -> dict[str, Any]:
     now, instances = job.clock(), PostgresInstances(job.database).living()
     book = budget_book(PostgresBudgets(job.database), PostgresLedger(job.database), now)
     allowed = book.allowance(record.name, record.project)
+    planner = live_planner(job.database, job.home, job.progress)
 
     def as_asked(recording: Recording) -> Recording:
         snapshot = recording.snapshot
         if request.what_if is not None:
-            snapshot = supposed(snapshot, request.what_if)
+            snapshot = supposed(snapshot, request.what_if, planner.world(record).fleet.apps)
         settings = snapshot.settings.spending_at_most(allowed.usd_per_hour)
         snapshot = versioned(replace(snapshot, settings=settings))
         name = f"{recording.name}{DRAFT}" if is_draft else recording.name
         return replace(recording, name=name, snapshot=snapshot)
 
     job.say("solving")
-    planner = live_planner(job.database, job.home, job.progress)
     report = _solved(planner, record, instances, now, as_asked, baselines=request.baselines)
     budget = report.snapshot.settings.guardrails.max_usd_per_hour
     needed = None

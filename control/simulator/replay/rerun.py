@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import ceil, inf
+from math import inf
 from pathlib import Path
 
 from control.cloud.node import NodeRequest
@@ -23,7 +23,7 @@ from control.market.answers import note
 from control.planning.session import Session, method_of
 from control.planning.world import World
 from control.reconcile.metered_demand import HISTORY, MeteredDemand
-from control.simulator.fleet_run import Around
+from control.simulator.fleet_run import Around, without_weights
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import OWNER, ControlPlane
 from control.simulator.plane_log import PlaneLog
@@ -98,7 +98,7 @@ def rerun(
     with tempfile.TemporaryDirectory(prefix="medley-", dir=around.folder) as name:
         home = Path(name)
         with open_database(None, home / "postgres") as own:
-            world = _with_weights(subject.world, home)
+            world = without_weights(subject.world, home)
             run = _Run(database, own, span, replace(subject, world=world), market, around, seed)
             run.go()
             return run.result(edges_s)
@@ -143,13 +143,7 @@ class _Run:
         self._adopt(recorded)
 
     def go(self) -> None:
-        span, begin_s = self._span, self._plane.now_s
-        minutes = ceil((span.length_s - begin_s) / 60)
-        for now_s in self._plane.run_until(span.length_s):
-            self._around.progress(_REPLAYED, min(int((now_s - begin_s) / 60), minutes - 1), minutes)
-            if not self._log.plans and self._log.troubles:
-                raise ValueError(f"fleet {span.fleet} {self._log.troubles[-1][1]}")
-        self._around.progress(_REPLAYED, minutes, minutes)
+        self._plane.run_to_end(self._span.fleet, self._span.length_s, self._around.progress, _REPLAYED)
 
     def result(self, edges_s: Floats) -> Rerun:
         log, length_s = self._log, self._span.length_s
@@ -257,10 +251,3 @@ class _Run:
 def _lives(past: PastInstance, before: datetime) -> bool:
     steps = steps_before(past, before)
     return bool(steps) and steps[-1].to_state is not InstanceState.TERMINATED
-
-
-def _with_weights(world: World, home: Path) -> World:
-    """No weight is read in a replay: the machine that replays need not have them."""
-    weights = home / "weights"
-    weights.mkdir()
-    return replace(world, weights={served.model.id: f"path:{weights}" for served in world.recipe.served})

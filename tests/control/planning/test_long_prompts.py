@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from control.planning.what_if import DemandChange, WhatIf, supposed
 from control.planning.world import read_world
 
 SPEC = """\
@@ -36,3 +37,19 @@ def test_longer_prompts_are_served_and_asked_for_as_a_class_of_their_own(tmp_pat
 
 def test_without_a_limit_all_prompts_are_one_class(tmp_path: Path) -> None:
     assert [d.app for d in world(tmp_path, 0).demand] == ["gpt-oss-20b"]
+
+
+def test_a_supposed_rate_of_an_app_is_that_of_all_its_request_types(tmp_path: Path) -> None:
+    made = world(tmp_path, 4000)
+    snapshot = made.snapshot("2026-11-21T12:00:00+00:00", "", "")
+    before = {d.app: d.requests_per_s for d in snapshot.demand}
+
+    def rates(model: str | None, requests_per_s: float) -> dict[str, float]:
+        change = WhatIf(demand=(DemandChange(model, requests_per_s=requests_per_s),))
+        return {d.app: d.requests_per_s for d in supposed(snapshot, change, made.fleet.apps).demand}
+
+    for whole in (None, "gpt-oss-20b"):
+        assert rates(whole, 30) == pytest.approx({app: 3 * rate for app, rate in before.items()})
+    assert rates("gpt-oss-20b-long", 7) == pytest.approx({**before, "gpt-oss-20b-long": 7})
+    with pytest.raises(ValueError, match="'gpt-oss-20b'"):
+        rates("gpt-oss-20c", 7)
