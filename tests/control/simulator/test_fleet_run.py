@@ -101,7 +101,7 @@ def test_a_fleet_that_is_taken_back_is_replaced_elsewhere_and_all_of_it_is_paid_
     # Tables name what is there by then, until the loss is noticed a moment later.
     ends = [at_s for at_s, _ in fleet.tables[1:]] + [LENGTH_S]
     for (at_s, models), until_s in zip(fleet.tables, ends, strict=True):
-        for routed in (routed for model in models for routed in model.instances):
+        for routed in (routed for model in models for routed in model.members):
             assert lives[routed.id].ready_s <= at_s
             assert lives[routed.id].gone_s >= until_s - 5
     assert all(one[0] < other[0] for one, other in pairwise(fleet.tables))
