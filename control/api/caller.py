@@ -10,12 +10,9 @@ from fastapi import Depends, Request
 from control.access.role import Role
 from control.access.secret import Secret
 from control.api.problem import ApiError
-from control.api.trace import current_trace
 from control.db.api_tokens import PostgresApiTokens
 from control.db.browser_sessions import PostgresSessions
 from control.db.database import Database
-from control.db.events import PostgresEvents
-from control.lifecycle.fleet_event import Detail, FleetEvent
 
 COOKIE = "medley_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -36,23 +33,6 @@ class Caller:
     def actor(self) -> str:
         """As events name it."""
         return f"token:{self.token_id}"
-
-    def did(
-        self,
-        database: Database,
-        now: datetime,
-        kind: str,
-        text: str,
-        *,
-        fleet: str = "",
-        subject: str = "",
-        detail: Detail | None = None,
-    ) -> None:
-        """Write down what it did. In the transaction of the deed (`Database.as_one`) neither is without the other."""
-        event = FleetEvent(
-            self.actor, kind, f"{self.name}: {text}", fleet, subject, detail or {}, current_trace.get()
-        )  # fmt: skip
-        PostgresEvents(database).add([event], now)
 
 
 def identify(request: Request, database: Database, now: datetime) -> Caller:

@@ -4,11 +4,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from control.actions.refusal import LookFirstError, LosesTrafficError, RefusedActionError, WrongFieldError
+from control.api.plan_diff import plan_diff
 from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
 from control.api.trace import current_trace
 from control.db.errors import DatabaseError, InUseError, NotStoredError, StaleVersionError, UnstorableError
@@ -23,7 +26,7 @@ _NAMES = {404: "not-found", 405: "method-not-allowed", 400: "bad-request", 413: 
 def tell_failures(app: FastAPI) -> None:
     for kind in (
         ApiError, OfferError, HTTPException, RequestValidationError, SpecError, DatabaseError, UnicodeEncodeError,
-        Exception,
+        RefusedActionError, Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, _answer)
 
@@ -46,6 +49,8 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
             return ApiError(412, "precondition-failed", str(error))
         case InUseError():
             return ApiError(409, "conflict", str(error))
+        case RefusedActionError():
+            return _refused(error)
         case UnstorableError() | UnicodeEncodeError():
             detail = "a value cannot be stored: a character that is no text, or a number too large"
             return ApiError(400, "bad-request", detail)
@@ -64,6 +69,22 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
         case _:
             detail = "this is a bug of Medley: tell its makers the trace_id, the log of the API says more under it"
             return ApiError(500, "internal", detail)
+
+
+def _refused(error: RefusedActionError) -> ApiError:
+    match error:
+        case LookFirstError():
+            facts = {"diff": plan_diff(error.change).model_dump(mode="json")}
+            return ApiError(409, "look-first", str(error), facts=facts)
+        case LosesTrafficError():
+            query = "&".join(f"confirm={model}" for model in error.models)
+            detail = f"{error}. Send the request again with ?{query} to drain them"
+            return ApiError(409, "serves-traffic", detail, facts={"models": msgspec.to_builtins(error.models)})
+        case WrongFieldError():
+            key = (error.field,) if error.field else ()
+            return ApiError(422, "invalid", str(error), errors=[field_problem(key, str(error))])
+        case _:
+            return ApiError(409, "conflict", str(error))
 
 
 def _invalid(error: RequestValidationError, request: Request | None) -> ApiError:

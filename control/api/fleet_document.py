@@ -12,7 +12,6 @@ from control.fleet_file.document import MAX_DEPTH, MAX_NODES, Document, parse
 from control.fleet_file.own_model import OwnModel
 from control.fleet_file.problem import Problem, SpecError
 from control.fleet_file.schema import FleetFile
-from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import refuse_paths
 
@@ -49,12 +48,6 @@ def document_of(text: str) -> dict[str, Any]:
     """A stored spec, which may have been written as YAML, as a JSON document."""
     value: dict[str, Any] = parse(text, "spec").value
     return value
-
-
-def served_names(record: FleetRecord) -> set[str]:
-    """Of its models, as the fleet calls them."""
-    models = document_of(record.spec).get("models", [])
-    return {str(model.get("name") or model.get("model")) for model in models}
 
 
 def _refuse_large(value: Any) -> None:

@@ -11,10 +11,12 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from control.access.role import Role
-from control.api.caller import SAFE, Caller, identify
+from control.actions.context import ActionContext
+from control.api.caller import SAFE, Caller, CallerOf, identify
 from control.api.documented import ROLE
 from control.api.problem import ApiError
 from control.api.services import Services
+from control.api.trace import current_trace
 from control.db.idempotent_answers import AnswerOnItsWay, Asked, OtherRequestError, PostgresAnswers
 
 PREFIX = "/api/v1"
@@ -31,7 +33,7 @@ _IN_FLIGHT = timedelta(minutes=2)
 """Longer than any request takes: each of its statements is cut off after seconds."""
 
 
-class _Answer(msgspec.Struct):
+class _StoredResponse(msgspec.Struct):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -80,6 +82,14 @@ def services_of(request: Request) -> Services:
 ServicesOf = Annotated[Services, Depends(services_of)]
 
 
+def _acting(caller: CallerOf, services: ServicesOf) -> ActionContext:
+    return ActionContext(services.database, services.clock(), caller.actor, caller.name, current_trace.get())
+
+
+ActOf = Annotated[ActionContext, Depends(_acting)]
+"""For routes that change something: every action and every event begins with it."""
+
+
 async def _once(
     request: Request,
     services: Services,
@@ -100,7 +110,7 @@ async def _once(
     except OtherRequestError as error:
         raise ApiError(422, "idempotency-key-reused", str(error)) from None
     if kept is not None:
-        old = msgspec.msgpack.decode(kept, type=_Answer)
+        old = msgspec.msgpack.decode(kept, type=_StoredResponse)
         return Response(old.body, old.status, old.headers | {"Idempotency-Replayed": "true"})
     try:
         response = await answer(request)
@@ -111,6 +121,6 @@ async def _once(
         await run_in_threadpool(answers.forget, asked)
         return response
     headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-    new = msgspec.msgpack.encode(_Answer(response.status_code, headers, bytes(response.body)))
+    new = msgspec.msgpack.encode(_StoredResponse(response.status_code, headers, bytes(response.body)))
     await run_in_threadpool(answers.keep, asked, new)
     return response

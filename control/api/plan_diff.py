@@ -1,21 +1,10 @@
-"""What a plan would change of what runs now, in dollars, capacity and requests, and a mark of exactly that."""
+"""What a plan would change, as a document."""
 
-import hashlib
-
-import msgspec
 from pydantic import BaseModel, Field
 
-from control.api.problem import ApiError
-from control.db.database import Database
-from control.db.plans import PostgresPlans
-from control.db.registered_models import PostgresModels
-from control.diff import FleetDiff, describe
+from control.actions.plan_change import PlanChange
+from control.diff import describe
 from control.diff.groups import MoveGroup
-from control.lifecycle.fleet import FleetRecord
-from control.reconcile.difference import difference
-from control.reconcile.fleet_world import world_of_record
-from control.reconcile.ordering import unrunnable
-from templates_lib.values.plan import Plan
 
 
 class DiffStep(BaseModel):
@@ -49,32 +38,19 @@ class PlanDiff(BaseModel):
     unrunnable: list[str] = Field(description="Why no node could run what is planned, such as an engine it has not.")
 
 
-def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff:
-    """Raises NotStoredError, ApiError 409 for a plan that cannot be compared."""
-    plans = PostgresPlans(database)
-    plan = plans.load(plan_id)
-    snapshot = plans.snapshot(plan.snapshot_version)
-    world = world_of_record(record, PostgresModels(database).own())
-    try:
-        found, obstacles = difference(database, record.name, world.fleet, plan, snapshot), unrunnable(world, plan)
-    except ValueError as error:
-        raise ApiError(409, "conflict", f"plan {plan_id} cannot be compared with what runs: {error}") from None
-    transition = found.transition
+_FIGURES = (
+    "is_empty", "usd_per_hour_before", "usd_per_hour_after", "most_usd_per_hour", "units_per_s_before",
+    "units_per_s_after", "kept", "launched", "drained", "released", "requests_at_risk",
+)  # fmt: skip
+
+
+def plan_diff(change: PlanChange) -> PlanDiff:
+    diff, transition = change.diff, change.diff.transition
     return PlanDiff(
-        plan_id=plan.id,
-        fleet=record.name,
-        mark=_mark(record, plan, found),
-        is_empty=found.is_empty,
-        usd_per_hour_before=found.usd_per_hour_before,
-        usd_per_hour_after=found.usd_per_hour_after,
-        most_usd_per_hour=found.most_usd_per_hour,
-        units_per_s_before=found.units_per_s_before,
-        units_per_s_after=found.units_per_s_after,
-        kept=found.kept,
-        launched=found.launched,
-        drained=found.drained,
-        released=found.released,
-        requests_at_risk=found.requests_at_risk,
+        plan_id=change.plan.id,
+        fleet=change.record.name,
+        mark=change.mark,
+        **{name: getattr(diff, name) for name in _FIGURES},
         promised_loss=transition.promised_loss,
         steps=[
             DiffStep(
@@ -84,21 +60,8 @@ def plan_diff(database: Database, record: FleetRecord, plan_id: str) -> PlanDiff
                 text=list(describe(step)),
                 groups=list(groups),
             )
-            for step, groups in zip(transition.steps, found.groups, strict=True)
+            for step, groups in zip(transition.steps, diff.groups, strict=True)
         ],
         stuck=[wait.reason for wait in transition.stuck],
-        unrunnable=list(obstacles),
+        unrunnable=list(change.unrunnable),
     )
-
-
-def _mark(record: FleetRecord, plan: Plan, found: FleetDiff) -> str:
-    """Of what somebody decides on, what comes and what goes: not of how busy it is."""
-    moves = [
-        (
-            [launch.id for launch in step.launch],
-            [drain.instance_id for drain in step.drain],
-            [release.instance_id for release in step.release],
-        )
-        for step in found.transition.steps
-    ]
-    return hashlib.blake2b(msgspec.json.encode((plan.id, record.version, moves)), digest_size=16).hexdigest()

@@ -7,21 +7,18 @@ from typing import Annotated
 
 import typer
 
-from control.cli.audit import did
-from control.cli.guard import guarded
+from control.cli.acting import acting
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption, LimitOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, say, table
 
-app = typer.Typer(
-    name="alerts", help="Watch for what people should know, and send it to webhooks.", no_args_is_help=True
-)
-webhooks = typer.Typer(name="webhook", help="Add, list, try and remove webhooks.", no_args_is_help=True)
+app = Commands(name="alerts", help="Watch for what people should know, and send it to webhooks.", no_args_is_help=True)
+webhooks = Commands(name="webhook", help="Add, list, try and remove webhooks.", no_args_is_help=True)
 app.add_typer(webhooks)
 NameArgument = Annotated[str, typer.Argument(help="Its name.")]
 
 
 @app.command("list")
-@guarded
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
     limit: LimitOption = 50,
@@ -45,7 +42,6 @@ def list_(
 
 
 @app.command("watch")
-@guarded
 def watch(
     once: Annotated[bool, typer.Option("--once", help="Look and send once, then end: for cron.")] = False,
     every_s: Annotated[float, typer.Option(min=1, help="Seconds between two looks.")] = 30.0,
@@ -78,7 +74,6 @@ def watch(
 
 
 @app.command("rules")
-@guarded
 def rules(output: OutputOption = Output.TABLE) -> None:
     """List what there is an alert for."""
     from policies.alert_rules import RULES
@@ -91,7 +86,6 @@ def rules(output: OutputOption = Output.TABLE) -> None:
 
 
 @webhooks.command("add")
-@guarded
 def add(
     name: Annotated[str, typer.Argument(help="For people; one of the same name is replaced.")],
     url: Annotated[str, typer.Argument(help="https://…")],
@@ -105,10 +99,8 @@ def add(
     database_url: DatabaseOption = None,
 ) -> None:
     """Have alerts sent to a URL, signed. The secret itself is never stored (docs/cost.md shows how to verify)."""
-    from control.alerts.endpoint import Endpoint
+    from control.actions.webhooks import set_webhook
     from control.alerts.secret_source import NoSecretError, check_source, read_secret
-    from control.db.database import open_database
-    from control.db.webhooks import PostgresWebhooks, Webhook
     from control.given_name import check_name
     from policies.alert_rules import AlertKind
     from templates_lib.values.nearest_name import nearest_name
@@ -118,42 +110,31 @@ def add(
     for each in kind or ():
         if each not in known:
             raise ValueError(f"unknown kind of alert {each!r}; {nearest_name(each, known)}")
-    Endpoint(url, internal)
     try:
         read_secret(check_source(secret), os.environ)
     except NoSecretError as error:
-        say(f"medley: {error} here: see to it that whoever runs `medley reconcile` has it")
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        made = Webhook(name, url, secret, tuple(dict.fromkeys(kind or ())), internal)
-        done = "made" if PostgresWebhooks(one).put(made, now).version == 1 else "changed"
-        did(one, now, f"webhook.{done}", f"{done} webhook {name}", subject=name)
-    typer.echo(f"alerts are sent to {name} (`medley alerts webhook test {name}` tries it)")
+        say(f"medley: {error} here: make sure that the process that runs `medley reconcile` has it")
+    with acting(database_url) as act:
+        set_webhook(act, name, url, secret, kind or (), internal)
+    typer.echo(f"Webhook {name} stored: `medley alerts webhook test {name}` tries it.")
 
 
 @webhooks.command("test")
-@guarded
 def try_webhook(name: NameArgument, database_url: DatabaseOption = None) -> None:
     """Send a webhook something that tells nothing, signed as alerts are, and say what it answers.
 
     It is sent from this shell, which needs the secret; exit code 1 when the receiver does not take it.
     """
-    from control.alerts.sender import RefusedError
-    from control.alerts.trial import try_out
-    from control.db.database import open_database
-    from control.db.webhooks import PostgresWebhooks
+    from control.actions.webhooks import try_webhook as attempt
 
-    with open_database(database_url) as database:
-        found = PostgresWebhooks(database).load(name)
-        try:
-            outcome = try_out(found, datetime.now(UTC))
-        except RefusedError as refused:
-            raise ValueError(f"webhook {name} has not taken it: {refused}") from None
-    typer.echo(f"webhook {name} has taken it: {outcome}")
+    with acting(database_url) as act:
+        tried = attempt(act, name)
+    if not tried.delivered:
+        raise ValueError(f"webhook {name} did not take it: {tried.outcome}")
+    typer.echo(f"Webhook {name} took it: {tried.outcome}.")
 
 
 @webhooks.command("list")
-@guarded
 def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List webhooks, with what waits to be sent to each, and why."""
     from control.db.alerts import PostgresAlerts
@@ -165,24 +146,18 @@ def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOpt
     if output is not Output.TABLE:
         emit(found, output)
         return
-    from rich.table import Table
-
-    table = Table("webhook", "url", "secret", "kinds", "waiting", "because", box=None, pad_edge=False)
+    shown = table("webhook", "url", "secret", "kinds", "waiting", "because")
     for each in found:
         waiting, why = pending.get(each.name, (0, ""))
-        table.add_row(each.name, each.url, each.secret, ", ".join(each.kinds) or "all", str(waiting), why)
-    console().print(table)
+        shown.add_row(each.name, each.url, each.secret, ", ".join(each.kinds) or "all", str(waiting), why)
+    console().print(shown)
 
 
 @webhooks.command("remove")
-@guarded
 def remove(name: NameArgument, database_url: DatabaseOption = None) -> None:
-    """Send nothing there any more."""
-    from control.db.database import open_database
-    from control.db.webhooks import PostgresWebhooks
+    """Remove a webhook, and what still waits to be sent there."""
+    from control.actions.webhooks import remove_webhook
 
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        PostgresWebhooks(one).remove(name)
-        did(one, now, "webhook.removed", f"removed webhook {name}", subject=name)
-    typer.echo(f"nothing is sent to {name} any more")
+    with acting(database_url) as act:
+        remove_webhook(act, name)
+    typer.echo(f"Webhook {name} removed.")

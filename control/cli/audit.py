@@ -1,7 +1,5 @@
-"""`medley audit`: who did what, and why; and what is done on the command line, put on that record."""
+"""`medley audit`: who did what, and why."""
 
-import getpass
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,33 +9,7 @@ from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, emit, say
 
 if TYPE_CHECKING:
-    from control.db.database import Database
-    from control.lifecycle.fleet_event import Detail, FleetEvent, PastEvent
-
-
-def who() -> str:
-    """Whose shell it is; a process of a user without a name (in a container) is known by its number."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return f"cli:{os.getuid()}"
-
-
-def did(
-    database: "Database",
-    now: datetime,
-    kind: str,
-    text: str,
-    *,
-    fleet: str = "",
-    subject: str = "",
-    detail: "Detail | None" = None,
-) -> None:
-    """Write down what was done. In the transaction of the deed (`Database.as_one`) neither is without the other."""
-    from control.db.events import PostgresEvents
-    from control.lifecycle.fleet_event import FleetEvent
-
-    PostgresEvents(database).add([FleetEvent(who(), kind, text, fleet, subject, detail or {})], now)
+    from control.lifecycle.fleet_event import FleetEvent, PastEvent
 
 
 def audit(

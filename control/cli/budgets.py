@@ -1,31 +1,31 @@
 """`medley budgets`: what fleets and projects may spend, and what they have spent of it."""
 
-from datetime import UTC, datetime
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.audit import did
-from control.cli.guard import guarded
+from control.cli.acting import acting
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, say, table
 
 if TYPE_CHECKING:
+    from control.cost.budgets import BudgetReport
     from control.db.budgets import Scope
 
-app = typer.Typer(name="budgets", help="Set, list and remove budgets of fleets and projects.", no_args_is_help=True)
+app = Commands(name="budgets", help="Set, list and remove budgets of fleets and projects.", no_args_is_help=True)
 
-FleetOption = Annotated[str | None, typer.Option("--fleet", help="Whose budget it is.", show_default=False)]
-ProjectOption = Annotated[str | None, typer.Option("--project", help="Or of a project.", show_default=False)]
+FleetOption = Annotated[str | None, typer.Option("--fleet", help="Budget of this fleet.", show_default=False)]
+ProjectOption = Annotated[str | None, typer.Option("--project", help="Or of this project.", show_default=False)]
 
 
 @app.command("set")
-@guarded
 def set_(
     fleet: FleetOption = None,
     project: ProjectOption = None,
-    usd_per_hour: Annotated[float | None, typer.Option(help="At most, at any time.", show_default=False)] = None,
-    usd_per_month: Annotated[float | None, typer.Option(help="Of a month, in UTC.", show_default=False)] = None,
+    usd_per_hour: Annotated[float | None, typer.Option(help="Limit at any time.", show_default=False)] = None,
+    usd_per_month: Annotated[float | None, typer.Option(help="For a month, in UTC.", show_default=False)] = None,
     floor: Annotated[float, typer.Option(help="$/h granted even when the month's money is spent.")] = 0.0,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -34,76 +34,49 @@ def set_(
     A fleet whose plan costs more gives up, one after the other: on-demand for spot, latency and head-room, and demand
     of the lowest priority (docs/cost.md). It is drained, never killed.
     """
-    from control.db.budgets import PostgresBudgets, Scope
-    from control.db.database import open_database
-    from control.db.fleets import PostgresFleets
-    from control.given_name import check_name
-    from policies.budget import Budget
+    from control.actions.budgets import set_budget
 
     scope, name = _whose(fleet, project)
-    check_name(scope, name)
-    budget = Budget(usd_per_hour, usd_per_month, floor)
-    limits, now = _limits(usd_per_hour, usd_per_month), datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        PostgresBudgets(one).put(scope, name, budget, now)
-        what = f"set {limits} for {scope} {name}"
-        did(one, now, "budget.changed", what, fleet=fleet or "", subject=name, detail=budget.given)
-        names = {each.name for each in PostgresFleets(one).all()} if scope is Scope.FLEET else {name}
-    typer.echo(f"{scope} {name} has a budget: {limits}")
-    if name not in names:
-        say(f"medley: no fleet {name} is on record yet: it will have this budget (`medley fleets list`)")
+    with acting(database_url) as act:
+        report = set_budget(act, scope, name, usd_per_hour, usd_per_month, floor)
+    typer.echo(f"Budget of {scope} {name} set: {_limits(report)}.")
+    if report.usd_per_hour > (report.usd_per_hour_limit or math.inf):
+        say(f"medley: it spends {report.usd_per_hour:,.2f} $/h now: the next plan gives up what does not fit")
 
 
 @app.command("list")
-@guarded
 def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List budgets with what is spent of each now, this month, and by its end at this rate."""
-    from control.cost.budgets import budget_book
+    from control.actions.budgets import budget_reports
     from control.db.budgets import PostgresBudgets
-    from control.db.database import open_database
-    from control.db.ledger import PostgresLedger
 
-    with open_database(database_url) as database:
-        budgets = PostgresBudgets(database)
-        found = budget_book(budgets, PostgresLedger(database), datetime.now(UTC)).reports()
-        less = budgets.all_given_up()
+    with acting(database_url) as act:
+        found, less = budget_reports(act.database, act.now), PostgresBudgets(act.database).all_given_up()
     if output is not Output.TABLE:
         emit(found, output)
         return
     if not found:
-        typer.echo("no budget is set: `medley budgets set --fleet NAME --usd-per-month 5000` sets one")
+        typer.echo("No budget is set: `medley budgets set --fleet NAME --usd-per-month 5000` sets one.")
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("budget of", "limit", "$/h now", "$ this month", "$ by its end"):
-        table.add_column(heading, justify="left" if heading in ("budget of", "limit") else "right")
+    right = ("$/h now", "$ this month", "$ by its end")
+    shown = table("budget of", "limit", *right, right=right)
     for each in found:
-        table.add_row(
-            f"{each.scope} {each.name}",
-            _limits(each.usd_per_hour_limit, each.usd_per_month_limit),
-            f"{each.usd_per_hour:,.4f}",
-            f"{each.month_usd:,.2f}",
-            f"{each.month_forecast_usd:,.2f}",
-        )
-    console().print(table)
+        spent = (f"{each.usd_per_hour:,.4f}", f"{each.month_usd:,.2f}", f"{each.month_forecast_usd:,.2f}")
+        shown.add_row(f"{each.scope} {each.name}", _limits(each), *spent)
+    console().print(shown)
     for fleet, up in less.items():
         typer.echo(f"fleet {fleet}: {up.rung.text} since {up.since[:16]}: {'; '.join(up.reasons)}")
 
 
 @app.command("remove")
-@guarded
 def remove(fleet: FleetOption = None, project: ProjectOption = None, database_url: DatabaseOption = None) -> None:
-    """Remove a budget: what it is of may spend what its plan costs."""
-    from control.db.budgets import PostgresBudgets
-    from control.db.database import open_database
+    """Remove a budget: only the spec's own policy limits what is spent then."""
+    from control.actions.budgets import remove_budget
 
     scope, name = _whose(fleet, project)
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        PostgresBudgets(one).remove(scope, name)
-        did(one, now, "budget.removed", f"removed the budget of {scope} {name}", fleet=fleet or "", subject=name)
-    typer.echo(f"{scope} {name} has no budget any more")
+    with acting(database_url) as act:
+        remove_budget(act, scope, name)
+    typer.echo(f"Budget of {scope} {name} removed.")
 
 
 def _whose(fleet: str | None, project: str | None) -> "tuple[Scope, str]":
@@ -115,6 +88,6 @@ def _whose(fleet: str | None, project: str | None) -> "tuple[Scope, str]":
     return given[0]
 
 
-def _limits(usd_per_hour: float | None, usd_per_month: float | None) -> str:
-    both = ((usd_per_hour, "$/h"), (usd_per_month, "$/month"))
+def _limits(report: "BudgetReport") -> str:
+    both = ((report.usd_per_hour_limit, "$/h"), (report.usd_per_month_limit, "$/month"))
     return ", ".join(f"{limit:,.2f} {unit}" for limit, unit in both if limit is not None)

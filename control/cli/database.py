@@ -5,15 +5,14 @@ from typing import Annotated
 
 import typer
 
-from control.cli.guard import guarded
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, emit
 
-app = typer.Typer(name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True)
+app = Commands(name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True)
 
 
 @app.command("upgrade")
-@guarded
 def upgrade(database_url: DatabaseOption = None) -> None:
     """Bring the tables to this release's revision."""
     from control.db.database import open_database
@@ -24,7 +23,6 @@ def upgrade(database_url: DatabaseOption = None) -> None:
 
 
 @app.command("downgrade")
-@guarded
 def downgrade(
     revision: Annotated[str, typer.Argument(help="Revision to go back to, such as 0001; `base` removes the tables.")],
     database_url: DatabaseOption = None,
@@ -47,7 +45,6 @@ def downgrade(
 
 
 @app.command("status")
-@guarded
 def status(database_url: DatabaseOption = None, output: OutputOption = Output.TABLE) -> None:
     """Say which database is used, and its revision.
 
@@ -65,7 +62,6 @@ def status(database_url: DatabaseOption = None, output: OutputOption = Output.TA
 
 
 @app.command("backup")
-@guarded
 def backup(
     file: Annotated[Path, typer.Argument(help="Where to write it; readable by you only.")],
     database_url: DatabaseOption = None,
@@ -83,7 +79,6 @@ def backup(
 
 
 @app.command("restore")
-@guarded
 def restore(
     file: Annotated[Path, typer.Argument(help="Of `medley db backup`.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

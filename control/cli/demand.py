@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from control.cli.audit import did, who
-from control.cli.guard import guarded
+from control.cli.acting import acting
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
 
-app = typer.Typer(name="demand", help="Show and override the demand that is planned for.", no_args_is_help=True)
+app = Commands(name="demand", help="Show and override the demand that is planned for.", no_args_is_help=True)
 
 _SHOWN = timedelta(hours=1)
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
@@ -18,7 +18,6 @@ ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the fle
 
 
 @app.command("show")
-@guarded
 def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """What gateways were offered in the last hour, in steps of five minutes, what they hold, and overrides."""
     from control.db.database import open_database
@@ -61,7 +60,6 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
 
 
 @app.command("override")
-@guarded
 def override(
     fleet: FleetArgument,
     model: ModelArgument,
@@ -71,40 +69,22 @@ def override(
     database_url: DatabaseOption = None,
 ) -> None:
     """Plan for this rate instead of the forecast, for a time. In place of an earlier override."""
-    from control.api.fleet_document import served_names
-    from control.db.database import open_database
-    from control.db.demand_overrides import Override, PostgresDemandOverrides
-    from control.db.fleets import PostgresFleets
-    from templates_lib.values.nearest_name import nearest_name
+    from control.actions.override_demand import override_demand
 
-    now = datetime.now(UTC)
-    try:
-        until = now + timedelta(hours=hours)
-    except (OverflowError, ValueError):
-        raise ValueError(f"--hours {hours:g} is no time that an override could last") from None
-    with open_database(database_url) as database:
-        names = served_names(PostgresFleets(database).load(fleet))
-        if model not in names:
-            raise ValueError(f"fleet {fleet!r} has no model {model!r}; {nearest_name(model, names)}")
-        what = f"{model} is planned for {requests_per_s:g} requests/s until {until:%Y-%m-%d %H:%M} UTC"
-        with database.as_one() as one:
-            PostgresDemandOverrides(one).set(fleet, Override(model, requests_per_s, who(), reason, now, until))
-            did(one, now, "demand.overridden", f"{what}: {reason}", fleet=fleet, subject=model)
-    typer.echo(what)
+    with acting(database_url) as act:
+        try:
+            until = act.now + timedelta(hours=hours)
+        except (OverflowError, ValueError):
+            raise ValueError(f"--hours {hours:g} is no time that an override could last") from None
+        override_demand(act, fleet, model, requests_per_s, until, reason)
+    typer.echo(f"Plans serve {requests_per_s:g} requests/s of {model} until {until:%Y-%m-%d %H:%M} UTC.")
 
 
 @app.command("forecast")
-@guarded
 def forecast(fleet: FleetArgument, model: ModelArgument, database_url: DatabaseOption = None) -> None:
     """End an override: the forecast, or the rate of the spec, counts again."""
-    from control.db.database import open_database
-    from control.db.demand_overrides import PostgresDemandOverrides
-    from control.db.fleets import PostgresFleets
+    from control.actions.override_demand import end_override
 
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        PostgresFleets(one).load(fleet)
-        ended = PostgresDemandOverrides(one).end(fleet, model, now)
-        if ended:
-            did(one, now, "demand.forecast", f"{model} is forecast again", fleet=fleet, subject=model)
-    typer.echo(f"{model} is forecast again" if ended else f"{model} was not overridden")
+    with acting(database_url) as act:
+        end_override(act, fleet, model)
+    typer.echo(f"Plans follow the forecast of {model} again.")

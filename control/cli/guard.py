@@ -4,9 +4,10 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import typer
+from typer.models import CommandFunctionType
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +48,14 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
             raise typer.Exit(1) from None
 
     return run
+
+
+class Commands(typer.Typer):
+    """A group of commands, each of them guarded."""
+
+    def command(self, *arguments: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        register = super().command(*arguments, **settings)
+        return lambda command: register(cast(Any, guarded(command)))
 
 
 def describe(error: Exception) -> str:

@@ -21,6 +21,7 @@ from control.cli import (
     plan,
     plans,
     profile,
+    projects,
     reconcile,
     replay,
     simulate,
@@ -29,9 +30,9 @@ from control.cli import (
     token,
     up,
 )
-from control.cli.guard import guarded, reached_a_command
+from control.cli.guard import Commands, reached_a_command
 
-app = typer.Typer(
+app = Commands(
     name="medley",
     help="Plan the cheapest fleet of mixed GPUs that serves your models within their latency objectives.",
     no_args_is_help=True,
@@ -39,26 +40,27 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(guarded(up.up))
-app.command("api")(guarded(api.api))
-app.command("apply")(guarded(fleets.apply))
-app.command("approve")(guarded(fleets.approve))
-app.command("reconcile")(guarded(reconcile.reconcile))
-app.command("gateway")(guarded(gateway.gateway))
-app.command("status")(guarded(status.status))
-app.command("instances")(guarded(instances.instances))
-app.command("events")(guarded(instances.events))
-app.command("audit")(guarded(audit.audit))
-app.command("plan")(guarded(plan.plan))
-app.command("explain")(guarded(explain.explain))
-app.command("cost")(guarded(cost.cost))
-app.command("check")(guarded(check.check))
-app.command("simulate")(guarded(simulate.simulate))
-app.command("replay")(guarded(replay.replay))
+app.command("up")(up.up)
+app.command("api")(api.api)
+app.command("apply")(fleets.apply)
+app.command("approve")(fleets.approve)
+app.command("reconcile")(reconcile.reconcile)
+app.command("gateway")(gateway.gateway)
+app.command("status")(status.status)
+app.command("instances")(instances.instances)
+app.command("events")(instances.events)
+app.command("audit")(audit.audit)
+app.command("plan")(plan.plan)
+app.command("explain")(explain.explain)
+app.command("cost")(cost.cost)
+app.command("check")(check.check)
+app.command("simulate")(simulate.simulate)
+app.command("replay")(replay.replay)
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(demand.app, name="demand")
 app.add_typer(fleets.app, name="fleets")
+app.add_typer(projects.app, name="projects")
 app.add_typer(plans.app, name="plans")
 app.add_typer(templates.app, name="templates")
 app.add_typer(offers.app, name="offers")
@@ -68,7 +70,6 @@ app.add_typer(database.app, name="db")
 
 
 @app.command("version")
-@guarded
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed

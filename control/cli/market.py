@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.audit import did
+from control.cli.acting import acting
 from control.cli.market_text import age, at
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
@@ -111,18 +111,11 @@ def accept(
     database_url: DatabaseOption = None,
 ) -> None:
     """Vouch for a price that was quarantined: plans use it from now on."""
-    from control.db.database import open_database
-    from control.db.live_offers import PostgresOffers
+    from control.actions.accept_price import accept_price
 
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        stored = PostgresOffers(one)
-        found = stored.accept(offer, now)
-        if found is None:
-            aside = sorted(each.offer.key for market in stored.markets().values() for each in market.quarantined)
-            raise ValueError(f"{offer} is not in quarantine; in it are: {', '.join(aside[:12]) or 'none'}")
-        did(one, now, "offer.accepted", f"vouched for {found.usd_per_hour:g} $/h", subject=found.key)
-    typer.echo(f"{offer} costs {found.usd_per_hour:g} $/h")
+    with acting(database_url) as act:
+        found = accept_price(act, offer)
+    typer.echo(f"Price of {offer} accepted: {found.usd_per_hour:g} $/h.")
 
 
 def forget(

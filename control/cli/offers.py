@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli import market
-from control.cli.guard import guarded
+from control.cli.guard import Commands
 from control.cli.market_text import age
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     from control.offers.quotes import Quotes
     from templates_lib.values.offer import Offer
 
-app = typer.Typer(name="offers", help="Ask clouds for prices and availability, and inspect them.", no_args_is_help=True)
-app.command("refresh")(guarded(market.refresh))
-app.command("history")(guarded(market.history))
-app.command("calls")(guarded(market.calls))
-app.command("accept")(guarded(market.accept))
-app.command("forget")(guarded(market.forget))
+app = Commands(name="offers", help="Ask clouds for prices and availability, and inspect them.", no_args_is_help=True)
+app.command("refresh")(market.refresh)
+app.command("history")(market.history)
+app.command("calls")(market.calls)
+app.command("accept")(market.accept)
+app.command("forget")(market.forget)
 
 
 @app.command("list")
-@guarded
 def list_(
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Only what this spec file plans with.", metavar="SPEC")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 PIPE_WIDTH = 160
@@ -51,6 +53,16 @@ def console() -> "Console":
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=PIPE_WIDTH)
+
+
+def table(*columns: str, right: Collection[str] = (), title: str | None = None) -> "Table":
+    """An empty table; the columns of `right` are numbers, which end in line."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left")
+    return made
 
 
 def refuse_unwritable(*paths: Path | None) -> None:

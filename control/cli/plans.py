@@ -4,15 +4,14 @@ from typing import Annotated
 
 import typer
 
-from control.cli.guard import guarded
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emit
 
-app = typer.Typer(name="plans", help="List and show the plans that the database keeps.", no_args_is_help=True)
+app = Commands(name="plans", help="List and show the plans that the database keeps.", no_args_is_help=True)
 
 
 @app.command("list")
-@guarded
 def list_(
     limit: LimitOption = 20,
     output: OutputOption = Output.TABLE,
@@ -41,7 +40,6 @@ def list_(
 
 
 @app.command("show")
-@guarded
 def show(
     plan: Annotated[str, typer.Argument(help="Id of a kept plan, or how it begins.")],
     output: OutputOption = Output.TABLE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.guard import guarded
+from control.cli.guard import Commands
 from control.cli.output import Output, OutputOption, console, emit
 from control.db.location import home_directory
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from templates_lib.cost.coefficients import Origin
     from templates_lib.cost.validation import Errors, ValidationReport
 
-app = typer.Typer(name="profile", help="Measure, inspect and validate step times.", no_args_is_help=True)
+app = Commands(name="profile", help="Measure, inspect and validate step times.", no_args_is_help=True)
 
 
 @app.command("run")
-@guarded
 def run(
     file: Annotated[Path, typer.Option("--file", "-f", help="Spec file with local nodes.", metavar="SPEC")],
     again: Annotated[bool, typer.Option("--again", help="Measure also what was measured before.")] = False,
@@ -44,7 +43,6 @@ def run(
 
 
 @app.command("fit")
-@guarded
 def fit(output: OutputOption = Output.TABLE) -> None:
     """Fit every stored profile again, from what was measured then."""
     from control.cli.profile_table import known_profiles, print_profiles
@@ -57,7 +55,6 @@ def fit(output: OutputOption = Output.TABLE) -> None:
 
 
 @app.command("validate")
-@guarded
 def validate(
     rows: Annotated[
         Path, typer.Option(help="CSV of measured deployments (columns as aiconf_silicon_end_to_end.csv.gz).")
@@ -75,7 +72,6 @@ def validate(
 
 
 @app.command("list")
-@guarded
 def list_(output: OutputOption = Output.TABLE) -> None:
     """List what step times rest on.
 

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from control.cli.guard import guarded
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit
 
 if TYPE_CHECKING:
     from templates_lib.ports.library_store import LibraryInfo
 
-app = typer.Typer(name="templates", help="Build and inspect libraries of serving templates.", no_args_is_help=True)
+app = Commands(name="templates", help="Build and inspect libraries of serving templates.", no_args_is_help=True)
 
 
 @app.command("build")
-@guarded
 def build(
     file: Annotated[Path, typer.Option("--file", "-f", help="Spec file.", metavar="SPEC")],
     output: OutputOption = Output.TABLE,
@@ -40,7 +39,6 @@ def build(
 
 
 @app.command("list")
-@guarded
 def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List the stored libraries, unfinished ones included."""
     from control.cli.planning import session
@@ -67,7 +65,6 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 
 
 @app.command("show")
-@guarded
 def show(
     name: Annotated[
         str,

@@ -6,17 +6,16 @@ from typing import Annotated
 import typer
 
 from control.access.role import Role
-from control.cli.audit import did
-from control.cli.guard import guarded
+from control.cli.acting import acting
+from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, say
 from control.given_name import DEFAULT_PROJECT, check_name
 
-app = typer.Typer(name="token", help="Make, list and revoke API tokens.", no_args_is_help=True)
+app = Commands(name="token", help="Make, list and revoke API tokens.", no_args_is_help=True)
 
 
 @app.command("create")
-@guarded
 def create(
     name: Annotated[str, typer.Argument(help="Who or what will use it, for people.")],
     role: Annotated[Role, typer.Option(help="What its holder may do.")] = Role.VIEWER,
@@ -37,23 +36,18 @@ def create(
     database_url: DatabaseOption = None,
 ) -> None:
     """Make a token and print it. It is not shown again: the database holds its hash only."""
-    from control.db.api_tokens import PostgresApiTokens
-    from control.db.database import open_database
+    from control.actions.tokens import create_token
 
     check_name("project", project)
-    now = datetime.now(UTC)
-    try:
-        expires_at = None if days is None else now + timedelta(days=days)
-    except (OverflowError, ValueError):
-        raise ValueError(f"--days {days:g} is no time that a token could live") from None
-    with open_database(database_url) as database, database.as_one() as one:
-        token, secret = PostgresApiTokens(one).create(
-            name, role, now, expires_at, project, requests_per_minute, tokens_per_minute
-        )
-        did(one, now, "token.created", f"made token {token.id} ({role}) for {name}", subject=token.id)
+    with acting(database_url) as act:
+        try:
+            expires_at = None if days is None else act.now + timedelta(days=days)
+        except (OverflowError, ValueError):
+            raise ValueError(f"--days {days:g} is no time that a token could live") from None
+        token, secret = create_token(act, name, role, expires_at, project, requests_per_minute, tokens_per_minute)
     if output is Output.TABLE:
         typer.echo(secret.reveal())
-        say(f"token {token.id} ({role}) for {name}: keep it, it is not shown again")
+        say(f"Token {token.id} ({role}) for {name}. Store it now: it is not shown again.")
     else:
         limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
         made = {"id": token.id, "name": name, "role": role, "expires_at": expires_at, "project": project, **limits}
@@ -61,7 +55,6 @@ def create(
 
 
 @app.command("list")
-@guarded
 def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List all tokens that were ever made, the newest first. Their secrets are not known to anybody."""
     from control.db.api_tokens import PostgresApiTokens
@@ -87,17 +80,13 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 
 
 @app.command("revoke")
-@guarded
 def revoke(
     token: Annotated[str, typer.Argument(help="Its id, as `medley token list` shows it.")],
     database_url: DatabaseOption = None,
 ) -> None:
-    """Make a token worthless from now on."""
-    from control.db.api_tokens import PostgresApiTokens
-    from control.db.database import open_database
+    """End a token, and each session that began with it."""
+    from control.actions.tokens import revoke_token
 
-    now = datetime.now(UTC)
-    with open_database(database_url) as database, database.as_one() as one:
-        PostgresApiTokens(one).revoke(token, now)
-        did(one, now, "token.revoked", f"revoked token {token}", subject=token)
-    typer.echo(f"token {token} is revoked")
+    with acting(database_url) as act:
+        revoke_token(act, token)
+    typer.echo(f"Token {token} revoked.")

@@ -30,7 +30,7 @@ def up(
     """
     from control.api.beside import serving_beside
     from control.api.settings import ApiSettings
-    from control.cli.audit import who
+    from control.cli.acting import who
     from control.cli.progress import build_progress
     from control.db.location import home_directory
     from control.up.bring_up import UpOptions, bring_up

@@ -10,6 +10,7 @@ COMMANDS = {
     "library": " (`medley templates list`)",
     "token": " (`medley token list`)",
     "fleet": " (`medley fleets list`)",
+    "project": " (`medley projects list`)",
     "webhook": " (`medley alerts webhook list`)",
 }
 """Commands that show people the names of what is stored."""

@@ -313,7 +313,9 @@ class Reconciler:
     def _judge(self, fleet: _Fleet, solved: Solved) -> None:
         fleets, now = self._ports.stores.fleets, self._now()
         mode, target = fleet.record.mode, fleet.target
-        held, waiting = self._kept(target.accepted), self._kept(target.proposed)
+        # A plan that was proposed before the spec or mode changed cannot be approved any more: propose the new one.
+        is_current = target.proposed_at >= fleet.record.updated_at
+        held, waiting = self._kept(target.accepted), self._kept(target.proposed if is_current else "")
         decision = decide(mode, target, held, waiting, solved.plan)
         if decision.verdict is Verdict.ACCEPT:
             fleet.target = fleets.accept(target, solved.plan.id, RECONCILER, decision.reason, now)

@@ -5,15 +5,16 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from control.actions.apply_spec import WantedFleet, apply_spec
+from control.actions.context import ActionContext
+from control.actions.decide_plan import accept_solved
+from control.actions.end_fleet import end_fleet
 from control.cloud.local.cloud import LocalCloud
-from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
 from control.db.kept_database import open_kept_database
 from control.db.leader import PostgresLeader
@@ -23,7 +24,6 @@ from control.fleet.wanted import wanted
 from control.fleet_file.document import read_text
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
-from control.lifecycle.fleet_event import FleetEvent
 from control.lifecycle.history import PastTransition
 from control.planning.local_profiles import ensure_profiles
 from control.planning.report import SERVED, PlanReport
@@ -89,23 +89,20 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
         planner = live_planner(database, options.home, progress)
         stores = ReconcileStores.of(database)
-        with database.as_one() as one:
-            record = _on_record(one, options.actor, world.name, document, options.spec.absolute().parent)
+        record = _on_record(_act(database, options), world, document, str(options.spec.absolute().parent))
         with steps.step("plan") as done:
             solved = planner.solve(record, stores.instances.living(), _now(), baselines=True)
             done.text = _summary(solved.report)
         for planned in solved.plan.instances:
             steps.say(_placement(planned))
         _check_local(solved)
-        target = stores.fleets.target(record.name)
-        if target.accepted != solved.plan.id:
-            stores.fleets.accept(target, solved.plan.id, options.actor, "medley up", _now())
+        accept_solved(_act(database, options), record.name, solved.plan.id)
         with steps.step("gateway") as done:
             before = running_gateway(home)
             gateway = ensure_gateway(home, options.host, options.port)
             if gateway != before:
                 stack.callback(gateway.stop)  # should it never come to serving; else it is ended in its turn
-            key = ensure_api_key(home.api_key, PostgresApiTokens(database), _now())
+            key = ensure_api_key(home.api_key, _act(database, options))
             done.text = gateway.url
         with steps.step("console") as done:
             done.text = stack.enter_context(options.console(gateway.url))
@@ -138,33 +135,28 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         return asyncio.run(serving.serve(site))
 
 
+def _act(database: Database, options: UpOptions) -> ActionContext:
+    return ActionContext(database, _now(), options.actor, "medley up")
+
+
 def _told(steps: Steps, what: str) -> None:
     _log.warning("%s", what)
     steps.say(f"database   {what}")
 
 
-def _on_record(database: Database, actor: str, name: str, spec: str, folder: Path) -> FleetRecord:
+def _on_record(act: ActionContext, world: World, spec: str, folder: str) -> FleetRecord:
     """The fleet as it is asked for now; it takes the place of any other that was brought up here."""
-    fleets, events, now = PostgresFleets(database), PostgresEvents(database), _now()
-    known = {record.name: record for record in fleets.all()}
-    PostgresProjects(database).ensure(PROJECT, now)
-
-    def did(kind: str, text: str, fleet: str) -> None:
-        events.add([FleetEvent(actor, kind, f"medley up: {text}", fleet, fleet)], now)
-
-    for other in known.values():
-        if other.name != name and other.project == PROJECT and not other.ending:
-            fleets.change(other.name, other.version, now, ending=True)
-            did("fleet.removed", f"{name} takes the place of fleet {other.name}", other.name)
-    if name not in known:
-        did("fleet.created", f"created fleet {name} in mode {FleetMode.AUTO}", name)
-        return fleets.create(name, spec, now, str(folder), PROJECT, FleetMode.AUTO)
-    same = (known[name].spec, known[name].folder, known[name].mode, known[name].ending)
-    if same == (spec, str(folder), FleetMode.AUTO, False):
-        return known[name]
-    did("fleet.changed", f"applied a spec, in mode {FleetMode.AUTO}", name)
-    changes: dict[str, Any] = {"spec": spec, "folder": str(folder), "mode": FleetMode.AUTO, "ending": False}
-    return fleets.change(name, known[name].version, now, **changes)
+    with act.as_one() as one:
+        known = {record.name: record for record in PostgresFleets(one.database).all()}
+        PostgresProjects(one.database).ensure(PROJECT, act.now)
+        for other in known.values():
+            if other.name != world.name and other.project == PROJECT and not other.ending:
+                end_fleet(one, other.name, None)
+        before = known.get(world.name)
+        wanted = WantedFleet(world, spec, folder, FleetMode.AUTO, None if before else PROJECT)
+        if before and wanted.record(before, act.now) == replace(before, updated_at=act.now.isoformat()):
+            return before
+        return apply_spec(one, wanted, before, None)
 
 
 def _check_local(solved: Solved) -> None:

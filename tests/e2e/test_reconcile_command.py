@@ -145,7 +145,7 @@ def test_nothing_is_rented_that_could_not_find_its_control_plane(team: Team) -> 
     rented = team.home / "rented.yaml"
     rented.write_text(RENTED)
     # In auto the plan may give way to one that rents nothing, as soon as no credentials are found.
-    assert "is held to plan" in team.ok("apply", "-f", rented, "--mode", "approve", "--yes")
+    assert "accepted for fleet" in team.ok("apply", "-f", rented, "--mode", "approve", "--yes")
     done = team.run("reconcile", "--once")
     assert (done.returncode, "nodes at aws would look for the control plane at 127.0.0.1" in done.stderr) == (1, True)
     assert json.loads(team.ok("instances", "-o", "json")) == []
@@ -172,7 +172,7 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     assert refused.returncode == 1
     assert "nothing was changed" in refused.stderr
     assert team.agents() == []
-    assert "held to plan" in team.run("approve", FLEET, answer="y\n").stdout
+    assert "accepted for fleet" in team.run("approve", FLEET, answer="y\n").stdout
 
     # A control plane that is killed while nodes come up, and the one after it: no node is lost or there twice.
     killed = team.start()

@@ -7,25 +7,22 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
+from control.actions import override_demand
 from control.api.documented import problems
-from control.api.fleet_document import served_names
-from control.api.guarded_route import ServicesOf, api_router
-from control.api.problem import ApiError, field_problem
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.text import Line, PathName
 from control.db.demand import PostgresDemand
-from control.db.demand_overrides import Override as StoredOverride
 from control.db.demand_overrides import PostgresDemandOverrides
-from control.db.errors import NotStoredError
 from control.db.fleets import PostgresFleets
 from policies.demand_history import DemandHistory
-from templates_lib.values.nearest_name import nearest_name
 
 router = api_router("demand")
 Hours = Annotated[float, Query(gt=0, le=168, allow_inf_nan=False, description="How far back.")]
 
 
 class Override(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     model: str
     requests_per_s: float
     made_by: str
@@ -39,7 +36,7 @@ class NewOverride(BaseModel):
 
     requests_per_s: float = Field(ge=0, le=1e9, allow_inf_nan=False, description="0: nothing is to run.")
     expires_at: AwareDatetime
-    reason: Line = Field(min_length=1, description="For whoever wonders later.")
+    reason: Line = Field(min_length=1, description="For people who wonder later.")
 
 
 class Offered(BaseModel):
@@ -69,39 +66,21 @@ def get_demand(fleet: PathName, services: ServicesOf, hours: Hours = 24.0) -> De
     return Demand(
         offered={name: _offered(history) for name, history in histories.items()},
         waiting=stored.waiting(fleet, now),
-        overrides=[_override(each) for each in overrides.values()],
+        overrides=[Override.model_validate(each) for each in overrides.values()],
     )
 
 
 @router.put("/fleets/{fleet}/demand/{model}/override", responses=problems(404, body=True))
-def put_override(
-    fleet: PathName, model: PathName, body: NewOverride, caller: CallerOf, services: ServicesOf
-) -> Override:
+def put_override(fleet: PathName, model: PathName, body: NewOverride, act: ActOf) -> Override:
     """Plan for this rate instead of the forecast, until it expires. In place of an earlier one."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        names = served_names(PostgresFleets(database).load(fleet))
-        if model not in names:
-            raise NotStoredError(f"fleet {fleet!r} has no model {model!r}; {nearest_name(model, names)}")
-        new = StoredOverride(model, body.requests_per_s, caller.actor, body.reason, now, body.expires_at)
-        try:
-            PostgresDemandOverrides(database).set(fleet, new)
-        except ValueError as error:
-            raise ApiError(422, "invalid", str(error), errors=[field_problem(("expires_at",), str(error))]) from None
-        what = f"set the demand of {model} to {body.requests_per_s:g} requests/s: {body.reason}"
-        caller.did(database, now, "demand.overridden", what, fleet=fleet, subject=model)
-    return _override(new)
+    made = override_demand.override_demand(act, fleet, model, body.requests_per_s, body.expires_at, body.reason)
+    return Override.model_validate(made)
 
 
 @router.delete("/fleets/{fleet}/demand/{model}/override", status_code=204, responses=problems(404))
-def delete_override(fleet: PathName, model: PathName, caller: CallerOf, services: ServicesOf) -> None:
-    """The forecast counts again."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        PostgresFleets(database).load(fleet)
-        if not PostgresDemandOverrides(database).end(fleet, model, now):
-            raise NotStoredError(f"the demand of {model!r} in fleet {fleet!r} is not overridden")
-        caller.did(database, now, "demand.forecast", f"{model} is forecast again", fleet=fleet, subject=model)
+def delete_override(fleet: PathName, model: PathName, act: ActOf) -> None:
+    """Plan for the forecast again."""
+    override_demand.end_override(act, fleet, model)
 
 
 def _offered(history: DemandHistory) -> Offered:
@@ -113,7 +92,3 @@ def _offered(history: DemandHistory) -> Offered:
         prompt_tokens_per_s=history.prompt_tokens_per_s.tolist(),
         output_tokens_per_s=history.output_tokens_per_s.tolist(),
     )
-
-
-def _override(stored: StoredOverride) -> Override:
-    return Override(**{name: getattr(stored, name) for name in Override.model_fields})

@@ -1,26 +1,25 @@
-"""Fleets: what their owners ask for, as the document that a spec file holds, and the plan each is held to."""
+"""Fleets: what their owners ask for, as the document that a spec file holds, and the accepted plan of each."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
+from control.actions.apply_spec import WantedFleet, apply_spec
+from control.actions.end_fleet import end_fleet
 from control.api.documented import problems
 from control.api.etag import Version, tagged
-from control.api.fleet_document import SpecDocument, checked, document_of, served_names
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.fleet_document import SpecDocument, checked, document_of
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
-from control.api.project_field import check_project
 from control.api.text import PathName, QueryText
-from control.api.traffic import refuse_loss
-from control.db.errors import InUseError, StaleVersionError
+from control.db.database import Database
 from control.db.fleets import PostgresFleets
-from control.db.instances import PostgresInstances
 from control.db.registered_models import PostgresModels
-from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
+from control.given_name import NAME_PATTERN
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 
 router = api_router("fleets")
@@ -36,15 +35,20 @@ class NewFleet(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     spec: SpecDocument = Field(description="As in a spec file (docs/spec.md). Its name is the fleet's.")
-    project: str = Field(default=DEFAULT_PROJECT, pattern=NAME_PATTERN)
-    mode: FleetMode = Field(
-        default=FleetMode.OBSERVE,
-        description="observe: plan and touch nothing; approve: act on plans that somebody approved; auto: act on all.",
+    project: str | None = Field(
+        default=None, pattern=NAME_PATTERN, description="null: as it is; `default` for a new fleet."
+    )
+    mode: FleetMode | None = Field(
+        default=None,
+        description="observe: plan and touch nothing; approve: act on plans that somebody approved; auto: act on all. "
+        "null: as it is; observe for a new fleet.",
     )
 
 
-class Held(BaseModel):
-    """The plan that a fleet is held to, and the one that waits for somebody's word. Empty: none."""
+class FleetPlan(BaseModel):
+    """The accepted plan of a fleet, and the one that waits for approval. Empty: none."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     accepted: str
     accepted_at: str
@@ -61,7 +65,7 @@ class Fleet(BaseModel):
     version: int
     ending: bool = Field(description="Its instances are drained; it is gone with the last of them.")
     updated_at: str
-    plan: Held
+    plan: FleetPlan
     trouble: str = Field(description="Why it cannot be planned or run now, as its control plane says; empty: it can.")
 
 
@@ -77,65 +81,30 @@ def list_fleets(
 
 
 @router.post("/fleets", status_code=201, responses=problems(409, body=True))
-def create_fleet(body: NewFleet, caller: CallerOf, response: Response, services: ServicesOf) -> Fleet:
-    """It starts in mode observe unless the body says otherwise: nothing is rented before somebody wants it."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        world = checked(body.spec, PostgresModels(database).own())
-        check_project(database, body.project)
-        fleets = PostgresFleets(database)
-        try:
-            made = fleets.create(world.name, _text(body), now, project=body.project, mode=body.mode)
-        except StaleVersionError as error:
-            raise InUseError(str(error)) from None
-        caller.did(
-            database, now, "fleet.created", f"created fleet {made.name} in mode {made.mode}",
-            fleet=made.name, subject=made.name,
-        )  # fmt: skip
-        target = fleets.target(made.name)
+def create_fleet(body: NewFleet, act: ActOf, response: Response) -> Fleet:
+    """Create a fleet, in mode observe unless the body says otherwise: nothing is rented before somebody wants it."""
+    made = apply_spec(act, _wanted(act.database, body), None)
     response.headers["Location"] = f"/api/v1/fleets/{made.name}"
-    tagged(response, made.version)
-    return _shown(made, target)
+    return _tagged(act.database, made, response)
 
 
 @router.get("/fleets/{fleet}", responses=problems(404))
 def get_fleet(fleet: PathName, response: Response, services: ServicesOf) -> Fleet:
-    fleets = PostgresFleets(services.database)
-    found = fleets.load(fleet)
-    tagged(response, found.version)
-    return _shown(found, fleets.target(fleet))
+    return _tagged(services.database, PostgresFleets(services.database).load(fleet), response)
 
 
 @router.put("/fleets/{fleet}", responses=problems(404, 409, 412, 428, body=True))
 def change_fleet(
-    fleet: PathName,
-    body: NewFleet,
-    version: Version,
-    caller: CallerOf,
-    response: Response,
-    services: ServicesOf,
-    confirm: Confirm = None,
+    fleet: PathName, body: NewFleet, version: Version, act: ActOf, response: Response, confirm: Confirm = None
 ) -> Fleet:
     """Replace what the fleet's owner asks for: the next solve is made from it. 409 when a serving model would go."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        fleets = PostgresFleets(database)
-        before = fleets.load(fleet)
-        world = checked(body.spec, PostgresModels(database).own())
-        if world.name != fleet:
-            message = f"is {world.name!r}, but this is fleet {fleet!r}: a fleet keeps its name"
-            raise ApiError(422, "invalid", f"spec.name {message}", errors=[field_problem(("spec", "name"), message)])
-        check_project(database, body.project)
-        staying = {app.name for app in world.fleet.apps}
-        refuse_loss(database, before.name, served_names(before) - staying, confirm or ())
-        changed = fleets.change(
-            fleet, version, now, spec=_text(body), folder="", project=body.project, mode=body.mode, ending=False
-        )
-        what = f"changed fleet {fleet} to version {changed.version}, mode {changed.mode}"
-        caller.did(database, now, "fleet.changed", what, fleet=fleet, subject=fleet)
-        target = fleets.target(fleet)
-    tagged(response, changed.version)
-    return _shown(changed, target)
+    before = PostgresFleets(act.database).load(fleet)
+    wanted = _wanted(act.database, body)
+    if wanted.world.name != fleet:
+        message = f"is {wanted.world.name!r}, but this is fleet {fleet!r}: a fleet keeps its name"
+        raise ApiError(422, "invalid", f"spec.name {message}", errors=[field_problem(("spec", "name"), message)])
+    changed = apply_spec(act, wanted, replace(before, version=version), confirm or ())
+    return _tagged(act.database, changed, response)
 
 
 @router.delete(
@@ -144,54 +113,29 @@ def change_fleet(
     responses=problems(404, 409, 412, 428)
     | {202: {"model": Fleet, "description": "Its instances are being drained; it is gone with the last of them."}},
 )
-def delete_fleet(
-    fleet: PathName,
-    version: Version,
-    caller: CallerOf,
-    services: ServicesOf,
-    confirm: Confirm = None,
-) -> Response:
+def delete_fleet(fleet: PathName, version: Version, act: ActOf, confirm: Confirm = None) -> Response:
     """End the fleet. 409 while models of it serve, unless they are confirmed; 204 when nothing of it runs, else 202."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        fleets = PostgresFleets(database)
-        before = fleets.load(fleet)
-        refuse_loss(database, fleet, served_names(before), confirm or ())
-        ended = fleets.change(fleet, version, now, ending=True)
-        runs = bool(PostgresInstances(database).of_fleet(fleet))
-        if not runs:
-            fleets.remove(fleet)
-        caller.did(database, now, "fleet.removed", f"ended fleet {fleet}", fleet=fleet, subject=fleet)
-        target = fleets.target(fleet) if runs else None
-    if not runs:
+    ended = end_fleet(act, fleet, confirm or (), version)
+    if not ended.draining:
         return Response(status_code=204)
-    shown = _shown(ended, target)
+    shown = _shown(ended.record, PostgresFleets(act.database).targets().get(fleet))
     return Response(shown.model_dump_json(), 202, {"Retry-After": "5"}, "application/json")
 
 
-def _text(body: NewFleet) -> str:
-    return msgspec.json.encode(body.spec).decode()
+def _wanted(database: Database, body: NewFleet) -> WantedFleet:
+    world = checked(body.spec, PostgresModels(database).own())
+    return WantedFleet(world, msgspec.json.encode(body.spec).decode(), "", body.mode, body.project)
 
 
-def held(target: FleetTarget) -> Held:
-    return Held(
-        accepted=target.accepted,
-        accepted_at=target.accepted_at,
-        accepted_by=target.accepted_by,
-        proposed=target.proposed,
-        proposed_at=target.proposed_at,
-    )
+def _tagged(database: Database, record: FleetRecord, response: Response) -> Fleet:
+    tagged(response, record.version)
+    return _shown(record, PostgresFleets(database).targets().get(record.name))
 
 
 def _shown(record: FleetRecord, target: FleetTarget | None) -> Fleet:
+    target = target or FleetTarget(record.name)
+    plan, spec = FleetPlan.model_validate(target), document_of(record.spec)
     return Fleet(
-        name=record.name,
-        project=record.project,
-        mode=record.mode,
-        spec=document_of(record.spec),
-        version=record.version,
-        ending=record.ending,
-        updated_at=record.updated_at,
-        plan=held(target or FleetTarget(record.name)),
-        trouble="" if target is None else target.trouble,
-    )
+        name=record.name, project=record.project, mode=record.mode, spec=spec, version=record.version,
+        ending=record.ending, updated_at=record.updated_at, plan=plan, trouble=target.trouble,
+    )  # fmt: skip

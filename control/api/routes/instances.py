@@ -1,4 +1,4 @@
-"""Instances: what runs where and how busy it is; told to drain here."""
+"""Instances: what runs where, how busy it is; and draining one."""
 
 from typing import Annotated
 
@@ -6,12 +6,11 @@ from fastapi import Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
+from control.actions import drain_instance as actions
 from control.api.documented import problems
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.node_logs import NodeLog, node_log
 from control.api.page import Cursor, Limit, Page, after, page
-from control.api.problem import ApiError
 from control.api.routes.events import STREAM, LastEventId, followed
 from control.api.text import Line, PathId, QueryText
 from control.db.database import Database
@@ -20,16 +19,11 @@ from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
 from control.fleet.instance_view import InstanceView
 from control.fleet.live_instances import views
-from control.lifecycle.advance import Refusal
-from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 
 router = api_router("instances")
 TailBytes = Annotated[int, Query(ge=1, le=1 << 18, description="Of each node.")]
-_NOT_YET = frozenset(
-    {InstanceState.REQUESTED, InstanceState.PROVISIONING, InstanceState.BOOTSTRAPPING, InstanceState.LOADING}
-)
 
 
 class DrainReason(BaseModel):
@@ -98,27 +92,11 @@ def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))
-def drain_instance(
-    instance: PathId, caller: CallerOf, services: ServicesOf, body: DrainReason | None = None
-) -> InstanceView:
+def drain_instance(instance: PathId, act: ActOf, body: DrainReason | None = None) -> InstanceView:
     """It gets no new request, finishes those it has, and is given back; one that does not serve yet is given back at
-    once. What its fleet's plan still wants is launched anew. Again: no harm."""
-    reason = (body or DrainReason()).reason
-    now = services.clock()
-    with services.database.as_one() as database:
-        stored = PostgresInstances(database)
-        found = stored.load(instance)
-        state = InstanceState(found.state)
-        if state not in (InstanceState.DRAINING, InstanceState.TERMINATING):
-            kind = EventKind.RELEASE if state in _NOT_YET else EventKind.DRAIN
-            done = stored.apply(instance, Event(kind, f"{caller.name}: {reason}"), now)
-            if isinstance(done, Refusal):
-                raise ApiError(409, "conflict", f"instance {instance} is {found.state}: it cannot be drained")
-            caller.did(
-                database, now, "instance.drained", f"drains instance {instance}: {reason}",
-                fleet=found.fleet, subject=instance,
-            )  # fmt: skip
-    return _view(services.database, instance)
+    once. The control plane launches what the fleet's plan still wants. Again: no harm."""
+    actions.drain_instance(act, instance, (body or DrainReason()).reason)
+    return _view(act.database, instance)
 
 
 def _view(database: Database, instance: str) -> InstanceView:

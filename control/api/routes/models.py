@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
 from control.api.documented import problems
 from control.api.etag import Version, tagged
 from control.api.fleet_document import document_of
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError, field_problem
 from control.api.text import NewName, PathName
@@ -74,14 +73,14 @@ def list_models(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) 
 
 
 @router.post("/models", status_code=201, responses=problems(409, body=True))
-def create_model(body: NewModel, caller: CallerOf, response: Response, services: ServicesOf) -> Model:
+def create_model(body: NewModel, act: ActOf, response: Response) -> Model:
     """Register an architecture, so that fleets may name it."""
-    own, now = _own(body.name, body), services.clock()
+    own = _own(body.name, body)
     if body.name in load_models():
         raise InUseError(f"the catalogue has a model {body.name!r}: choose another name")
-    with services.database.as_one() as database:
-        made = PostgresModels(database).create(own, now)
-        caller.did(database, now, "model.created", f"registered model {body.name}", subject=body.name)
+    with act.as_one() as one:
+        made = PostgresModels(one.database).create(own, act.now)
+        one.record("model.created", f"registered model {body.name}", body.name)
     response.headers["Location"] = f"/api/v1/models/{body.name}"
     tagged(response, made.version)
     return _registered(made)
@@ -106,30 +105,26 @@ def get_model(model: PathName, response: Response, services: ServicesOf) -> Mode
 
 
 @router.put("/models/{model}", responses=problems(404, 409, 412, 428, body=True))
-def change_model(
-    model: PathName, body: ModelChange, version: Version, caller: CallerOf, response: Response, services: ServicesOf
-) -> Model:
+def change_model(model: PathName, body: ModelChange, version: Version, act: ActOf, response: Response) -> Model:
     """Replace a registered model. Fleets that name it are planned with the new one from their next solve on."""
     _refuse_catalogue(model)
-    own, now = _own(model, body), services.clock()
-    with services.database.as_one() as database:
-        changed = PostgresModels(database).replace(own, version, now)
-        caller.did(database, now, "model.changed", f"changed model {model}", subject=model)
+    with act.as_one() as one:
+        changed = PostgresModels(one.database).replace(_own(model, body), version, act.now)
+        one.record("model.changed", f"changed model {model}", model)
     tagged(response, changed.version)
     return _registered(changed)
 
 
 @router.delete("/models/{model}", status_code=204, responses=problems(404, 409, 412, 428))
-def delete_model(model: PathName, version: Version, caller: CallerOf, services: ServicesOf) -> None:
+def delete_model(model: PathName, version: Version, act: ActOf) -> None:
     """Refused with 409 while a fleet names it."""
     _refuse_catalogue(model)
-    now = services.clock()
-    with services.database.as_one() as database:
-        users = _users(database, model)
+    with act.as_one() as one:
+        users = _users(one.database, model)
         if users:
             raise InUseError(f"model {model!r} is used by fleet {', '.join(users)}: take it out of there first")
-        PostgresModels(database).remove(model, version)
-        caller.did(database, now, "model.removed", f"removed model {model}", subject=model)
+        PostgresModels(one.database).remove(model, version)
+        one.record("model.removed", f"removed model {model}", model)
 
 
 def _all(database: Database) -> list[Model]:

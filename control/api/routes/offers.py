@@ -7,18 +7,16 @@ import msgspec
 from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
+from control.actions.accept_price import accept_price
 from control.api.documented import problems
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.market_cell import MarketCell, market_cells, success_share
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.periods import Since, period
 from control.api.problem import ApiError, field_problem
 from control.api.routes.operations import Operation, accepted
 from control.api.text import QueryText
-from control.api.trace import current_trace
 from control.api.work.requests import RefreshRequest
-from control.db.errors import NotStoredError
 from control.db.live_offers import PostgresOffers
 from control.db.operations import PostgresOperations
 from control.market.sources import known_clouds
@@ -89,13 +87,13 @@ class MarketCells(BaseModel):
     items: list[MarketCell]
 
 
-class Vouched(BaseModel):
+class AcceptedOffer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     offer: str = Field(min_length=1, max_length=300, description="Key of a quarantined offer.")
 
 
-class Asked(BaseModel):
+class CloudsToAsk(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     clouds: list[str] = Field(default=[], max_length=50, description="Empty: all that can be asked.")
@@ -189,27 +187,19 @@ def list_market_cells(
 
 
 @router.post("/offers:refresh", status_code=202, responses=problems(body=True))
-def refresh_offers(body: Asked, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+def refresh_offers(body: CloudsToAsk, act: ActOf, response: Response, services: ServicesOf) -> Operation:
     """Ask clouds for what they sell now, with the credentials of the machine that does it."""
     unknown = [cloud for cloud in body.clouds if cloud not in known_clouds()]
     if unknown:
         message = f"unknown cloud {unknown[0]!r}; {nearest_name(unknown[0], known_clouds())}"
         raise ApiError(422, "invalid", message, errors=[field_problem(("clouds",), message)])
     content = msgspec.to_builtins(RefreshRequest(tuple(body.clouds)))
-    operation = PostgresOperations(services.database).create(
-        "refresh-offers", content, "", caller.actor, current_trace.get(), services.clock()
-    )
+    operation = PostgresOperations(act.database).create("refresh-offers", content, "", act.actor, act.trace, act.now)
     services.work_waits()
     return accepted(response, operation)
 
 
 @router.post("/offers:accept", status_code=204, responses=problems(404, body=True))
-def accept_offer(body: Vouched, caller: CallerOf, services: ServicesOf) -> None:
-    """Vouch for a price that is quarantined: it is planned with from now on."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        found = PostgresOffers(database).accept(body.offer, now)
-        if found is None:
-            raise NotStoredError(f"offer {body.offer!r} is not quarantined")
-        what = f"vouched for {found.usd_per_hour:g} $/h of {found.key}"
-        caller.did(database, now, "offer.accepted", what, subject=found.key)
+def accept_offer(body: AcceptedOffer, act: ActOf) -> None:
+    """Vouch for a price that is quarantined: plans use it from now on."""
+    accept_price(act, body.offer)

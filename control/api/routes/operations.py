@@ -6,9 +6,8 @@ from typing import Any
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.caller import CallerOf
 from control.api.documented import problems
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.moments import moment
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import FieldProblem
@@ -69,15 +68,11 @@ def get_operation(operation_id: PathId, response: Response, services: ServicesOf
 
 
 @router.post("/operations/{operation_id}:cancel", responses=problems(404))
-def cancel_operation(operation_id: PathId, caller: CallerOf, services: ServicesOf) -> Operation:
-    """Whoever works on it stops. One that has ended stays as it is."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        ended = PostgresOperations(database).cancel(operation_id, now)
-        caller.did(
-            database, now, "operation.cancelled", f"cancelled operation {operation_id}",
-            fleet=ended.fleet, subject=operation_id,
-        )  # fmt: skip
+def cancel_operation(operation_id: PathId, act: ActOf) -> Operation:
+    """Stop the work on an operation. One that has ended stays as it is."""
+    with act.as_one() as one:
+        ended = PostgresOperations(one.database).cancel(operation_id, act.now)
+        one.record("operation.cancelled", f"cancelled operation {operation_id}", operation_id, ended.fleet)
     return Operation.model_validate(ended)
 
 

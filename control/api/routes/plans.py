@@ -7,20 +7,19 @@ import msgspec
 from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from control.api.caller import CallerOf
+from control.actions.decide_plan import DRAFT
+from control.actions.projects import check_project
 from control.api.documented import problems
 from control.api.fleet_document import SpecDocument, checked
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.moments import moment
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError
-from control.api.project_field import check_project
 from control.api.routes.operations import Operation, accepted
 from control.api.saving import Saving, saving_of
 from control.api.text import QueryText
-from control.api.trace import current_trace
 from control.api.what_if import WhatIfBody
-from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest
+from control.api.work.requests import ExplainRequest, PlanRequest
 from control.db.fleets import PostgresFleets
 from control.db.operations import PostgresOperations
 from control.db.plan_summary import ListedPlan, PlanSummary, PostgresPlanList
@@ -138,10 +137,9 @@ def list_plans(
 
 
 @router.post("/plans", status_code=202, responses=problems(404, body=True))
-def create_plan(body: NewPlan, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+def create_plan(body: NewPlan, act: ActOf, response: Response, services: ServicesOf) -> Operation:
     """Solve, and touch nothing. The operation's result names the plan; over budget, it fails with the numbers."""
-    now = services.clock()
-    with services.database.as_one() as database:
+    with act.database.as_one() as database:
         name = body.fleet or ""
         if body.fleet is not None:
             PostgresFleets(database).load(body.fleet)
@@ -157,7 +155,7 @@ def create_plan(body: NewPlan, caller: CallerOf, response: Response, services: S
             name, body.spec, supposed, body.baselines, project=body.project, over_budget=body.over_budget
         )
         content = msgspec.to_builtins(request)
-        operation = PostgresOperations(database).create("plan", content, name, caller.actor, current_trace.get(), now)
+        operation = PostgresOperations(database).create("plan", content, name, act.actor, act.trace, act.now)
     services.work_waits()
     return accepted(response, operation)
 
@@ -189,14 +187,12 @@ def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
 
 
 @router.post("/plans/{plan}:explain", status_code=202, responses=problems(404))
-def explain_plan(plan: PlanId, caller: CallerOf, response: Response, services: ServicesOf) -> Operation:
+def explain_plan(plan: PlanId, act: ActOf, response: Response, services: ServicesOf) -> Operation:
     """Why it is so: which limits bind, what one more node of each kind would save (verified by solving again), what the
     runners-up cost, what is missing. The operation's result says it."""
-    listed = PostgresPlanList(services.database).of(plan)
-    content = msgspec.to_builtins(ExplainRequest(plan))
-    operation = PostgresOperations(services.database).create(
-        "explain", content, listed.fleet, caller.actor, current_trace.get(), services.clock()
-    )
+    listed = PostgresPlanList(act.database).of(plan)
+    content, operations = msgspec.to_builtins(ExplainRequest(plan)), PostgresOperations(act.database)
+    operation = operations.create("explain", content, listed.fleet, act.actor, act.trace, act.now)
     services.work_waits()
     return accepted(response, operation)
 

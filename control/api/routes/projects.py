@@ -6,10 +6,10 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict
 
 from control.access.role import Role
-from control.api.caller import CallerOf
+from control.actions import projects
 from control.api.documented import needs, problems
 from control.api.etag import Version, tagged
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.text import Line, NewName, PathName
 from control.db import projects as stored
@@ -50,11 +50,8 @@ def list_projects(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None
 
 
 @router.post("/projects", status_code=201, responses=problems(409, body=True), openapi_extra=needs(Role.ADMIN))
-def create_project(body: NewProject, caller: CallerOf, response: Response, services: ServicesOf) -> Project:
-    now = services.clock()
-    with services.database.as_one() as database:
-        made = stored.PostgresProjects(database).create(body.name, body.description, now)
-        caller.did(database, now, "project.created", f"created project {body.name}", subject=body.name)
+def create_project(body: NewProject, act: ActOf, response: Response) -> Project:
+    made = projects.create_project(act, body.name, body.description)
     response.headers["Location"] = f"/api/v1/projects/{made.name}"
     tagged(response, made.version)
     return Project.model_validate(made)
@@ -68,18 +65,10 @@ def get_project(project: PathName, response: Response, services: ServicesOf) -> 
 
 
 @router.put("/projects/{project}", responses=problems(404, 412, 428, body=True), openapi_extra=needs(Role.ADMIN))
-def change_project(
-    project: PathName,
-    body: ProjectChange,
-    version: Version,
-    caller: CallerOf,
-    response: Response,
-    services: ServicesOf,
-) -> Project:
-    now = services.clock()
-    with services.database.as_one() as database:
-        changed = stored.PostgresProjects(database).describe(project, version, body.description, now)
-        caller.did(database, now, "project.changed", f"described project {project}", subject=project)
+def change_project(project: PathName, body: ProjectChange, version: Version, act: ActOf, response: Response) -> Project:
+    with act.as_one() as one:
+        changed = stored.PostgresProjects(one.database).describe(project, version, body.description, act.now)
+        one.record("project.changed", f"described project {project}", project)
     tagged(response, changed.version)
     return Project.model_validate(changed)
 
@@ -90,9 +79,8 @@ def change_project(
     responses=problems(404, 409, 412, 428),
     openapi_extra=needs(Role.ADMIN),
 )
-def delete_project(project: PathName, version: Version, caller: CallerOf, services: ServicesOf) -> None:
+def delete_project(project: PathName, version: Version, act: ActOf) -> None:
     """Refused with 409 while it has fleets."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        stored.PostgresProjects(database).remove(project, version)
-        caller.did(database, now, "project.removed", f"removed project {project}", subject=project)
+    with act.as_one() as one:
+        stored.PostgresProjects(one.database).remove(project, version)
+        one.record("project.removed", f"removed project {project}", project)

@@ -8,14 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from control.access.api_token import ApiToken
 from control.access.role import Role
 from control.access.secret import Secret
+from control.actions.context import ActionContext
 from control.api.caller import COOKIE, CallerOf, csrf_token
 from control.api.documented import needs, problems
 from control.api.guarded_route import PREFIX, ServicesOf, api_router
 from control.api.problem import ApiError
 from control.db.api_tokens import PostgresApiTokens
 from control.db.browser_sessions import PostgresSessions
-from control.db.events import PostgresEvents
-from control.lifecycle.fleet_event import FleetEvent
 
 open_router = APIRouter(prefix=PREFIX, tags=["session"])
 """Who signs in is not known yet."""
@@ -48,8 +47,7 @@ def sign_in(body: SignIn, request: Request, response: Response, services: Servic
         raise ApiError(403, "forbidden", detail, facts={"needs": Role.VIEWER, "role": token.role})
     with services.database.as_one() as database:
         secret, ends_at = PostgresSessions(database).create(token, now, services.settings.session)
-        event = FleetEvent(f"token:{token.id}", "session.started", f"{token.name}: signed in", subject=token.id)
-        PostgresEvents(database).add([event], now)
+        ActionContext(database, now, f"token:{token.id}", token.name).record("session.started", "signed in", token.id)
     response.set_cookie(
         COOKIE,
         secret.reveal(),

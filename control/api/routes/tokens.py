@@ -7,13 +7,11 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from control.access.api_token import ApiToken
 from control.access.role import Role
-from control.api.caller import CallerOf
+from control.actions import tokens
 from control.api.documented import needs, problems
-from control.api.guarded_route import ServicesOf, api_router
+from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.moments import moment
 from control.api.page import Cursor, Limit, Page, after, page
-from control.api.problem import ApiError, field_problem
-from control.api.project_field import check_project
 from control.api.text import Line, PathId
 from control.db.api_tokens import PostgresApiTokens
 from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
@@ -62,27 +60,11 @@ def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) 
 
 
 @router.post("/tokens", status_code=201, responses=problems(body=True), openapi_extra=needs(Role.ADMIN))
-def create_token(body: NewToken, caller: CallerOf, response: Response, services: ServicesOf) -> TokenWithSecret:
+def create_token(body: NewToken, act: ActOf, response: Response) -> TokenWithSecret:
     """Make a token. The database keeps its hash only."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        check_project(database, body.project)
-        try:
-            made, secret = PostgresApiTokens(database).create(
-                body.name,
-                body.role,
-                now,
-                body.expires_at,
-                body.project,
-                body.requests_per_minute,
-                body.tokens_per_minute,
-            )
-        except ValueError as error:
-            place = "expires_at" if body.name.strip() else "name"
-            raise ApiError(422, "invalid", str(error), errors=[field_problem((place,), str(error))]) from None
-        caller.did(
-            database, now, "token.created", f"made token {made.id} ({body.role}) for {body.name}", subject=made.id
-        )
+    made, secret = tokens.create_token(
+        act, body.name, body.role, body.expires_at, body.project, body.requests_per_minute, body.tokens_per_minute
+    )
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
 
@@ -93,12 +75,9 @@ def get_token(token_id: PathId, services: ServicesOf) -> Token:
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(404), openapi_extra=needs(Role.ADMIN))
-def revoke_token(token_id: PathId, caller: CallerOf, services: ServicesOf) -> None:
-    """From now on it is worth nothing, and neither is a session that began with it. Again: no harm."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        PostgresApiTokens(database).revoke(token_id, now)
-        caller.did(database, now, "token.revoked", f"revoked token {token_id}", subject=token_id)
+def revoke_token(token_id: PathId, act: ActOf) -> None:
+    """End a token, and each session that began with it. Again: no harm."""
+    tokens.revoke_token(act, token_id)
 
 
 def _key(token: ApiToken) -> tuple[str, str]:

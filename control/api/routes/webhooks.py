@@ -8,18 +8,16 @@ from fastapi import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from control.access.role import Role
-from control.alerts.endpoint import MAX_URL, Endpoint
-from control.alerts.sender import RefusedError
-from control.alerts.trial import try_out
-from control.api.caller import CallerOf
+from control.actions import webhooks
+from control.alerts.endpoint import MAX_URL
 from control.api.documented import needs, problems
 from control.api.etag import Version, VersionOrNone, tagged
-from control.api.guarded_route import ServicesOf, api_router
-from control.api.problem import ApiError, field_problem
-from control.api.services import Services
+from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.problem import ApiError
 from control.api.text import PathName
 from control.db import webhooks as stored
 from control.db.alerts import PostgresAlerts
+from control.db.database import Database
 from policies.alert_rules import AlertKind
 
 router = api_router("alerts")
@@ -68,11 +66,6 @@ class Webhooks(BaseModel):
     items: list[Webhook]
 
 
-class Tried(BaseModel):
-    delivered: bool
-    outcome: str = Field(description="What the receiver answered, such as `HTTP 204`, or why it was not sent.")
-
-
 @router.get("/webhooks", responses=problems(), openapi_extra=_ADMIN)
 def list_webhooks(services: ServicesOf) -> Webhooks:
     """By name."""
@@ -83,7 +76,7 @@ def list_webhooks(services: ServicesOf) -> Webhooks:
 
 @router.get("/webhooks/{webhook}", responses=problems(404), openapi_extra=_ADMIN)
 def get_webhook(webhook: PathName, response: Response, services: ServicesOf) -> Webhook:
-    return _answer(services, webhook, response)
+    return _tagged(services.database, webhook, response)
 
 
 @router.put(
@@ -92,62 +85,29 @@ def get_webhook(webhook: PathName, response: Response, services: ServicesOf) -> 
     openapi_extra=_ADMIN,
 )
 def put_webhook(
-    webhook: PathName,
-    body: WebhookTarget,
-    version: VersionOrNone,
-    caller: CallerOf,
-    response: Response,
-    services: ServicesOf,
+    webhook: PathName, body: WebhookTarget, version: VersionOrNone, act: ActOf, response: Response
 ) -> Webhook:
     """Make a webhook (`If-None-Match: *`) or replace it (`If-Match`). Its address is checked at every delivery."""
-    now = services.clock()
-    try:
-        Endpoint(body.url, body.internal)
-    except ValueError as error:
-        raise _wrong("url", str(error)) from None
-    with services.database.as_one() as database:
-        webhooks = stored.PostgresWebhooks(database)
-        secret = body.secret or (webhooks.load(webhook).secret if version else "")
-        if not secret:
-            raise _wrong("secret", "a new webhook needs a secret: env:MEDLEY_WEBHOOK_…")
-        kinds = tuple(dict.fromkeys(body.kinds))
-        webhooks.put(stored.Webhook(webhook, body.url, secret, kinds, body.internal), now, version)
-        done = "changed" if version else "made"
-        caller.did(database, now, f"webhook.{done}", f"{done} webhook {webhook}", subject=webhook)
+    webhooks.set_webhook(act, webhook, body.url, body.secret, body.kinds, body.internal, version)
     response.status_code = 200 if version else 201
-    return _answer(services, webhook, response)
+    return _tagged(act.database, webhook, response)
 
 
 @router.delete("/webhooks/{webhook}", status_code=204, responses=problems(404, 412, 428), openapi_extra=_ADMIN)
-def delete_webhook(
-    webhook: PathName,
-    version: Version,
-    caller: CallerOf,
-    services: ServicesOf,
-) -> None:
-    """Nothing is sent there any more, what waits included."""
-    now = services.clock()
-    with services.database.as_one() as database:
-        stored.PostgresWebhooks(database).remove(webhook, version)
-        caller.did(database, now, "webhook.removed", f"removed webhook {webhook}", subject=webhook)
+def delete_webhook(webhook: PathName, version: Version, act: ActOf) -> None:
+    """Send nothing there any more, what waits included."""
+    webhooks.remove_webhook(act, webhook, version)
 
 
 @router.post("/webhooks/{webhook}:test", responses=problems(404), openapi_extra=_ADMIN)
-def try_webhook(webhook: PathName, caller: CallerOf, services: ServicesOf) -> Tried:
+def try_webhook(webhook: PathName, act: ActOf) -> webhooks.WebhookTrial:
     """Send `webhook.test`, signed as alerts are, now and once, from this process: it needs the secret, too."""
-    found = stored.PostgresWebhooks(services.database).load(webhook)
     if not _TRIALS.acquire(blocking=False):
         raise ApiError(503, "unavailable", "other webhooks are being tried: ask again", headers={"Retry-After": "5"})
     try:
-        tried = Tried(delivered=True, outcome=try_out(found, services.clock()))
-    except RefusedError as refused:
-        tried = Tried(delivered=False, outcome=str(refused))
+        return webhooks.try_webhook(act, webhook)
     finally:
         _TRIALS.release()
-    with services.database.as_one() as database:
-        what = f"tried webhook {webhook}: {'delivered' if tried.delivered else 'not delivered'}"
-        caller.did(database, services.clock(), "webhook.tried", what, subject=webhook)
-    return tried
 
 
 def _shown(found: stored.Webhook, pending: tuple[int, str]) -> Webhook:
@@ -158,11 +118,7 @@ def _shown(found: stored.Webhook, pending: tuple[int, str]) -> Webhook:
     )  # fmt: skip
 
 
-def _answer(services: Services, name: str, response: Response) -> Webhook:
-    found = stored.PostgresWebhooks(services.database).load(name)
+def _tagged(database: Database, name: str, response: Response) -> Webhook:
+    found = stored.PostgresWebhooks(database).load(name)
     tagged(response, found.version)
-    return _shown(found, PostgresAlerts(services.database).pending().get(name, (0, "")))
-
-
-def _wrong(field: str, message: str) -> ApiError:
-    return ApiError(422, "invalid", message, errors=[field_problem((field,), message)])
+    return _shown(found, PostgresAlerts(database).pending().get(name, (0, "")))

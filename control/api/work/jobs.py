@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from control.actions.decide_plan import DRAFT
 from control.api.problem import ApiError
-from control.api.work.requests import DRAFT, ExplainRequest, PlanRequest, RefreshRequest
+from control.api.work.requests import ExplainRequest, PlanRequest, RefreshRequest
 from control.cost.budgets import budget_book
 from control.db.budgets import PostgresBudgets
 from control.db.database import Database

@@ -5,9 +5,6 @@ from typing import Any
 
 from control.planning.what_if import WhatIf
 
-DRAFT = "~draft"
-"""Ends the fleet's name in plans of what is not on record: a draft, or a what-if. Nothing is ever held to them."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:

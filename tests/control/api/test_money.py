@@ -16,7 +16,7 @@ from tests.control.api.worlds import OFFER, spec
 
 
 def test_a_budget_is_made_replaced_and_removed(admin: Api, operator: Api) -> None:
-    limits = {"usd_per_hour": 10.0}
+    limits = {"usd_per_hour_limit": 10.0}
     assert admin("PUT", "/budgets/project/none", limits, If_None_Match="*").status_code == 404
     assert operator("PUT", "/budgets/project/default", limits, If_None_Match="*").status_code == 403
     made = admin("PUT", "/budgets/project/default", limits, If_None_Match="*")
@@ -27,13 +27,23 @@ def test_a_budget_is_made_replaced_and_removed(admin: Api, operator: Api) -> Non
     assert (changed.status_code, changed.json()["usd_per_month_limit"]) == (200, 99.0)
     assert admin.get("/budgets").json()["items"] == [changed.json()]
     events = admin.get("/events?kind=budget.changed").json()["items"]
-    assert [event["detail"] for event in events] == [{"usd_per_month": 99.0}, limits]
+    assert [event["detail"] for event in events] == [{"usd_per_month": 99.0}, {"usd_per_hour": 10.0}]
     assert admin("DELETE", "/budgets/project/default", If_Match=made.headers["etag"]).status_code == 412
     assert admin("DELETE", "/budgets/project/default", If_Match=changed.headers["etag"]).status_code == 204
     assert admin.get("/budgets/project/default").status_code == 404
 
 
-@pytest.mark.parametrize("limits", [{}, {"usd_per_hour": 0}, {"usd_per_hour": 1, "floor_usd_per_hour": 2}])
+def test_the_names_of_the_release_before_are_taken_and_not_both(admin: Api) -> None:
+    path = "/budgets/project/default"
+    old = admin("PUT", path, {"usd_per_hour": 1.0, "usd_per_month": 2.0}, If_None_Match="*").json()
+    assert (old["usd_per_hour_limit"], old["usd_per_month_limit"]) == (1.0, 2.0)
+    both = {"usd_per_hour": 1.0, "usd_per_hour_limit": 1.0}
+    assert admin("PUT", path, both, If_Match='"1"').status_code == 422
+    same = {name: old[name] for name in ("usd_per_hour_limit", "usd_per_month_limit", "floor_usd_per_hour")}
+    assert admin("PUT", path, same, If_Match='"1"').json() == old | {"version": 2}
+
+
+@pytest.mark.parametrize("limits", [{}, {"usd_per_hour_limit": 0}, {"usd_per_hour_limit": 1, "floor_usd_per_hour": 2}])
 def test_a_budget_that_limits_nothing_is_refused(admin: Api, limits: dict[str, Any]) -> None:
     assert admin("PUT", "/budgets/project/default", limits, If_None_Match="*").status_code == 422
 

@@ -41,7 +41,7 @@ def there(admin: Api, database: Database) -> dict[str, str]:
     assert admin.post("/fleets", {"spec": spec(), "mode": "approve"}).status_code == 201
     plan = kept_plan(database, "chat")
     instance = serving(database, "chat", now())
-    admin("PUT", "/budgets/fleet/chat", {"usd_per_hour": 5.0}, If_None_Match="*")
+    admin("PUT", "/budgets/fleet/chat", {"usd_per_hour_limit": 5.0}, If_None_Match="*")
     hook = {"url": "https://127.0.0.1/", "secret": "env:MEDLEY_WEBHOOK_OPS"}  # which nothing is sent to
     assert admin("PUT", "/webhooks/ops", hook, If_None_Match="*").status_code == 201
     return {

@@ -13,10 +13,11 @@ def test_figures_follow_the_text_and_are_whole_as_json(database_url: str) -> Non
         assert done.exit_code == 0
         return done.output
 
+    run("projects", "create", "search")
     run("budgets", "set", "--project", "search", "--usd-per-month", "1234567.125", "--floor", "0.5")
     run("budgets", "remove", "--project", "search")
     text = run("audit", "--subject", "search")
-    assert "for project search (usd_per_month 1,234,567.125, floor_usd_per_hour 0.5)" in text
+    assert "set the budget of project search (usd_per_month 1,234,567.125, floor_usd_per_hour 0.5)" in text
     assert text.rstrip().endswith("removed the budget of project search")
     told = json.loads(run("audit", "--kind", "budget.changed", "-o", "json"))
     assert [event["detail"] for event in told] == [{"usd_per_month": 1234567.125, "floor_usd_per_hour": 0.5}]

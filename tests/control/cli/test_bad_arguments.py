@@ -23,7 +23,9 @@ def database_option(database_url: str) -> tuple[str, str]:
     [
         (("fleets", "mode", "chatt", "auto"), "the nearest is 'chat' (`medley fleets list`)"),
         (("alerts", "webhook", "test", "ops"), "webhook 'ops' is not stored"),
-        (("budgets", "set", "--fleet", "ü ü", "--usd-per-hour", "5"), "is no name of a fleet"),
+        (("budgets", "set", "--fleet", "chatt", "--usd-per-hour", "5"), "the nearest is 'chat'"),
+        (("token", "create", "x", "--project", "defualt"), "the nearest is 'default' (`medley projects list`)"),
+        (("demand", "forecast", "chat", "x"), "is not overridden"),
         (("token", "create", "x", "--project", "../x"), "is no name of a project"),
         (("db", "backup", "/nonexistent/file"), "/nonexistent/file cannot be written"),
         *(((*command, "--limit", "9" * 20), "is not in the range") for command in (("events",), ("plans", "list"))),
@@ -40,12 +42,6 @@ def test_it_says_what_is_wrong(
     assert "unexpected" not in done.output
 
 
-def test_a_budget_of_a_fleet_that_is_not_there_is_set_and_said(database_option: tuple[str, str]) -> None:
-    done = CliRunner().invoke(app, ["budgets", "set", "--fleet", "chatt", "--usd-per-hour", "5", *database_option])
-    assert done.exit_code == 0
-    assert "no fleet chatt is on record yet" in done.output
-
-
 def test_nothing_is_shown_with_a_word(database_option: tuple[str, str]) -> None:
     assert "nothing of that is on record" in CliRunner().invoke(app, ["audit", *database_option]).output
     assert "no instance" in CliRunner().invoke(app, ["events", *database_option]).output
@@ -56,6 +52,7 @@ def test_a_fleet_that_is_applied_again_stays_in_its_project(
 ) -> None:
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
     (tmp_path / "fleet.yaml").write_text(spec())
+    assert CliRunner().invoke(app, ["projects", "create", "search", *database_option]).exit_code == 0
     for more in (("--project", "search"), ()):
         done = CliRunner().invoke(app, ["apply", "-f", str(tmp_path / "fleet.yaml"), *more, *database_option])
         assert done.exit_code == 0, done.output

@@ -100,7 +100,7 @@ def test_an_impossible_price_waits_for_a_person(offers: Any, prices: dict[str, f
     found = listed(offers)
     assert (found[L40S]["usd_per_hour"], found[L40S]["available_count"]) == (0.79, 0)
     assert "is not in quarantine; in it are: runpod/any/1x_L40S" in offers("accept", "x").stderr
-    assert offers("accept", L40S).stdout == f"{L40S} costs 7.9 $/h\n"
+    assert offers("accept", L40S).stdout == f"Price of {L40S} accepted: 7.9 $/h.\n"
     found = listed(offers)
     assert (found[L40S]["usd_per_hour"], found[L40S]["available_count"]) == (7.9, None)
     changes = json.loads(offers("history", L40S, "-o", "json").stdout)

@@ -72,8 +72,9 @@ def test_the_commands_set_list_and_remove(database: Database, database_url: str)
         done = CliRunner().invoke(app, ["budgets", *arguments, "--database-url", database_url])
         return f"{done.exit_code} {done.output}"
 
-    assert "no budget is set" in run("list")
-    assert run("set", "--fleet", "chat", "--usd-per-month", "5000").startswith("0 fleet chat has a budget: 5,000.00")
+    assert "No budget is set" in run("list")
+    PostgresFleets(database).create("chat", "spec", NOW)
+    assert "set: 5,000.00 $/month" in run("set", "--fleet", "chat", "--usd-per-month", "5000")
     PostgresBudgets(database).give_up("chat", Rung.MORE_SPOT, ("it was dear",), NOW)
     assert "fleet chat: more spot since 2026-11-29T00:00: it was dear" in run("list")
     assert json.loads(run("list", "-o", "json")[2:])[0]["usd_per_month_limit"] == 5000

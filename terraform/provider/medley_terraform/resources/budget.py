@@ -10,7 +10,12 @@ from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import UNKNOWN
 
-_LIMITS = ("usd_per_hour", "usd_per_month", "floor_usd_per_hour")
+_FIELDS = {
+    "usd_per_hour": "usd_per_hour_limit",
+    "usd_per_month": "usd_per_month_limit",
+    "floor_usd_per_hour": "floor_usd_per_hour",
+}
+"""Attribute: field of the API."""
 _DOLLARS = Limits(above=0, most=1e9)
 
 
@@ -79,7 +84,7 @@ class BudgetResource(Resource):
         return {"version": UNKNOWN}
 
     def create(self, planned: State, report: Report) -> State:  # noqa: ARG002
-        path, body = _path(planned), {name: planned[name] for name in _LIMITS}
+        path, body = _path(planned), _body(planned)
         try:
             return self._put(path, body, 0)
         except Failure as failure:
@@ -94,7 +99,7 @@ class BudgetResource(Resource):
         return None if found is None else _shown(found)
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
-        return self._put(_path(planned), {name: planned[name] for name in _LIMITS}, prior["version"])
+        return self._put(_path(planned), _body(planned), prior["version"])
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
         self.site.client.delete(_path(state), state["version"])
@@ -112,7 +117,7 @@ class BudgetResource(Resource):
             settled(
                 lambda: client.put(path, body, version),
                 lambda: client.find(path),
-                lambda there: all(_shown(there)[name] == body[name] for name in _LIMITS),
+                lambda there: all(there[field] == value for field, value in body.items()),
             )
         )
 
@@ -128,13 +133,15 @@ def _path(state: State) -> str:
     return f"/budgets/{scope}/{state[scope]}"
 
 
+def _body(planned: State) -> Json:
+    return {field: planned[name] for name, field in _FIELDS.items()}
+
+
 def _shown(found: Json) -> State:
     return {
         "id": f"{found['scope']}/{found['name']}",
         "fleet": found["name"] if found["scope"] == "fleet" else None,
         "project": found["name"] if found["scope"] == "project" else None,
         "version": found["version"],
-        "usd_per_hour": found["usd_per_hour_limit"],
-        "usd_per_month": found["usd_per_month_limit"],
-        "floor_usd_per_hour": found["floor_usd_per_hour"],
+        **{name: found[field] for name, field in _FIELDS.items()},
     }

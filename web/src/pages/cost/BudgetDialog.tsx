@@ -26,7 +26,7 @@ export function BudgetDialog({ budget, onClose }: { budget: Budget | null; onClo
   const etag = async () => (await whole(api.GET("/api/v1/budgets/{scope}/{name}", { params: { path } }))).response.headers.get("etag") ?? "";
   const save = useMutation({
     mutationFn: async () => {
-      const body = { usd_per_hour: number(hour), usd_per_month: number(month), floor_usd_per_hour: number(floor) ?? 0 };
+      const body = { usd_per_hour_limit: number(hour), usd_per_month_limit: number(month), floor_usd_per_hour: number(floor) ?? 0 };
       const header = budget ? { "if-match": await etag() } : { "if-none-match": "*" };
       return got(api.PUT("/api/v1/budgets/{scope}/{name}", { params: { path, header }, body }));
     },

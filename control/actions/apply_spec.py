@@ -1,0 +1,85 @@
+"""Put a fleet on record, or change what its owner asks for."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.actions.context import ActionContext
+from control.actions.decide_plan import accept_solved
+from control.actions.lost_traffic import refuse_loss
+from control.actions.projects import check_project
+from control.db.errors import InUseError, StaleVersionError
+from control.db.fleets import PostgresFleets
+from control.given_name import DEFAULT_PROJECT
+from control.lifecycle.fleet import FleetMode, FleetRecord
+from control.planning.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFleet:
+    """What an owner asks for. `mode` and `project` None: as they are; observe and the default project if it is new."""
+
+    world: World
+    """Of its spec, which was checked."""
+    spec: str
+    folder: str
+    """Where relative paths of the spec begin; empty: it has none."""
+    mode: FleetMode | None = None
+    project: str | None = None
+
+    def record(self, before: FleetRecord | None, now: datetime) -> FleetRecord:
+        """The fleet as it will be on record."""
+        name = self.world.name
+        before = before or FleetRecord(name, DEFAULT_PROJECT, "", "", FleetMode.OBSERVE, 0, False, "")
+        mode, project = self.mode or before.mode, self.project or before.project
+        return FleetRecord(name, project, self.spec, self.folder, mode, before.version, False, now.isoformat())
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The names that it serves models under."""
+        return frozenset(app.name for app in self.world.fleet.apps)
+
+
+def apply_spec(
+    act: ActionContext,
+    wanted: WantedFleet,
+    before: FleetRecord | None,
+    confirmed: Collection[str] | None = (),
+    plan: str = "",
+) -> FleetRecord:
+    """Store what is asked for; the next solve is made from it, and a fleet that was ending stays.
+
+    `before` is the fleet as it was read; None: there is to be none. `confirmed` names models that serve and may be
+    drained; None: all. `plan` was made for exactly this and is accepted with it, unless the fleet only observes.
+
+    Raises InUseError for a new fleet of a name that is taken; WrongFieldError for a project that is unknown;
+    LosesTrafficError; StaleVersionError.
+    """
+    record = wanted.record(before, act.now)
+    name, mode = record.name, record.mode
+    with act.as_one() as one:
+        fleets = PostgresFleets(one.database)
+        check_project(one.database, record.project)
+        if before is None:
+            try:
+                made = fleets.create(name, record.spec, act.now, record.folder, record.project, mode)
+            except StaleVersionError as error:
+                raise InUseError(str(error)) from None
+            one.record("fleet.created", f"created fleet {name} in mode {mode}", name, name)
+        else:
+            refuse_loss(one.database, name, wanted.models, confirmed)
+            changes = {"spec": record.spec, "folder": record.folder, "project": record.project}
+            made = fleets.change(name, before.version, act.now, **changes, mode=mode, ending=False)
+            one.record("fleet.changed", f"changed fleet {name} to version {made.version}, mode {mode}", name, name)
+        if plan and mode is not FleetMode.OBSERVE:
+            accept_solved(one, name, plan)
+        return made
+
+
+def set_mode(act: ActionContext, fleet: str, mode: FleetMode) -> FleetRecord:
+    """Say how far the control plane may go. Raises NotStoredError."""
+    with act.as_one() as one:
+        fleets = PostgresFleets(one.database)
+        changed = fleets.change(fleet, fleets.load(fleet).version, act.now, mode=mode)
+        one.record("fleet.changed", f"set mode {mode.value}", fleet, fleet)
+        return changed
