@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from bench.text_tables import WHOLE
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
@@ -100,7 +99,7 @@ class LogPlane:
                 session, self._world, market, demand, PostgresInstances(database).drained_since, log.planned
             ),
             self._clouds,
-            SimulatedTimings(STARTUP_S, {(app, WHOLE): DRAIN_S for app in demand.series}, seed),
+            SimulatedTimings(STARTUP_S, {(f"{app}/aggregated",): DRAIN_S for app in demand.series}, seed),
             demand.start,
         )
 
@@ -120,7 +119,7 @@ class LogPlane:
         rates = {app: np.array([series.at(at) for at in minutes]) for app, series in self._demand.series.items()}
         served = Offered(rates).served(
             [route for model in self._world.recipe.served for route in model.routes()],
-            [Life(i.zone, log.wanted[i.id].units, i.ready_s, min(i.drain_s, i.gone_s)) for i in lives],
+            [Life(i.zone, log.wanted[i.id].units_per_s, i.ready_s, min(i.drain_s, i.gone_s)) for i in lives],
             anywhere=False,
         )
         events = Counter(

@@ -17,6 +17,8 @@ from control.diff import Limits, Past, Running, Supply, Target, next_moves, supp
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import Placement
+from templates_lib.values.template import ServingTemplate
 
 BAR_MS = 100.0
 CONFIGS = [f"G{n}:{size}/n25" for n in range(5) for size in (1, 2, 4, 8)]
@@ -66,7 +68,9 @@ def _plan(name: str, instances: int, chance: Random) -> tuple[Target, ...]:
         config, zone = chance.choice(CONFIGS), chance.choice(ZONES)
         market = chance.choice([Market.ON_DEMAND, Market.SPOT])
         units = {chance.choice(CLASSES): chance.uniform(100, 1000)}
-        target = Target(name, f"{chance.randrange(2**64):032x}", zone, market, 5, {config: NODES}, units, 10.0)
+        id_, nothing = f"{chance.randrange(2**64):032x}", Placement("none", 1, {})
+        template = ServingTemplate(id_, "m", "", "", "", "", {config: NODES}, nothing)
+        target = Target(name, "m", template, zone, market, 5, units, 10.0)
         found[target.column] = target
     return tuple(found.values())
 

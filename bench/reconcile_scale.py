@@ -25,13 +25,13 @@ from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
+from control.diff.target import Target
 from control.executor.nodes import OWNER_TAG, NodeExecutor
 from control.fleet.effects import InlineEffects
 from control.fleet.keeper import Keeper
 from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.state import InstanceState
 from templates_lib.values.offer import Market, Offer
@@ -95,7 +95,7 @@ def measure(
     board = Board({}, 1e9, 0.0)
     settings = KeeperSettings(5.0, timedelta(minutes=2))
     keeper = Keeper(stores, board, InlineEffects(), lambda _: None, settings, lambda: passed[0])
-    wanted = Wanted("plan", of, "chat", "whole", ZONE, Market.ON_DEMAND, count, 2.0, {}, 10.0)
+    wanted = Target("plan", "chat", of, ZONE, Market.ON_DEMAND, count, {"chat/aggregated": 2.0}, 10.0)
     offer = Offer("fake", "here", "here", "small", CONFIG, Market.ON_DEMAND, 1.0, 0)
     keeper.keep(FleetOrder("f", (wanted,), supply=supply_of([offer], (), {offer.key: count * NODES}, 0)))
     keeper.load()

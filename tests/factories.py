@@ -5,13 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from control.diff.target import Target
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.library import Library
 from templates_lib.values.offer import Market, Offer
+from templates_lib.values.placement import Placement
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer
 from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.supply import SupplyPool
+from templates_lib.values.template import ServingTemplate
 from templates_lib.values.traffic import TrafficPrice
 from templates_lib.values.work import Demand, Edge, Leg, Route, Unit, WorkClass
 
@@ -127,3 +130,12 @@ def plan(
     }
     parts = {"instances": tuple(instances), "offers": tuple(offers), "flows": tuple(flows)}
     return Plan(**parts, init_usd=init, spot_risk_usd_per_hour=risk, **(defaults | fields))
+
+
+def target(
+    template_id: str, count: int, nodes: dict[str, int], units_per_s: dict[str, float], usd_per_hour: float, **how: Any
+) -> Target:
+    """What plan-1 wants of a template, on demand in aws/a unless `how` says otherwise."""
+    template = ServingTemplate(template_id, "m", "", "", "", "", nodes, Placement("none", 1, {}))
+    at = {"plan_id": "plan-1", "zone": "aws/a", "market": Market.ON_DEMAND} | how
+    return Target(model="m", template=template, count=count, units_per_s=units_per_s, usd_per_hour=usd_per_hour, **at)

@@ -16,7 +16,7 @@ from control.db.fleet_tables import instance_event
 from control.db.fleet_tables import node as node_table
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances
-from control.fleet.wanted import wanted
+from control.diff.target import targets
 from control.lifecycle.fleet import FleetMode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState as S
@@ -60,7 +60,7 @@ class Launches:
 
     def run(self, fleet: str, project: str, plan: Plan, snapshot: Snapshot, now: datetime) -> None:
         """All that `plan` wants runs; some of it is on its way."""
-        for each in wanted(plan):
+        for each in targets(plan):
             offers = [o for o in snapshot.offers if (o.zone_id, o.market) == (each.zone, each.market)]
             by_config = {o.node_config: o for o in sorted(offers, key=lambda o: -o.usd_per_hour)}
             for _ in range(each.count):

@@ -86,12 +86,13 @@ def _print(fleet: "FleetStatus") -> None:
     for key, rate in fleet.unmet.items():
         typer.echo(f"  the plan leaves {rate:.3g} requests/s of {key} unserved")
     table = Table(box=None, pad_edge=False)
-    for name in ("model", "leg", "ready", "running", "waiting", "capacity/s"):
-        table.add_column(name, justify="left" if name in ("model", "leg") else "right")
+    for name in ("model", "leg", "ready", "running", "waiting", "capacity/s", "unit"):
+        table.add_column(name, justify="left" if name in ("model", "leg", "unit") else "right")
     for model in fleet.models:
         for leg in model.legs:
             ready = f"{leg.ready} of {leg.planned}"
-            table.add_row(model.model, leg.leg, ready, str(leg.running), str(leg.waiting), f"{leg.units_per_s:,.1f}")
+            load = ready, str(leg.running), str(leg.waiting)
+            table.add_row(model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit)
     console().print(table)
     for model in fleet.models:
         typer.echo(f"{model.model}: {model.requests} requests, {model.resumptions} resumptions; {_latencies(model)}")

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from control.fleet.instance_view import InstanceView
 from control.fleet.latency import GatewayFigures
 from templates_lib.values.plan import Plan
-from templates_lib.values.work import WorkClass
+from templates_lib.values.work import Unit, WorkClass
 
 PERCENTILES = (50.0, 90.0, 99.0)
 
 
 @dataclass(frozen=True, slots=True)
 class LegStatus:
+    """How what serves a work class does."""
+
     leg: str
+    """The class without its model: `prefill`, `decode` or `aggregated` of a text model."""
     planned: int
     ready: int
     running: int
@@ -24,6 +27,9 @@ class LegStatus:
     """The same of all that the plan has."""
     demand_units_per_s: float
     """That the plan was made for; what it leaves unmet counts, too."""
+    work_class: str = ""
+    unit: str = ""
+    """That work of the class is counted in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +83,13 @@ def _model_status(
     figures: GatewayFigures | None,
     demand: Mapping[str, float],
 ) -> ModelStatus:
-    slo = {c.phase: c.slo_share_ms for c in classes if c.component == model}
-    phases = sorted({i.phase for i in plan.instances if i.model == model}, reverse=True)  # prefill, then decode
-    legs = tuple(_leg_status(model, phase, plan, views, demand) for phase in phases)
+    own = {c.id: c for c in classes if c.component == model}
+    slo = {c.unit: c.slo_share_ms for c in own.values()}
+    planned = {name for i in plan.instances if i.model == model for name in i.units_per_s}
+    legs = tuple(
+        _leg_status(model, name, own[name].unit if name in own else "", plan, views, demand)
+        for name in sorted(planned, reverse=True)  # prefill, then decode
+    )
 
     def of(which: str) -> dict[str, float | None]:
         found = {f"p{p:g}": None if figures is None else getattr(figures, which).percentile(p) for p in PERCENTILES}
@@ -90,27 +100,29 @@ def _model_status(
         legs,
         of("ttft_s"),
         of("tpot_s"),
-        slo.get("prefill"),
-        slo.get("decode", slo.get("aggregated")),
+        slo.get(Unit.PROMPT_TOKEN),
+        slo.get(Unit.OUTPUT_TOKEN, slo.get(Unit.INVOCATION)),
         0 if figures is None else int(figures.ttft_s.total),
         0 if figures is None else int(figures.resumptions),
     )
 
 
 def _leg_status(
-    model: str, phase: str, plan: Plan, views: Sequence[InstanceView], demand: Mapping[str, float]
+    model: str, name: str, unit: str, plan: Plan, views: Sequence[InstanceView], demand: Mapping[str, float]
 ) -> LegStatus:
-    planned = [i for i in plan.instances if (i.model, i.phase) == (model, phase)]
+    planned = [i for i in plan.instances if i.model == model and name in i.units_per_s]
     ids = {i.template_id for i in planned}
     own = [v for v in views if v.model == model and v.template in ids]
     ready = [v for v in own if v.state == "ready"]
     return LegStatus(
-        phase,
+        name.rpartition("/")[2],
         sum(i.count for i in planned),
         len(ready),
         sum(v.running for v in own),
         sum(v.waiting for v in own),
-        sum(v.units_per_s for v in ready),
-        sum(i.count * sum(i.units_per_s.values()) for i in planned),
-        sum(demand.get(name, 0.0) for name in {name for i in planned for name in i.units_per_s}),
+        sum(v.work.get(name, 0.0) for v in ready),
+        sum(i.count * i.units_per_s[name] for i in planned),
+        demand.get(name, 0.0),
+        name,
+        unit,
     )

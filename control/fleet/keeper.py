@@ -10,6 +10,7 @@ from agents.channels.dialer import Address
 from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves
+from control.diff.target import Target
 from control.executor.allowance import Allowance
 from control.executor.provision import Provisioned
 from control.fleet.cloud_work import CloudWork
@@ -19,7 +20,6 @@ from control.fleet.kept_fleet import KeptFleet
 from control.fleet.observer import NoObserver, Observer
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.lifecycle.advance import Transition
@@ -37,7 +37,7 @@ _SERVING = frozenset({InstanceState.READY, InstanceState.DRAINING})
 _OUT = frozenset({InstanceState.FAILED, InstanceState.TERMINATING})
 _PAST = timedelta(hours=1)
 
-Ready = list[tuple[str, Wanted, Address]]
+Ready = list[tuple[str, Target, Address]]
 
 
 class Keeper:
@@ -253,7 +253,7 @@ class Keeper:
             order, own = fleet.order, [i for i in self._known.values() if i.fleet == name and self._is_met(i)]
             if not order.acts or order.is_met(own):
                 continue
-            targets, running = order.targets, [fleet.running(i, self._held.get(i.id, {})) for i in own]
+            targets, running = order.wanted, [fleet.running(i, self._held.get(i.id, {})) for i in own]
             past = self._past(fleet, {w.plan_id for w in order.wanted})
             moves = next_moves(targets, running, order.supply, order.limits, past, now)
             for launch in moves.launch:
@@ -272,7 +272,7 @@ class Keeper:
         name = fleet.order.name
         return Past(instances.drained_since(name, since), self._stores.nodes.rented_since(name, since), used, waits)
 
-    def _request(self, order: FleetOrder, name: str, w: Wanted) -> None:
+    def _request(self, order: FleetOrder, name: str, w: Target) -> None:
         new = Instance(name, w.template.id, w.zone, w.market, InstanceState.REQUESTED, (), fleet=order.name)
         made = self._stores.instances.request(new, w.template, w.plan_id, self._stores.executor.clock())
         self._known[made.id] = made

@@ -7,9 +7,9 @@ from control.db.database import Database
 from control.db.instance_pages import InstanceRecord, instance_page
 from control.db.plans import PostgresPlans
 from control.diff import Running
+from control.diff.target import Target, targets
 from control.fleet.instance_view import InstanceView, instance_view
 from control.fleet.running import running_instance
-from control.fleet.wanted import Wanted, wanted
 from control.hub.gang import Gang, UnplaceableError, gang_of
 
 _ALL = 100_000
@@ -42,7 +42,7 @@ def running(database: Database, fleet: str) -> tuple[Running, ...]:
     )
 
 
-def _of(database: Database, record: InstanceRecord) -> Wanted | None:
+def _of(database: Database, record: InstanceRecord) -> Target | None:
     column = (record.instance.template_id, record.instance.zone, record.instance.market)
     # Outside of a transaction: what the cache holds must not hold a connection.
     outside = Database(database.engine, database.name)
@@ -50,9 +50,9 @@ def _of(database: Database, record: InstanceRecord) -> Wanted | None:
 
 
 @lru_cache(maxsize=64)
-def _wanted(database: Database, plan_id: str) -> tuple[Wanted, ...]:
+def _wanted(database: Database, plan_id: str) -> tuple[Target, ...]:
     """A plan never changes, and its instances come after it."""
     try:
-        return wanted(PostgresPlans(database).load(plan_id))
+        return targets(PostgresPlans(database).load(plan_id))
     except (LookupError, ValueError):
         return ()

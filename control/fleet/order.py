@@ -8,7 +8,6 @@ from control.diff.limits import Limits
 from control.diff.supply import Supply
 from control.diff.target import Column, Target
 from control.executor.node_start import NodeStart
-from control.fleet.wanted import Wanted
 from control.hub.deployed import ModelFiles
 from templates_lib.values.instance import LEAVING, Instance
 
@@ -16,8 +15,8 @@ from templates_lib.values.instance import LEAVING, Instance
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetOrder:
     name: str
-    wanted: tuple[Wanted, ...]
-    earlier: tuple[Wanted, ...] = ()
+    wanted: tuple[Target, ...]
+    earlier: tuple[Target, ...] = ()
     """Of plans before this one, whose instances may still run."""
     supply: Supply = field(default_factory=lambda: Supply((), {}))
     """What may be rented, and how much of it."""
@@ -32,12 +31,8 @@ class FleetOrder:
     """False, as in mode observe: nothing is launched or drained. What has failed is given back nevertheless, and what
     runs goes on serving."""
 
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        return tuple(_target(each) for each in self.wanted)
-
     def wants(self, instance: Instance) -> bool:
-        """One like it."""
+        """Whether its plan has one like it."""
         at = column(instance)
         return any(each.column == at for each in self.wanted)
 
@@ -52,7 +47,7 @@ class FleetOrder:
         there = Counter(column(instance) for instance in instances if instance.state not in LEAVING)
         return there == Counter({each.column: each.count for each in self.wanted})
 
-    def of(self, instance: Instance) -> Wanted | None:
+    def of(self, instance: Instance) -> Target | None:
         """What an instance is; None: no plan that is known has it."""
         at = column(instance)
         return next((each for each in (*self.wanted, *self.earlier) if each.column == at), None)
@@ -60,8 +55,3 @@ class FleetOrder:
 
 def column(instance: Instance) -> Column:
     return instance.template_id, instance.zone, instance.market
-
-
-def _target(each: Wanted) -> Target:
-    of = each.template
-    return Target(each.plan_id, of.id, each.zone, each.market, each.count, of.nodes, each.units, each.usd_per_hour)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
+from control.diff.target import Target
 from control.executor.node_start import NodeStart
 from control.executor.provision import Place
-from control.fleet.wanted import Wanted
 from control.hub.gang import Gang
 from templates_lib.values.offer import Offer
 
 
-def places(wanted: Wanted, gang: Gang, offers: Iterable[Offer], start: NodeStart) -> list[Place]:
+def places(wanted: Target, gang: Gang, offers: Iterable[Offer], start: NodeStart) -> list[Place]:
     """One for each node of the gang, with the offers of its configuration in the instance's zone, cheapest first."""
     sold = [offer for offer in offers if (offer.zone_id, offer.market) == (wanted.zone, wanted.market)]
     sold.sort(key=lambda offer: (offer.usd_per_hour, offer.key))

@@ -9,8 +9,8 @@ from typing import Protocol
 from agents.channels.dialer import Address
 from control.db.api_tokens import PostgresApiTokens
 from control.db.errors import DatabaseUnavailableError
+from control.diff.target import Target
 from control.fleet.routing import Routing
-from control.fleet.wanted import Wanted
 from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
 
 
@@ -58,7 +58,7 @@ class Publisher:
         """Its models are not served any more. Again: no harm."""
         self._routings.pop(fleet, None)
 
-    def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
+    def publish(self, ready: Iterable[tuple[str, Target, Address]]) -> None:
         """While the database does not answer, clients are known by the last table's keys."""
         try:
             clients = self._tokens.clients(self._clock())

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from agents.channels.dialer import Address
-from control.fleet.wanted import Wanted
+from control.diff.target import Target
 from control.gateway.published import Hold, ServedModel
 from control.hub.gang import placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
@@ -38,7 +38,7 @@ class Routing:
     """By the name that clients use."""
     fronts: Mapping[str, Front]
 
-    def served(self, ready: Iterable[tuple[str, Wanted, Address]]) -> tuple[ServedModel, ...]:
+    def served(self, ready: Iterable[tuple[str, Target, Address]]) -> tuple[ServedModel, ...]:
         """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
         there = [(instance, wanted) for instance, wanted, _ in ready]
         served = []
@@ -60,9 +60,9 @@ class Routing:
             )
         return tuple(served)
 
-    def routed(self, ready: Iterable[tuple[str, Wanted]]) -> tuple[RoutedModel, ...]:
+    def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
         """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
-        there = [RoutedInstance(instance, wanted.zone, wanted.units) for instance, wanted in ready]
+        there = [RoutedInstance(instance, wanted.zone, wanted.units_per_s) for instance, wanted in ready]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes()}
@@ -85,9 +85,10 @@ class Routing:
             ),
         )
 
-    def _context_tokens(self, name: str, there: Iterable[tuple[str, Wanted]]) -> int:
+    def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:
         """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
-        take it over from another. A prefill leg keeps no answer."""
-        templates = {w.template.id: w.template for _, w in there if w.model == name and w.leg != "prefill"}
+        take it over from another. Only who serves the last leg of a route keeps an answer."""
+        answering = {route.legs[-1].work_class for route in self.models[name].routes()}
+        templates = {w.template.id: w.template for _, w in there if not answering.isdisjoint(w.units_per_s)}
         rooms = (placed_gang(template).most_tokens for template in templates.values())
         return min((self.models[name].model.max_context_tokens, *rooms))

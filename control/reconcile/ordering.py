@@ -5,10 +5,10 @@ from datetime import datetime
 from functools import partial
 
 from control.diff.supply import supply_of
+from control.diff.target import Target, targets
 from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
-from control.fleet.wanted import Wanted, wanted
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
@@ -39,8 +39,8 @@ def fleet_order(
     """`snapshot`: the newest of the fleet, whose offers are rented from. `earlier`: plans whose instances may still
     run. `starts`: cloud → what a new node of it runs. `gang`: what it can run.
 
-    Raises UnrunnableError, UnplaceableError, and ValueError as `wanted` does."""
-    to_run, weights = wanted(plan), weights_of(world)
+    Raises UnrunnableError, UnplaceableError, and ValueError as `targets` does."""
+    to_run, weights = targets(plan), weights_of(world)
     away = sorted({_cloud(each) for each in to_run} - set(starts))
     if away and acts:
         raise UnrunnableError(f"the plan rents at {', '.join(away)}, and this control plane runs {_list(starts)} only")
@@ -64,9 +64,9 @@ def fleet_order(
 
 def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
     """Why no control plane could run the plan, whatever clouds it reaches; empty: one could. Raises
-    ValueError as `wanted` does."""
+    ValueError as `targets` does."""
     checks: list[Callable[[], object]] = [partial(weights_of, world)]
-    for each in wanted(plan):
+    for each in targets(plan):
         checks += [partial(_check_engine, each, engines_at(_cloud(each))), partial(gang_of, each.template)]
     found = []
     for check in checks:
@@ -77,7 +77,7 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _check_engine(each: Wanted, engines: Collection[str]) -> None:
+def _check_engine(each: Target, engines: Collection[str]) -> None:
     engine = each.template.engine
     if engine not in engines:
         raise UnrunnableError(
@@ -86,7 +86,7 @@ def _check_engine(each: Wanted, engines: Collection[str]) -> None:
         )
 
 
-def _cloud(each: Wanted) -> str:
+def _cloud(each: Target) -> str:
     return each.zone.partition("/")[0]
 
 
@@ -122,9 +122,9 @@ def _files(served: ServedModel, weights: Mapping[str, str]) -> ModelFiles:
     return ModelFiles(served.name, weights[served.name], model.vocab_size, model.max_context_tokens)
 
 
-def _readable(plan: Plan) -> tuple[Wanted, ...]:
+def _readable(plan: Plan) -> tuple[Target, ...]:
     try:
-        return wanted(plan)
+        return targets(plan)
     except ValueError:
         return ()
 

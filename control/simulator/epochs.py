@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from control.fleet.wanted import Wanted
+from control.diff.target import Target
 from control.simulator.plane_log import PlanMade
 from control.simulator.result import Epoch
 from control.simulator.serving.fleet_timeline import InstanceLife
@@ -29,7 +29,7 @@ class EpochCutter:
         self,
         plans: Sequence[PlanMade],
         lives: Iterable[InstanceLife],
-        wanted: Mapping[str, Wanted],
+        wanted: Mapping[str, Target],
         spent_usd: Mapping[tuple[float, float], float],
     ) -> tuple[Epoch, ...]:
         """`plans`: in the order in which they were made. `wanted`: instance → what it is. `spent_usd`: by interval."""
@@ -45,7 +45,7 @@ class EpochCutter:
         span: tuple[float, float],
         plans: Sequence[PlanMade],
         lives: Iterable[InstanceLife],
-        wanted: Mapping[str, Wanted],
+        wanted: Mapping[str, Target],
         spent_usd: float,
     ) -> Epoch:
         from_s, until_s = span
@@ -82,7 +82,7 @@ class EpochCutter:
 
 
 def _capacity(
-    span: tuple[float, float], lives: Iterable[InstanceLife], wanted: Mapping[str, Wanted]
+    span: tuple[float, float], lives: Iterable[InstanceLife], wanted: Mapping[str, Target]
 ) -> dict[str, float]:
     """Work class → units per second of what took requests, in the mean."""
     from_s, until_s = span
@@ -90,6 +90,6 @@ def _capacity(
     for life in lives:
         there_s = min(life.drain_s, life.gone_s, until_s) - max(life.ready_s, from_s)
         if there_s > 0:
-            for work_class, per_s in wanted[life.id].units.items():
+            for work_class, per_s in wanted[life.id].units_per_s.items():
                 units[work_class] = units.get(work_class, 0.0) + per_s * there_s / (until_s - from_s)
     return units

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from agents.messages.to_scheduler import Leg
+from control.diff.target import Target
 from control.executor.nodes import INSTANCE_TAG
-from control.fleet.wanted import Wanted
 from control.lifecycle.event import EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
@@ -108,7 +107,7 @@ class FleetHistory:
         return InstanceSpan(
             name,
             wanted.model,
-            "aggregated" if wanted.leg == Leg.WHOLE else wanted.leg,
+            wanted.classes[0].rpartition("/")[2],
             wanted.template.id,
             wanted.zone,
             wanted.market.value,
@@ -149,7 +148,7 @@ def _times(steps: Iterable[tuple[float, PastTransition]]) -> dict[str, _Times]:
     return found
 
 
-def _gpus(wanted: Wanted) -> int:
+def _gpus(wanted: Target) -> int:
     return sum(count * node_config_from_id(config).gpu_count for config, count in wanted.template.nodes.items())
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
-from agents.messages.to_scheduler import Leg
 from control.db.database import Database, open_database
 from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
@@ -28,6 +27,7 @@ from templates_lib.ports.source import Progress
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Phase
 
 _SETTLE_S = 300.0
 """After its start-up a fleet may still be put together from offers that were not refused."""
@@ -131,12 +131,13 @@ def _fixed(plan: Plan) -> Method:
     return again
 
 
-def _drains(scenario: Scenario) -> Mapping[tuple[str, str], float]:
+def _drains(scenario: Scenario) -> Mapping[tuple[str, ...], float]:
     """As long as the longest answer takes at its objective: what is given to an instance last is finished then."""
-    found = {}
+    found: dict[tuple[str, ...], float] = {}
     for served in scenario.world.recipe.served:
         slo, tokens = served.slo, scenario.traffic.longest_output_tokens(served.name)
         prompt_s, answer_s = slo.ttft_ms / 1000, slo.tpot_ms * tokens / 1000
-        for leg, seconds in ((Leg.PREFILL, prompt_s), (Leg.DECODE, answer_s), (Leg.WHOLE, prompt_s + answer_s)):
-            found[served.name, leg.value] = min(seconds, _MOST_DRAIN_S)
+        both_s = prompt_s + answer_s
+        for phase, seconds in ((Phase.PREFILL, prompt_s), (Phase.DECODE, answer_s), (Phase.AGGREGATED, both_s)):
+            found[(served.class_id(phase),)] = min(seconds, _MOST_DRAIN_S)
     return found

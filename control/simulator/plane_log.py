@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agents.channels.dialer import Address
-from control.diff.target import Column
+from control.diff.target import Column, Target, targets
 from control.fleet.order import column
 from control.fleet.routing import Routing
-from control.fleet.wanted import Wanted, wanted
 from control.lifecycle.history import PastTransition
 from control.reconcile.fleet_planner import Solved
 from control.simulator.serving.plan_timeline import anywhere
@@ -61,9 +60,9 @@ class PlaneLog:
         self.steps: list[tuple[float, PastTransition]] = []
         self.plans: list[PlanMade] = []
         self.tables: list[tuple[float, tuple[RoutedModel, ...]]] = []
-        self.wanted: dict[str, Wanted] = {}
+        self.wanted: dict[str, Target] = {}
         """Instance → what it is, of those that were ever asked for."""
-        self._columns: dict[Column, Wanted] = {}
+        self._columns: dict[Column, Target] = {}
         self.troubles: list[tuple[float, str]] = []
         """From when on the fleet could not be planned or run, and why; empty: no longer."""
         self._seconds = seconds
@@ -72,7 +71,7 @@ class PlaneLog:
     def planned(self, solved: Solved) -> None:
         """A plan was made now."""
         self.plans.append(PlanMade.of(solved, self._seconds()))
-        for each in wanted(solved.plan):
+        for each in targets(solved.plan):
             self._columns.setdefault(each.column, each)
 
     def met(self, instances: Iterable[Instance]) -> None:
@@ -87,7 +86,7 @@ class PlaneLog:
     def drop(self, fleet: str) -> None:  # noqa: ARG002
         self._routing = None
 
-    def publish(self, ready: Iterable[tuple[str, Wanted, Address]]) -> None:
+    def publish(self, ready: Iterable[tuple[str, Target, Address]]) -> None:
         there = [(name, what) for name, what, _ in ready]
         routing = self._routing
         if routing is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from control.fleet.wanted import Wanted
+from control.diff.target import Target
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
@@ -16,11 +16,11 @@ class SimulatedTimings:
 
     startup_s: tuple[float, float]
     """Least and most, from a whole gang to its first request: drawn for each instance by its id."""
-    drain_s: Mapping[tuple[str, str], float]
-    """(app, leg) → from the last request that it is given to the end of it."""
+    drain_s: Mapping[tuple[str, ...], float]
+    """Work classes → from the last request that it is given to the end of it."""
     seed: int
 
-    def next_event(self, instance: Instance, wanted: Wanted | None) -> tuple[Event, float] | None:
+    def next_event(self, instance: Instance, wanted: Target | None) -> tuple[Event, float] | None:
         """What its nodes will say next, and how long after its last step; None: nothing."""
         match InstanceState(instance.state):
             case InstanceState.BOOTSTRAPPING:
@@ -29,6 +29,6 @@ class SimulatedTimings:
                 draw = Random(f"{self.seed}/{instance.id}")  # noqa: S311 - a world that can be made again
                 return Event(EventKind.LOADED, "it has started"), draw.uniform(*self.startup_s)
             case InstanceState.DRAINING:
-                place = ("", "") if wanted is None else (wanted.model, wanted.leg)
+                place = () if wanted is None else wanted.classes
                 return Event(EventKind.DRAINED, "its last request is answered"), self.drain_s.get(place, 0.0)
         return None

@@ -19,8 +19,8 @@ from control.db.fleets import PostgresFleets
 from control.db.kept_database import open_kept_database
 from control.db.leader import PostgresLeader
 from control.db.projects import PostgresProjects
+from control.diff.target import targets
 from control.file_lock import try_lock
-from control.fleet.wanted import wanted
 from control.fleet_file.document import read_text
 from control.hub.gang import gang_of
 from control.lifecycle.fleet import FleetMode, FleetRecord
@@ -163,7 +163,7 @@ def _check_local(solved: Solved) -> None:
     _check_reach(solved.plan)
     if not solved.plan.instances and any(demand.requests_per_s > 0 for demand in solved.snapshot.demand):
         raise UnrunnableError("the plan runs nothing: no demand can be served (`medley explain` says why)")
-    for planned in wanted(solved.plan):
+    for planned in targets(solved.plan):
         gang_of(planned.template)
 
 

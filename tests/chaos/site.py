@@ -11,10 +11,10 @@ from control.cloud.local.cloud import LocalCloud
 from control.cloud.local.kind import LocalKind
 from control.db.database import Database
 from control.diff.supply import supply_of
+from control.diff.target import Target
 from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.routing import Front, Routing
-from control.fleet.wanted import Wanted
 from control.hub.deployed import ModelFiles
 from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
@@ -85,7 +85,7 @@ class _Loop(NoObserver):
         self._said(step)
 
 
-def _wanted(leg: str) -> Wanted:
+def _wanted(leg: str) -> Target:
     stages, first = [], 0
     for layers, nodes in CUTS[leg]:
         weight = 1 / sum(nodes.values())
@@ -99,7 +99,7 @@ def _wanted(leg: str) -> Wanted:
             counts[kind] = counts.get(kind, 0) + count
     content = (MODEL, "", "fp32", "torch", "lockstep-v1", counts, placement)
     template = ServingTemplate(template_id(*content), *content)
-    return Wanted("plan", template, MODEL, leg, "local/here", Market.ON_DEMAND, COPIES, 1000.0)
+    return Target("plan", template, MODEL, leg, "local/here", Market.ON_DEMAND, COPIES, 1000.0)
 
 
 def _offer(kind: LocalKind) -> Offer:

@@ -55,7 +55,15 @@ def random_plan(chance: Random, supply: Supply, name: str) -> tuple[Target, ...]
         if ledger.take(kinds[kind][0], zone, market) is not None:
             counts[kind, zone, market] += 1
     return tuple(
-        Target(name, f"{k:032x}", z, m, n, *kinds[k], sum(c * price[g, z, m] for g, c in kinds[k][0].items()))
+        make.target(
+            f"{k:032x}",
+            n,
+            *kinds[k],
+            sum(c * price[g, z, m] for g, c in kinds[k][0].items()),
+            plan_id=name,
+            zone=z,
+            market=m,
+        )
         for (k, z, m), n in sorted(counts.items())
     )
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from random import Random
 
 from hypothesis import given, settings
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from control.diff import Disruption, Limits, Moves, Running, Target, fleet_diff, plan_transition, supply_of
 from control.diff.capacity import planned_units, ready_units
-from templates_lib.values.offer import Market
 from tests import factories as make
 from tests.properties.fleet_world import FleetWorld, random_plan, random_supply
 
@@ -130,11 +128,10 @@ def test_a_transition_ends_at_the_plan_within_supply_at_each_step(seed: int, sca
 def test_where_nothing_fits_beside_the_old_the_loss_is_promised_and_a_swap_needs_no_second_break() -> None:
     """One node each of two kinds, and a plan that wants what they serve the other way round."""
     supply = supply_of([make.offer("A", "aws/a", 1.0, 1), make.offer("B", "aws/a", 2.0, 1)], (), {}, 4)
-    make_target = partial(Target, "plan-1", zone="aws/a", market=Market.ON_DEMAND, count=1)
     prefill, decode = {"m/prefill": 10.0}, {"m/decode": 4.0}
     wanted = [
-        make_target(template_id="a2", nodes={"A": 1}, units_per_s=decode, usd_per_hour=1.0),
-        make_target(template_id="b2", nodes={"B": 1}, units_per_s=prefill, usd_per_hour=2.0),
+        make.target("a2", 1, {"A": 1}, decode, 1.0),
+        make.target("b2", 1, {"B": 1}, prefill, 2.0),
     ]
     offers = {o.node_config: o for o in supply.offers}
     running = [

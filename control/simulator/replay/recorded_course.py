@@ -10,7 +10,7 @@ import numpy as np
 from control.db.database import Database
 from control.db.past import PastInstance, PastNode
 from control.db.plans import PostgresPlans
-from control.fleet.wanted import Wanted, wanted
+from control.diff.target import Target, targets
 from control.lifecycle.event import EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
@@ -62,9 +62,9 @@ def offered(span: Span, world: World) -> Demand:
     return Demand(found)
 
 
-def wanted_then(plans: PostgresPlans, instances: Iterable[PastInstance]) -> dict[str, Wanted]:
+def wanted_then(plans: PostgresPlans, instances: Iterable[PastInstance]) -> dict[str, Target]:
     """Instance → what the plan that asked for it wanted; those whose plan was thrown away are not there."""
-    known: dict[str, dict[tuple[str, str, Market], Wanted]] = {}
+    known: dict[str, dict[tuple[str, str, Market], Target]] = {}
     found = {}
     for past in instances:
         if past.plan_id not in known:
@@ -93,20 +93,20 @@ def is_move(step: PastTransition) -> bool:
     return step.event is EventKind.DRAIN or (released and not ailed)
 
 
-def _wanted(plans: PostgresPlans, plan_id: str) -> tuple[Wanted, ...]:
+def _wanted(plans: PostgresPlans, plan_id: str) -> tuple[Target, ...]:
     try:
-        return wanted(plans.load(plan_id))
+        return targets(plans.load(plan_id))
     except (LookupError, ValueError):
         return ()
 
 
-def _lives(past: PastInstance, what: Wanted | None, span: Span) -> Iterator[Life]:
+def _lives(past: PastInstance, what: Target | None, span: Span) -> Iterator[Life]:
     if what is None:
         return
     for step, later in pairwise((*past.steps, None)):
         if step is not None and step.to_state is InstanceState.READY:
             until_s = inf if later is None else span.seconds(datetime.fromisoformat(later.at))
-            yield Life(past.zone, what.units, span.seconds(datetime.fromisoformat(step.at)), until_s)
+            yield Life(past.zone, what.units_per_s, span.seconds(datetime.fromisoformat(step.at)), until_s)
 
 
 def held_of(node: PastNode, span: Span) -> Iterator[Held]:
@@ -156,13 +156,13 @@ def startup_s(span: Span) -> tuple[float, float] | None:
     return (min(took), max(took)) if took else None
 
 
-def drains_s(span: Span, what: Mapping[str, Wanted]) -> dict[tuple[str, str], float]:
-    """(app, leg) → the median of what recorded instances took to drain."""
-    took: dict[tuple[str, str], list[float]] = {}
+def drains_s(span: Span, what: Mapping[str, Target]) -> dict[tuple[str, ...], float]:
+    """Work classes → the median of what recorded instances took to drain."""
+    took: dict[tuple[str, ...], list[float]] = {}
     for past in span.instances:
         if past.id in what and any(step.event is EventKind.DRAINED for step in past.steps):
-            key = what[past.id].model, what[past.id].leg
-            took.setdefault(key, []).append(_between(past, InstanceState.DRAINING, InstanceState.TERMINATING))
+            lasted_s = _between(past, InstanceState.DRAINING, InstanceState.TERMINATING)
+            took.setdefault(what[past.id].classes, []).append(lasted_s)
     return {key: float(np.median(values)) for key, values in took.items()}
 
 

@@ -232,7 +232,7 @@ class _Run:
             ends = [at_s for at_s, _ in own[1:]] + [inf]
             for (at_s, step), until_s in zip(own, ends, strict=True):
                 if what is not None and step.to_state is InstanceState.READY:
-                    yield Life(what.zone, what.units, at_s, until_s)
+                    yield Life(what.zone, what.units_per_s, at_s, until_s)
 
     def _assumed(self) -> Iterator[str]:
         least, most = (seconds / 60 for seconds in self._startup_s)

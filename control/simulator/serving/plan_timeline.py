@@ -5,8 +5,8 @@ from itertools import product
 from math import prod
 
 from agents.messages.to_scheduler import Leg
+from control.diff.target import Target, targets
 from control.fleet.routing import Routing
-from control.fleet.wanted import Wanted, wanted
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
@@ -27,24 +27,26 @@ class RecipePipelines:
             served.name: TemplateModels(served.model, configs, cost_models[served.engine]) for served in recipe.served
         }
 
-    def pipeline(self, wanted: Wanted) -> PipelineModel:
+    def pipeline(self, wanted: Target) -> PipelineModel:
         """Raises ValueError for a model or configuration that the recipe has not."""
         if wanted.model not in self._by_model:
             raise ValueError(f"plan {wanted.plan_id} wants {wanted.model!r}, which the recipe does not serve")
         return self._by_model[wanted.model].pipeline(wanted.template)
 
 
-def life_of(name: str, wanted: Wanted, pipelines: RecipePipelines, served: ServedModel) -> InstanceLife:
+def life_of(name: str, wanted: Target, pipelines: RecipePipelines, served: ServedModel) -> InstanceLife:
     """One instance of what a plan wants, there for ever."""
+    (work_class,), (units_per_s,) = wanted.classes, wanted.units_per_s.values()
+    leg = {"aggregated": Leg.WHOLE}.get(phase := work_class.rpartition("/")[2]) or Leg(phase)
     per_unit = {
         Leg.WHOLE: (served.shape.mean_prompt_tokens, served.shape.mean_output_tokens),
         Leg.PREFILL: (1.0, 0.0),
         Leg.DECODE: (0.0, 1.0),
-    }[Leg(wanted.leg)]
-    prompt, output = (wanted.units_per_s * each for each in per_unit)
+    }[leg]
+    prompt, output = (units_per_s * each for each in per_unit)
     pipeline = pipelines.pipeline(wanted)
     return InstanceLife(
-        name, wanted.model, wanted.leg, wanted.zone, pipeline, prompt, output, usd_per_hour=wanted.usd_per_hour
+        name, wanted.model, leg.value, wanted.zone, pipeline, prompt, output, usd_per_hour=wanted.usd_per_hour
     )
 
 
@@ -52,11 +54,11 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> Fle
     """`plan`: with placements (`PlannedInstance.with_template`). Raises ValueError where it has none, or the recipe
     does not know its models or configurations."""
     pipelines, served = RecipePipelines(recipe), {model.name: model for model in recipe.served}
-    there: list[tuple[str, Wanted]] = []
+    there: list[tuple[str, Target]] = []
     lives = []
-    for number, each in enumerate(wanted(plan)):
+    for number, each in enumerate(targets(plan)):
         for copy in range(each.count):
-            name = f"{each.model}/{each.leg}/{each.zone}/{number}.{copy}"
+            name = f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}"
             there.append((name, each))
             lives.append(life_of(name, each, pipelines, served[each.model]))
     models = Routing(plan, served, {}).routed(there)

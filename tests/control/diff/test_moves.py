@@ -17,7 +17,6 @@ from control.diff import (
     supply_of,
 )
 from templates_lib.values.instance import Node
-from templates_lib.values.offer import Market
 from tests import factories as make
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -25,8 +24,10 @@ A, B = make.offer("A", "aws/a", 1.0, 10), make.offer("B", "aws/a", 2.0, 10)
 SERVE = {"m/serve": 10.0}
 
 
-def want(template: str, count: int = 1, config: str = "A", usd: float = 1.0) -> Target:
-    return Target("plan-1", template, "aws/a", Market.ON_DEMAND, count, {config: 1}, SERVE, usd)
+def want(
+    template: str, count: int = 1, config: str = "A", usd: float = 1.0, nodes: dict[str, int] | None = None
+) -> Target:
+    return make.target(template, count, nodes or {config: 1}, SERVE, usd)
 
 
 def there(name: str, template: str, state: str = "ready", requests: int = 0) -> Running:
@@ -71,7 +72,7 @@ def test_of_an_old_plan_what_has_its_nodes_is_kept_while_capacity_is_short_and_w
 
 
 def test_gangs_come_before_what_fits_the_nodes_that_they_leave() -> None:
-    single, gang = want("single", 3), replace(want("gang", 2), nodes={"A": 3})
+    single, gang = want("single", 3), want("gang", 2, nodes={"A": 3})
     found = moves([single, gang], [])
     assert [launch.target.template_id for launch in found.launch] == ["gang"] * 2 + ["single"] * 3
 

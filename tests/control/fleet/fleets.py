@@ -4,7 +4,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from control.fleet.wanted import Wanted
+from control.diff.target import Target
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market
@@ -49,10 +49,10 @@ def plan_of(*instances: PlannedInstance, **changes: Any) -> Plan:
     return plan(*instances, **changes)
 
 
-def want(count: int = 1, plan_id: str = "plan-1", **changes: Any) -> Wanted:
+def want(count: int = 1, plan_id: str = "plan-1", **changes: Any) -> Target:
     of = template(**changes)
-    return Wanted(plan_id, of, "chat", "whole", ZONE, MARKET, count, 2.0)
+    return Target(plan_id, "chat", of, ZONE, MARKET, count, {"chat/aggregated": 2.0}, 0.0)
 
 
-def instance(name: str, of: Wanted, state: str = InstanceState.READY, since: str = "") -> Instance:
+def instance(name: str, of: Target, state: str = InstanceState.READY, since: str = "") -> Instance:
     return Instance(name, of.template.id, of.zone, of.market, state, (), state_since=since, fleet="f")

@@ -22,6 +22,7 @@ from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
+from control.diff.target import targets
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.fleet.effects import ThreadEffects
@@ -33,7 +34,6 @@ from control.fleet.publisher import Publisher
 from control.fleet.routing import Front, Routing
 from control.fleet.run import run
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import wanted
 from control.hub.board import Board
 from control.hub.deployed import ModelFiles
 from control.hub.hub import Hub
@@ -122,8 +122,8 @@ class ControlPlane(NoObserver):
         self.keeper.expect(publisher.addresses)
         self._order = FleetOrder(
             "live",
-            wanted(plan),
-            tuple(each for old in earlier for each in wanted(old)),
+            targets(plan),
+            tuple(each for old in earlier for each in targets(old)),
             supply_of(place.offers(), (), {}, 0),
             {"chat": files},
             place.memory_mib,

@@ -12,6 +12,7 @@ from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
+from control.diff.target import Target
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.fleet.effects import InlineEffects
@@ -19,7 +20,6 @@ from control.fleet.keeper import Keeper
 from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.patience import Patience
 from templates_lib.values.offer import Market, Offer
@@ -62,8 +62,8 @@ def test_what_is_held_for_a_gang_that_is_never_whole_is_bounded(
     stores = FleetStores(instances, PostgresNodes(database), executor)
     settings = KeeperSettings(5.0, timedelta(0), patience=Patience(provisioning=GANG_TIMEOUT))
     keeper = Keeper(stores, Board({}, 1e9, 0.0), InlineEffects(), lambda _: None, settings, lambda: passed_s)
-    wish = Wanted(
-        "plan", template((2, 2, 1, 1)), "chat", "whole", "fake/here", Market.ON_DEMAND, 1, 1.0, {},
+    wish = Target(
+        "plan", "chat", template((2, 2, 1, 1)), "fake/here", Market.ON_DEMAND, 1, {"chat/aggregated": 1.0},
         NODES * PRICE_USD_PER_HOUR,
     )  # fmt: skip
     order = FleetOrder("f", (wish,), supply=supply_of([OFFER], (), {}, 0), starts={"fake": NodeStart(("true",))})

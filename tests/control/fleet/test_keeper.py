@@ -13,6 +13,7 @@ from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.diff.limits import Limits
 from control.diff.supply import supply_of
+from control.diff.target import Target
 from control.executor.node_start import NodeStart
 from control.fleet.effects import InlineEffects
 from control.fleet.keeper import Keeper, Ready
@@ -20,7 +21,6 @@ from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.hub.deployed import ModelFiles
 from control.lifecycle.event import Event, EventKind
@@ -39,8 +39,9 @@ STARTS = {"fake": NodeStart(("true",))}
 UP = (EventKind.PROVISION, EventKind.NODES_UP, EventKind.AGENTS_UP, EventKind.LOADED)
 
 
-def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1", count: int = 1) -> Wanted:
-    return Wanted(plan_id, template(layers), "chat", "whole", ZONE, Market.ON_DEMAND, count, 2.0, {}, 1.0 * len(layers))
+def wish(layers: tuple[int, ...] = (4, 2), plan_id: str = "plan-1", count: int = 1) -> Target:
+    served = {"chat/aggregated": 2.0}
+    return Target(plan_id, "chat", template(layers), ZONE, Market.ON_DEMAND, count, served, 1.0 * len(layers))
 
 
 @dataclass
@@ -71,7 +72,7 @@ class World(NoObserver):
         self.keeper.observer = self
         return self.keeper
 
-    def order(self, *wanted: Wanted, **changes: Any) -> FleetOrder:
+    def order(self, *wanted: Target, **changes: Any) -> FleetOrder:
         offer = Offer("fake", "here", "here", "small", "small:1/n10", Market.ON_DEMAND, 1.0, self.stock)
         return replace(
             FleetOrder("f", wanted, (), supply_of([offer], (), {}, 0), FILES, starts=STARTS, limits=Limits()), **changes
@@ -114,7 +115,7 @@ class World(NoObserver):
         for kind in events:
             self.stores.instances.apply(instance, Event(kind, "reported"), START)
 
-    def serving(self, *wanted: Wanted, name: str = "f") -> list[str]:
+    def serving(self, *wanted: Target, name: str = "f") -> list[str]:
         """Ids of instances that were launched and are ready; then another control plane takes over."""
         self.keeper.keep(replace(self.order(*wanted), name=name))
         count = sum(each.count for each in wanted)
@@ -126,7 +127,7 @@ class World(NoObserver):
         self.cloud.calls.clear()
         return list(self.states(name))
 
-    def on_record(self, name: str, of: Wanted, *events: EventKind, fleet_name: str = "f") -> Instance:
+    def on_record(self, name: str, of: Target, *events: EventKind, fleet_name: str = "f") -> Instance:
         """An instance of an earlier control plane, without nodes."""
         instances = PostgresInstances(self.database)
         new = Instance(name, of.template.id, of.zone, of.market, InstanceState.REQUESTED, (), fleet=fleet_name)
@@ -200,7 +201,7 @@ def test_what_an_earlier_run_went_through_is_no_news(database: Database) -> None
 @pytest.mark.parametrize("known", [True, False], ids=["its plan is kept", "its plan is gone"])
 def test_an_instance_of_a_model_that_is_not_served_any_more_is_drained(database: Database, known: bool) -> None:
     world = World(database)
-    gone = Wanted("plan-0", template((3, 3)), "a model of old", "whole", ZONE, Market.ON_DEMAND, 1, 1.0)
+    gone = Target("plan-0", "a model of old", template((3, 3)), ZONE, Market.ON_DEMAND, 1, {"old/serve": 1.0}, 0.0)
     (served,) = world.serving(gone)
     world.keeper.keep(world.order(earlier=(gone,) if known else ()))
     world.until(lambda: world.steps)
@@ -251,7 +252,7 @@ def test_two_fleets_are_kept_side_by_side_and_a_third_that_nobody_speaks_of_is_l
 
 def test_an_instance_at_a_cloud_of_others_is_not_touched(database: Database) -> None:
     world = World(database)
-    elsewhere = Wanted("p", template(), "chat", "whole", "aws/zone", Market.ON_DEMAND, 1, 1.0)
+    elsewhere = Target("p", "chat", template(), "aws/zone", Market.ON_DEMAND, 1, {"chat/aggregated": 1.0}, 0.0)
     world.on_record("i-elsewhere", elsewhere, *UP)
     world.keeper.forget("f")
     world.tick(8)

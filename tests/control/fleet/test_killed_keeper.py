@@ -11,13 +11,13 @@ from sqlalchemy import Connection, text
 from control.db.database import Database
 from control.db.nodes import PostgresNodes
 from control.diff.supply import supply_of
+from control.diff.target import Target
 from control.executor.node_start import NodeStart
 from control.fleet.effects import InlineEffects
 from control.fleet.keeper import Keeper
 from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.order import FleetOrder
 from control.fleet.stores import FleetStores
-from control.fleet.wanted import Wanted
 from control.hub.board import Board
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState as S
@@ -37,8 +37,8 @@ NEXT = {
 }
 
 
-def wish(layers: tuple[int, ...], plan_id: str) -> Wanted:
-    return Wanted(plan_id, template(layers), "chat", "whole", "fake/here", Market.ON_DEMAND, 1, 2.0, {}, 2.0)
+def wish(layers: tuple[int, ...], plan_id: str) -> Target:
+    return Target(plan_id, "chat", template(layers), "fake/here", Market.ON_DEMAND, 1, {"chat/aggregated": 2.0}, 2.0)
 
 
 OLD, NEW = wish((4, 2), "plan-1"), wish((3, 3), "plan-2")
@@ -74,7 +74,7 @@ class Life:
         board, settings = Board({}, 1e9, 0.0), KeeperSettings(1.0, timedelta(0))
         return Keeper(stores, board, InlineEffects(), lambda _: None, settings, lambda: self.seconds)
 
-    def run(self, keeper: Keeper, wanted: tuple[Wanted, ...]) -> None:
+    def run(self, keeper: Keeper, wanted: tuple[Target, ...]) -> None:
         """Until the fleet is as wanted. Raises ProcessKilledError where its stores do."""
         offer = Offer("fake", "here", "here", "small", "small:1/n10", Market.ON_DEMAND, 1.0, 2 * NODES)
         supply = supply_of([offer], (), {}, 0)
@@ -99,12 +99,12 @@ class Life:
     def states(self) -> dict[str, str]:
         return {i.id: i.state for i in fleet(self.database, self.cloud).instances.living()}
 
-    def is_as(self, wanted: tuple[Wanted, ...]) -> bool:
+    def is_as(self, wanted: tuple[Target, ...]) -> bool:
         living = fleet(self.database, self.cloud).instances.living()
         there = sorted((i.template_id, i.state) for i in living)
         return there == sorted((w.template.id, S.READY) for w in wanted)
 
-    def check(self, wanted: tuple[Wanted, ...]) -> None:
+    def check(self, wanted: tuple[Target, ...]) -> None:
         """What exists is what is wanted, is on record as rented, and nothing is open."""
         listed = {node.name for node in self.cloud.list({}, START)}
         held = PostgresNodes(self.database).held("fake")

@@ -3,8 +3,8 @@
 import pytest
 
 from agents.channels.dialer import Address
+from control.diff.target import Target, targets
 from control.fleet.routing import Front, Routing
-from control.fleet.wanted import Wanted, wanted
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
@@ -30,7 +30,7 @@ PLAN = plan_of(
     [],
     FLOWS,
 )
-PREFILL, DECODE, FAR_DECODE, WHOLE = wanted(PLAN)
+PREFILL, DECODE, FAR_DECODE, WHOLE = targets(PLAN)
 MODEL = ServedModel(
     "chat",
     load_models()["smollm2-135m-instruct"],
@@ -44,11 +44,11 @@ def routing(plan: Plan = PLAN) -> Routing:
     return Routing(plan, {"chat": MODEL}, {"chat": Front("/a/tokenizer", 17)})
 
 
-def ready(*which: Wanted) -> list[tuple[str, Wanted, Address]]:
+def ready(*which: Target) -> list[tuple[str, Target, Address]]:
     return [(f"i{number}", each, ADDRESS) for number, each in enumerate(which)]
 
 
-def flows(*which: Wanted) -> list[tuple[tuple[str, ...], float]]:
+def flows(*which: Target) -> list[tuple[tuple[str, ...], float]]:
     (model,) = routing().served(ready(*which))
     return [(flow.zones, flow.requests_per_s) for route in model.routing.routes for flow in route.flows]
 
@@ -76,11 +76,11 @@ def test_a_member_has_the_capacity_of_the_class_that_it_serves() -> None:
 def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:
     assert [model.context_tokens for model in routing().served(())] == [MODEL.model.max_context_tokens]
     of_all = [planned(1, phase, kv_blocks=kv) for phase, kv in (("prefill", 10), ("decode", 40), ("aggregated", 30))]
-    prefill, decode, whole = wanted(plan_of(of_all, [], FLOWS))
+    prefill, decode, whole = targets(plan_of(of_all, [], FLOWS))
     for there, blocks in (((prefill, decode), 40), ((prefill, decode, whole), 30), ((whole,), 30)):
         (model,) = routing().served(ready(*there))
         assert model.context_tokens == blocks * 16
-    (vast,) = wanted(plan_of([planned(1, "aggregated", kv_blocks=1_000_000)], [], FLOWS))
+    (vast,) = targets(plan_of([planned(1, "aggregated", kv_blocks=1_000_000)], [], FLOWS))
     assert [m.context_tokens for m in routing().served(ready(vast))] == [MODEL.model.max_context_tokens]
 
 

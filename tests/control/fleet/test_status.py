@@ -12,26 +12,27 @@ import pytest
 from control.cli.output import Output, render
 from control.db.database import Database
 from control.db.instances import PostgresInstances
+from control.diff.target import targets
 from control.fleet.fleet_status import fleet_status
 from control.fleet.instance_view import InstanceView, instance_view
 from control.fleet.latency import GatewayFigures, Histogram
 from control.fleet.live_instances import instance_views
 from control.fleet.recorded_statuses import fleet_statuses
-from control.fleet.wanted import wanted
 from control.hub.gang import gang_of
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
+from templates_lib.values.work import Unit
 from tests.control.fleet.fleets import MARKET, ZONE, instance, plan_of, planned
 from tests.control.lifecycle.worlds import START
 from tests.factories import work_class
 
 PLAN = plan_of([planned(2, "prefill"), planned(1, "decode", layers=(3, 3))], [], [], unmet={"chat/chat": 0.5})
-PREFILL, DECODE = wanted(PLAN)
+PREFILL, DECODE = targets(PLAN)
 CLASSES = [
     replace(work_class("chat/prefill"), slo_share_ms=900.0),
-    replace(work_class("chat/decode"), slo_share_ms=80.0),
+    replace(work_class("chat/decode"), unit=Unit.OUTPUT_TOKEN, slo_share_ms=80.0),
 ]
 EMPTY = Histogram((), ())
 SLOW = Histogram((0.1, math.inf), (0.0, 3.0))

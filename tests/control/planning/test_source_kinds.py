@@ -18,7 +18,7 @@ from control.cli.template_table import print_template
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.fleet.wanted import wanted
+from control.diff.target import targets
 from control.hub.gang import UnplaceableError, gang_of
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, decode, encode
@@ -166,7 +166,7 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     assert not plan.unmet
     assert plan.usd_per_hour < session.plan(alone, pipelines, baselines=False).plan.usd_per_hour
     assert {i.placement.kind for i in plan.instances if i.placement} == {"pipeline", "whole"}
-    (toy,) = (each for each in wanted(plan) if each.template.placement.kind == "whole")
+    (toy,) = (each for each in targets(plan) if each.template.placement.kind == "whole")
     explanation = session.explain(plan, recording.snapshot, store.load(plan.library_version))
     assert explanation.runners_up
     assert explanation.shortage is None
