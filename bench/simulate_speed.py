@@ -36,7 +36,7 @@ BAR_TIMES, BAR_REQUESTS_PER_S, BAR_GPUS, BAR_MB = 100.0, 20_000.0, 300, 32.0
 
 
 def gpus(fleet: FleetTimeline) -> int:
-    nodes = [node.config for life in fleet.instances for stage in life.pipeline.stages for node in stage.nodes]
+    nodes = [node.config for life in fleet.instances for stage in life.station.stages for node in stage.nodes]
     return sum(int(config.rpartition(":")[2].partition("/")[0]) for config in nodes)
 
 

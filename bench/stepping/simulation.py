@@ -130,7 +130,7 @@ class Simulation:
     def _arrive(self, call: Call) -> None:
         front = self._fronts[call.app]
         contexts = [
-            life.pipeline.max_context_tokens for life in self._fleet.instances if life.app == front.router.model.id
+            life.station.max_context_tokens for life in self._fleet.instances if life.app == front.router.model.id
         ]
         if not front.is_known or call.prompt + call.output > min(contexts, default=0) or not self._is_admitted(call):
             call.outcome = Outcome.REFUSED
@@ -311,7 +311,7 @@ class Simulation:
             self._wake_parked(app)
 
     def _group(self, instance: SteppedInstance, group: int) -> int:
-        return sum(before.life.pipeline.groups for before in self.instances[: instance.number]) + group
+        return sum(before.life.station.groups for before in self.instances[: instance.number]) + group
 
     def _join(self, instance: SteppedInstance, step: int) -> None:
         if not instance.is_alive:

@@ -19,7 +19,7 @@ class SteppedInstance:
         self.number = number
         self.life = life
         self.core = SchedulerCore(_layout(life), max_waiting)
-        self.clocks = Clocks(life.pipeline)
+        self.clocks = Clocks(life.station)
         self.room = Room()
         """As gateways know it: they hear at once."""
         self.room.tell(self.core.status.room)
@@ -71,6 +71,6 @@ def _layout(life: InstanceLife) -> PipelineLayout:
             NodeLimits(f"{s}.{n}", node.weight, node.batch_cap, node.chunk_tokens, node.kv_blocks, node.step.parts)
             for n, node in enumerate(stage.nodes)
         )
-        for s, stage in enumerate(life.pipeline.stages)
+        for s, stage in enumerate(life.station.stages)
     )
-    return PipelineLayout(life.app, stages, life.pipeline.block_tokens, life.pipeline.max_context_tokens, TOKEN + 1)
+    return PipelineLayout(life.app, stages, life.station.block_tokens, life.station.max_context_tokens, TOKEN + 1)

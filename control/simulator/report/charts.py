@@ -117,7 +117,7 @@ def _busy(result: SimulationResult, grid: _Grid) -> Chart:
     none = np.zeros(len(grid.epochs))
     for n, life in enumerate(result.fleet.instances):
         name = f"{life.app}/{life.leg}"
-        nodes = float(sum(len(stage.nodes) for stage in life.pipeline.stages))
+        nodes = float(life.station.node_count)
         begin_s = (use.first[n] + np.arange(len(use.busy_s[n]))) * use.interval_s
         own = spread(grid.edges, begin_s, begin_s + use.interval_s, use.busy_s[n])
         lived = amounts(grid.edges, *(np.array([each]) for each in (life.ready_s, life.gone_s, nodes)))

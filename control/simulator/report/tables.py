@@ -64,8 +64,8 @@ def _requests(result: SimulationResult, judged: Judged) -> RowFile:
         "hand_off_ms": 1000 * (served.handed_s - served.accepted_s),
         "finish_s": served.finish_s,
         "made_tokens": served.made_tokens,
-        "prefill_instance": Coded(ids, served.prefill_instance),
-        "decode_instance": Coded(ids, served.decode_instance),
+        "prefill_instance": Coded(ids, served.first_instance),
+        "decode_instance": Coded(ids, served.last_instance),
         "restarts": served.restarts,
         "preemptions": served.preemptions,
     }

@@ -1,20 +1,29 @@
-"""Requests, a fleet and its pipelines as the arrays of the kernel."""
+"""Requests, a fleet and its stations as the arrays of the kernel."""
 
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
 
-from agents.messages.to_scheduler import Leg
-from control.simulator.serving.fleet_timeline import FleetTimeline
-from control.simulator.serving.kernel import columns as c
-from control.simulator.serving.kernel.world import Floats, Ints, Limits, World
-from control.simulator.serving.pipeline_rows import PipelineRows, nodes_of, pipeline_rows
+from control.simulator.serving.batch_model import BatchModel
+from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.kernel import records as r
+from control.simulator.serving.kernel.rows import Ints, Rows, column, copied, rows_of, table_of
+from control.simulator.serving.kernel.world import Limits, World
+from control.simulator.serving.pipeline import records as p
+from control.simulator.serving.pipeline.pipeline_model import PipelineModel
+from control.simulator.serving.pipeline.rows import PipelineRows, pipeline_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
+from policies.routing_table import RoutedRoute
 
 PICKS = 256
 """Choices that are asked of a router at once, at the most."""
 _CALLS = 1024
+_ROLES = {"prefill": p.PREFILL, "decode": p.DECODE}
+"""Leg that a pipeline does alone → its role."""
+_ANY_LENGTH = 2**31 - 1
+"""Tokens of a request that stations of batches serve: they keep no context."""
 
 
 def limits_of(settings: ServingSettings) -> Limits:
@@ -31,142 +40,199 @@ def limits_of(settings: ServingSettings) -> Limits:
     )
 
 
-def world_of(requests: Requests, fleet: FleetTimeline, settings: ServingSettings) -> World:
-    """Raises ValueError for an instance of two legs that cannot hand KV caches over."""
+def world_of(
+    requests: Requests, fleet: FleetTimeline, routes: Sequence[RoutedRoute], settings: ServingSettings
+) -> World:
+    """`routes`: all that calls may take, in the order of `picks`.
+
+    Raises ValueError for an instance that has to send or take in data and cannot."""
     _check_links(fleet)
-    rows = pipeline_rows([life.pipeline for life in fleet.instances])
-    instances, (nodes, groups, members, uses) = _instances(requests.apps, fleet, rows, settings)
-    apps, free_blocks = len(requests.apps), [n.kv_blocks for life in fleet.instances for n in nodes_of(life.pipeline)]
-    calls, calls_f, heap_s, heap, sequences = _pool(_CALLS, groups + len(instances), rows.most_stages)
-    registers = np.zeros(c.R_WIDTH, np.int64)
-    for nothing in (c.R_PENDING, c.R_LOST, c.R_OLDEST, c.R_NEWEST, c.R_WAKE, c.R_ROOM):
-        registers[nothing] = -1
-    group_rows = np.zeros((groups, c.G_WIDTH), np.int64)
-    group_rows[:, [c.G_HEAD, c.G_TAIL]] = -1
-    group_rows[:, c.G_INSTANCE] = np.repeat(np.arange(len(instances)), instances[:, c.I_GROUPS])
+    lives, apps = fleet.instances, requests.apps
+    classes = tuple(sorted({leg.work_class for route in routes for leg in route.legs}))
+    pipelines = pipeline_rows([life.station for life in lives if isinstance(life.station, PipelineModel)])
+    batches = list({id(life.station): life.station for life in lives if isinstance(life.station, BatchModel)}.values())
+    served = fleet.apps_of_instances(apps)
+    instances, seats, uses = _instances(fleet, served, pipelines, batches, settings)
+    groups = column(instances, "groups")
+    most_legs = max((len(route.legs) for route in routes), default=1)
+    calls, legs = _CALLS, _CALLS * most_legs
+    facets = [batch.facets(classes) for batch in batches]
+    route_legs, edges = _legs(routes, classes)
     return World(
         app=requests.app,
         arrival_s=requests.arrival_s,
         prompt=requests.prompt_tokens,
         output=requests.output_tokens,
-        outcomes=_outcomes(len(requests)),
-        times_s=np.full((len(requests), c.OF_WIDTH), np.nan),
-        sequences=sequences,
-        calls=calls,
-        calls_f=calls_f,
+        fates=rows_of(r.Fate, len(requests), **dict.fromkeys(_TIMES, np.nan)),
+        places=np.full((len(requests), most_legs), -1, np.int32),
+        calls=rows_of(r.Call, calls, request=-1),
+        call_links=rows_of(r.Links, calls, next=_free(0, calls)),
+        call_ends=_no_ends(1),
+        parked_links=rows_of(r.Links, calls),
+        parked_ends=_no_ends(len(apps)),
+        legs=rows_of(r.CallLeg, legs),
+        queue_links=rows_of(r.Links, legs),
+        queue_ends=_no_ends(len(lives)),
+        group_ends=_no_ends(int(groups.sum())),
+        held_links=rows_of(r.Links, legs),
+        held_ends=_no_ends(len(lives)),
+        routes=table_of(r.Route, _spans([len(route.legs) for route in routes])),
+        route_legs=route_legs,
+        edges=edges,
         instances=instances,
-        groups=group_rows,
-        members=np.zeros(members, np.int64),
-        lane_tokens=np.zeros(members, np.int64),
-        lane_prompts=np.zeros(members, np.int64),
-        free_blocks=np.array(free_blocks, np.int64),
-        pending=np.zeros(nodes, np.int64),
-        nodes_f=np.zeros((nodes, c.NF_WIDTH)),
-        pipelines=rows.pipelines,
-        pipelines_f=rows.pipelines_f,
-        stages=rows.stages,
-        limits=rows.limits,
-        limits_f=rows.limits_f,
-        windows=rows.windows,
-        kinds=rows.kinds,
-        by_rows=rows.by_rows,
-        by_context=rows.by_context,
-        tables_f=rows.tables_f,
-        apps=_app_rows(requests, fleet),
-        apps_f=_app_figures(requests, fleet),
-        picks=np.zeros((apps, PICKS, 2), np.int64),
-        picked=np.tile(np.array([0, -1]), (apps, 1)),
-        heap_s=heap_s,
-        heap=heap,
-        registers=registers,
-        registers_f=np.zeros(1),
+        instance_apps=np.array([app for own in served for app in own], np.int64),
+        groups=rows_of(r.Group, int(groups.sum()), instance=np.repeat(np.arange(len(lives)), groups)),
+        nodes=table_of(r.Node, [row for life in lives for row in _nodes(life)]),
+        stations=table_of(r.Station, [
+            (batch.batch_s, batch.start_s, batch.lanes, *span, batch.node_count)
+            for batch, span in zip(batches, _spans([len(own) for own in facets]), strict=True)
+        ]),
+        facets=np.concatenate([np.zeros((0, len(classes))), *facets]),
+        mix=np.zeros(len(classes)),
+        apps=_apps(requests, fleet, served),
+        charges=_charges(requests, fleet),
+        picks=np.zeros((len(apps), PICKS, 1 + most_legs), np.int64),
+        picked=rows_of(r.Picked, len(apps), made=-1),
+        heap=rows_of(r.Event, _events(calls, most_legs, int(groups.sum()) + len(lives))),
+        state=rows_of(r.State, 1, pending=-1, lost=-1),
         use_s=np.zeros(uses),
-        work=np.zeros((rows.most_nodes, c.W_WIDTH)),
-        feeds=np.zeros((rows.most_nodes, rows.most_nodes), np.bool_),
-        scratch=np.zeros((3, max(rows.most_nodes, int(instances[:, c.I_GROUPS].max(initial=1)))), np.int64),
-    )
+        sequences=rows_of(p.Sequence, legs, peer=-1),
+        seated=np.zeros((legs, pipelines.most_stages), np.int64),
+        seats=rows_of(p.Seat, seats),
+        pipelines=pipelines.pipelines,
+        stages=pipelines.stages,
+        limits=pipelines.limits,
+        windows=pipelines.windows,
+        kinds=pipelines.kinds,
+        by_rows=pipelines.by_rows,
+        by_context=pipelines.by_context,
+        tables=pipelines.tables,
+        work=rows_of(p.Work, pipelines.most_nodes),
+        feeds=np.zeros((pipelines.most_nodes, pipelines.most_nodes), np.bool_),
+        scratch=np.zeros((3, max(pipelines.most_nodes, int(groups.max(initial=1)))), np.int64),
+    )  # fmt: skip
 
 
 def with_room(w: World) -> World:
     """The same with twice as many calls."""
-    old, instances = len(w.calls), len(w.instances)
-    most_stages = w.sequences.shape[1] - c.S_NODES
-    calls, calls_f, heap_s, heap, sequences = _pool(2 * old, len(w.groups) + instances, most_stages)
-    calls[:old], calls_f[:old], sequences[: 2 * old] = w.calls, w.calls_f, w.sequences
-    heap_s[: len(w.heap_s)], heap[: len(w.heap)] = w.heap_s, w.heap
-    calls[-1, c.C_NEXT] = w.registers[c.R_FREE]
-    w.registers[c.R_FREE] = old
-    return w._replace(calls=calls, calls_f=calls_f, heap_s=heap_s, heap=heap, sequences=sequences)
-
-
-def _pool(room: int, others: int, most_stages: int) -> tuple[Ints, Floats, Floats, Ints, Ints]:
-    """Room for so many calls at once, all free, and for their events beside those of `others`."""
-    calls = np.zeros((room, c.C_WIDTH), np.int64)
-    calls[:, c.C_REQUEST] = -1
-    calls[:, c.C_NEXT] = np.arange(1, room + 1)
-    calls[-1, c.C_NEXT] = -1
-    events = 2 * others + 6 * room
-    return (
-        calls,
-        np.full((room, c.CF_WIDTH), np.nan),
-        np.zeros(events),
-        np.zeros((events, 3), np.int64),
-        np.zeros((2 * room, c.S_NODES + most_stages), np.int64),
+    old, most_legs = len(w.calls), w.places.shape[1]
+    calls, legs = 2 * old, 2 * old * most_legs
+    call_links = copied(w.call_links, rows_of(r.Links, calls, next=_free(0, calls)))
+    column(call_links, "next")[-1] = w.state[0].free
+    w.state[0].free = old
+    return w._replace(
+        calls=copied(w.calls, rows_of(r.Call, calls, request=-1)),
+        call_links=call_links,
+        parked_links=copied(w.parked_links, rows_of(r.Links, calls)),
+        legs=copied(w.legs, rows_of(r.CallLeg, legs)),
+        queue_links=copied(w.queue_links, rows_of(r.Links, legs)),
+        held_links=copied(w.held_links, rows_of(r.Links, legs)),
+        sequences=copied(w.sequences, rows_of(p.Sequence, legs, peer=-1)),
+        seated=np.concatenate((w.seated, np.zeros_like(w.seated))),
+        heap=copied(w.heap, rows_of(r.Event, _events(calls, most_legs, len(w.groups) + len(w.instances)))),
     )
+
+
+_TIMES = ("queued_s", "first_s", "accepted_s", "handed_s", "finish_s")
+
+
+def _free(first: int, end: int) -> Ints:
+    """Each row's next, of a list of free rows."""
+    return np.append(np.arange(first + 1, end), -1)
+
+
+def _events(calls: int, most_legs: int, others: int) -> int:
+    """Room on the heap for the events of so many calls, beside those of instances and groups."""
+    return 2 * others + (4 + most_legs) * calls
+
+
+def _no_ends(count: int) -> Rows[r.Ends]:
+    return rows_of(r.Ends, count, head=-1, tail=-1)
+
+
+def _spans(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Where each of several things that lie behind each other begins, and how many rows it has."""
+    return list(zip([0, *np.cumsum(counts).tolist()], counts, strict=False))
 
 
 def _check_links(fleet: FleetTimeline) -> None:
     for life in fleet.instances:
-        deaf = [node.config for node in nodes_of(life.pipeline) if node.hand_off_bytes_per_s <= 0]
-        if life.leg != Leg.WHOLE and deaf:
-            raise ValueError(f"instance {life.id} does {life.leg} alone on {deaf[0]}, which hands no KV cache over")
+        if life.leg in _ROLES and isinstance(life.station, PipelineModel):
+            deaf = [node.config for node in life.station.nodes if node.hand_off_bytes_per_s <= 0]
+            if deaf:
+                raise ValueError(f"instance {life.id} does {life.leg} alone on {deaf[0]}, which hands no KV cache over")
 
 
-def _outcomes(n: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    outcomes = np.zeros((n, c.O_WIDTH), np.int32)
-    outcomes[:, c.O_PREFILL] = outcomes[:, c.O_DECODE] = -1
-    return outcomes
+def _legs(routes: Sequence[RoutedRoute], classes: tuple[str, ...]) -> tuple[Rows[r.RouteLeg], Rows[r.Edge]]:
+    """Legs of all routes, and their edges in the order of where they begin."""
+    legs: list[tuple[float, ...]] = []
+    edges: list[tuple[float, ...]] = []
+    for route in routes:
+        for number, leg in enumerate(route.legs):
+            own = [(edge.target, edge.bytes_per_request) for edge in route.edges if edge.source == number]
+            legs.append((classes.index(leg.work_class), leg.units_per_request, len(edges), len(own)))
+            edges += own
+    return table_of(r.RouteLeg, legs), table_of(r.Edge, edges)
+
+
+def _nodes(life: InstanceLife) -> list[tuple[float, ...]]:
+    """The rows of its nodes; of a station of batches one, through which all its data goes."""
+    if isinstance(life.station, BatchModel):
+        return [(0, 0, 0, 0, life.station.bytes_per_s, 0, 0, 0, 0)]
+    return [(0, 0, 0, 0, node.hand_off_bytes_per_s, 0, 0, node.kv_blocks, 0) for node in life.station.nodes]
 
 
 def _instances(
-    apps: tuple[str, ...], fleet: FleetTimeline, rows: PipelineRows, settings: ServingSettings
-) -> tuple[Ints, tuple[int, int, int, int]]:
-    """And how many nodes, groups, counts of members and intervals they have together."""
-    table = np.zeros((len(fleet.instances), c.I_WIDTH), np.int64)
-    nodes = groups = members = uses = 0
-    for number, life in enumerate(fleet.instances):
-        own, pipeline = table[number], life.pipeline
-        own[c.I_PIPELINE] = rows.index[id(pipeline)]
-        own[c.I_ALIVE] = 1
-        own[c.I_NODE_AT], own[c.I_GROUP_AT], own[c.I_MEMBER_AT], own[c.I_USE_AT] = nodes, groups, members, uses
-        own[[c.I_WAIT_HEAD, c.I_WAIT_TAIL, c.I_ALL_HEAD, c.I_ALL_TAIL]] = -1
-        own[c.I_APP] = apps.index(life.app) if life.app in apps else -1
-        own[c.I_ROOM] = settings.max_waiting
-        first = int(min(life.ready_s, fleet.length_s) / settings.use_interval_s)
+    fleet: FleetTimeline,
+    served: Sequence[Sequence[int]],
+    pipelines: PipelineRows,
+    batches: Sequence[BatchModel],
+    settings: ServingSettings,
+) -> tuple[Rows[r.Instance], int, int]:
+    """Instances, and how many seats and intervals they have together."""
+    lives = fleet.instances
+    table = rows_of(r.Instance, len(lives), pipeline=-1, station=-1, alive=True, room=settings.max_waiting)
+    station = {id(batch): row for row, batch in enumerate(batches)}
+    nodes = groups = seats = uses = apps = 0
+    for number, life in enumerate(lives):
+        own = table[number]
+        own.node_at, own.group_at, own.seat_at, own.use_at, own.app_at = nodes, groups, seats, uses, apps
+        own.apps = len(served[number])
+        own.use_first = int(min(life.ready_s, fleet.length_s) / settings.use_interval_s)
         end = ceil(min(life.gone_s, fleet.length_s) / settings.use_interval_s)
-        own[c.I_USE_FIRST], own[c.I_USES] = first, max(end - first, 1)
-        count = len(nodes_of(pipeline))
-        own[c.I_LANES] = life.leg == Leg.PREFILL
-        own[c.I_GROUPS] = pipeline.lanes if life.leg == Leg.PREFILL else pipeline.groups
-        nodes, groups, members = nodes + count, groups + int(own[c.I_GROUPS]), members + count * int(own[c.I_GROUPS])
-        uses += int(own[c.I_USES])
-    return table, (nodes, groups, members, uses)
+        own.uses = max(end - own.use_first, 1)
+        if isinstance(life.station, PipelineModel):
+            own.pipeline, own.role = pipelines.index[id(life.station)], _ROLES.get(life.leg, p.WHOLE)
+            own.groups = life.station.lanes if own.role == p.PREFILL else life.station.groups
+            count = len(life.station.nodes)
+            seats += count * own.groups
+        else:
+            own.station, own.groups, count = station[id(life.station)], life.station.lanes, 1
+        nodes, groups, uses, apps = nodes + count, groups + own.groups, uses + own.uses, apps + own.apps
+    return table, seats, uses
 
 
-def _app_rows(requests: Requests, fleet: FleetTimeline) -> Ints:
-    """A context is the least of those that serve the app; nothing is known before the first table."""
-    apps = np.zeros((len(requests.apps), c.A_WIDTH), np.int64)
-    apps[:, [c.A_PARKED_HEAD, c.A_PARKED_TAIL]] = -1
-    for number, app in enumerate(requests.apps):
-        contexts = [life.pipeline.max_context_tokens for life in fleet.instances if life.app == app]
-        apps[number, c.A_CONTEXT] = min(contexts, default=0)
+def _apps(requests: Requests, fleet: FleetTimeline, served: Sequence[Sequence[int]]) -> Rows[r.App]:
+    """A context is the least of the pipelines that serve the app; nothing is known before the first table."""
+    apps = rows_of(r.App, len(requests.apps))
+    charges = 0
+    for number, name in enumerate(requests.apps):
+        lives = [life for life, own in zip(fleet.instances, served, strict=True) if number in own]
+        contexts = [x.station.max_context_tokens for x in lives if isinstance(x.station, PipelineModel)]
+        apps[number].context = min(contexts, default=_ANY_LENGTH if lives else 0)
+        apps[number].charge_at, apps[number].charges = charges, len(fleet.charged_classes(name)) or 2
+        charges += apps[number].charges
     return apps
 
 
-def _app_figures(requests: Requests, fleet: FleetTimeline) -> Floats:
-    figures = np.zeros((len(requests.apps), c.AF_WIDTH))
-    figures[:, [c.AF_PROMPT_DONE_S, c.AF_OUTPUT_DONE_S]] = -np.inf
+def _charges(requests: Requests, fleet: FleetTimeline) -> Rows[r.Charge]:
+    """Prompt and output of each app that pipelines serve, the work classes of others."""
+    rows: list[tuple[float, ...]] = []
     for number, app in enumerate(requests.apps):
+        if classes := fleet.charged_classes(app):
+            rows += [(r.FIXED, 0.0, 0.0, -np.inf)] * len(classes)
+            continue
         own = requests.output_tokens[requests.app == number]
-        figures[number, c.AF_MEAN_OUTPUT] = fleet.mean_output_tokens.get(app, own.mean() if len(own) else 1.0)
-    return figures
+        mean = fleet.mean_output_tokens.get(app, float(own.mean()) if len(own) else 1.0)
+        rows += [(r.PROMPT, 0.0, 0.0, -np.inf), (r.OUTPUT, mean, 0.0, -np.inf)]
+    return table_of(r.Charge, rows)

@@ -1,13 +1,14 @@
 """Which instances serve when, and which routing table holds when."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
 from agents.messages.to_scheduler import Leg
-from control.simulator.serving.pipeline_model import PipelineModel
-from policies.routing_table import RoutedModel
+from control.simulator.serving.batch_model import BatchModel
+from control.simulator.serving.pipeline.pipeline_model import PipelineModel
+from policies.routing_table import RoutedModel, RoutedRoute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,9 +22,9 @@ class InstanceLife:
     app: str
     """The model, as routing tables and `Requests.apps` call it."""
     leg: str
-    """A value of `agents.messages.to_scheduler.Leg`."""
+    """What it does of a request: of a pipeline a value of `agents.messages.to_scheduler.Leg`."""
     zone: str
-    pipeline: PipelineModel
+    station: PipelineModel | BatchModel
     prompt_tokens_per_s: float = 0.0
     """Certified capacity, which routing weighs by; 0 where the leg does none of it."""
     output_tokens_per_s: float = 0.0
@@ -40,9 +41,11 @@ class InstanceLife:
             )
 
     @property
-    def work_class(self) -> str:
+    def work_classes(self) -> frozenset[str]:
         """What it does, as routing tables name it."""
-        return f"{self.app}/{'aggregated' if self.leg == Leg.WHOLE else self.leg}"
+        if isinstance(self.station, BatchModel):
+            return frozenset(name for point in self.station.points for name in point)
+        return frozenset({f"{self.app}/{'aggregated' if self.leg == Leg.WHOLE else self.leg}"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +69,27 @@ class FleetTimeline:
             for model in models:
                 for routed in model.members:
                     life = known.get(routed.id)
-                    if life is None or {life.work_class} != routed.units_per_s.keys():
-                        what = "is no instance" if life is None else f"serves {life.work_class}"
+                    if life is None or not routed.units_per_s.keys() <= life.work_classes:
+                        what = "is no instance" if life is None else f"serves {', '.join(life.work_classes)}"
                         classes = ", ".join(routed.units_per_s)
                         raise ValueError(f"the table of {at_s} s routes {classes} to {routed.id}, which {what}")
+
+    def routes(self, apps: tuple[str, ...]) -> tuple[RoutedRoute, ...]:
+        """All that requests of these apps may take, whichever table holds, without flows."""
+        models = (model for _, models in self.tables for model in models if model.id in apps)
+        return tuple(dict.fromkeys(replace(route, flows=()) for model in models for route in model.routes))
+
+    def charged_classes(self, app: str) -> tuple[str, ...]:
+        """Work classes that admission counts of an app; none where pipelines alone serve it, whose tokens it counts."""
+        own = {leg.work_class for route in self.routes((app,)) for leg in route.legs}
+        lives = (life for life in self.instances if isinstance(life.station, BatchModel))
+        batches = {name for life in lives for name in life.work_classes}
+        return () if own.isdisjoint(batches) else tuple(sorted(own))
+
+    def apps_of_instances(self, apps: tuple[str, ...]) -> list[list[int]]:
+        """Places in `apps` of each instance's own, and of those that any table has it serve."""
+        named = {life.id: {life.app} for life in self.instances}
+        for model in (model for _, models in self.tables for model in models):
+            for member in model.members:
+                named[member.id].add(model.id)
+        return [[number for number, app in enumerate(apps) if app in names] for names in named.values()]

@@ -10,8 +10,8 @@ from control.fleet.routing import Routing
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline_model import PipelineModel
-from control.simulator.serving.template_model import TemplateModels
+from control.simulator.serving.pipeline.pipeline_model import PipelineModel
+from control.simulator.serving.pipeline.template_model import TemplateModels
 from policies.routing_table import RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Flow, Plan

@@ -39,18 +39,17 @@ class Served:
 
     outcome: NDArray[np.int8]
     """`Outcome`"""
-    prefill_instance: NDArray[np.int32]
-    """Index in `FleetTimeline.instances` of who computed its prompt; -1: nobody."""
-    decode_instance: NDArray[np.int32]
-    """Of who made its further tokens: the same for a request served whole. -1: nobody was chosen."""
+    places: NDArray[np.int32]
+    """(n, most legs) index in `FleetTimeline.instances` of who served each leg; -1: nobody was chosen, or its route has
+    no such leg."""
     queued_s: Floats
     """From its arrival to the start of its first step."""
     first_token_s: Floats
     """When its client had the first token."""
     accepted_s: Floats
-    """When the decode leg had room and its KV cache began to move; NaN for requests served whole."""
+    """When the leg that takes its KV cache over had room, and it began to move; NaN where none moved."""
     handed_s: Floats
-    """When the decode leg had all of it."""
+    """When the last input of a leg had arrived; NaN for requests of one leg."""
     finish_s: Floats
     """When its client had the last token."""
     made_tokens: NDArray[np.int32]
@@ -60,3 +59,14 @@ class Served:
     preemptions: NDArray[np.int32]
     """Times that it gave up its KV cache to an older request."""
     use: Use
+
+    @property
+    def first_instance(self) -> NDArray[np.int32]:
+        """Who served its first leg."""
+        return self.places[:, 0]
+
+    @property
+    def last_instance(self) -> NDArray[np.int32]:
+        """Who served its last leg: the same for a request of one leg."""
+        legs = (self.places >= 0).sum(axis=1)
+        return np.take_along_axis(self.places, np.maximum(legs - 1, 0)[:, None], axis=1)[:, 0]

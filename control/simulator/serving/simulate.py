@@ -1,12 +1,15 @@
 """Runs requests over a fleet's timeline: the production routers, and schedulers and hand-offs as machine code."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from control.simulator.serving.arrays import PICKS, limits_of, with_room, world_of
 from control.simulator.serving.changes import Change, What, changes
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.front import Front
-from control.simulator.serving.kernel import columns as c
+from control.simulator.serving.kernel import records as r
+from control.simulator.serving.kernel.rows import column
 from control.simulator.serving.kernel.run import run
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served, Use
@@ -32,23 +35,31 @@ class _Simulation:
         self._requests = requests
         self._fleet = fleet
         self._settings = settings
-        self._world = world_of(requests, fleet, settings)
+        routes = fleet.routes(requests.apps)
+        self._route_numbers = {route: number for number, route in enumerate(routes)}
+        self._routes = [dict[str, int]() for _ in requests.apps]
+        """By app: route of its table → its number in the kernel."""
+        self._world = world_of(requests, fleet, routes, settings)
         self._limits = limits_of(settings)
-        self._fronts = [Front(app, fleet.instances) for app in requests.apps]
+        self._fronts = [Front(app, fleet.instances, fleet.charged_classes(app)) for app in requests.apps]
         self._before = [front.router for front in self._fronts]
         """Routers as they were before the choices that the kernel holds."""
         self._ahead = [1] * len(self._fronts)
         """How many choices each is asked for next: more as long as they are all needed."""
         self._usable: set[str] = set()
         self._index = {life.id: number for number, life in enumerate(fleet.instances)}
-        apps = self._world.instances[:, c.I_APP]
-        self._own = [np.flatnonzero(apps == app) for app in range(len(self._fronts))]
+        self._apps = fleet.apps_of_instances(requests.apps)
+        """Those that each instance serves."""
+        self._own = [
+            np.array([number for number, own in enumerate(self._apps) if app in own], np.int64)
+            for app in range(len(self._fronts))
+        ]
         """By app, the instances that serve it."""
 
     def run(self) -> Served:
         for change in changes(self._fleet, self._settings.lost_after_s):
             self._go_on(change.at_s)
-            self._world.registers_f[c.RF_NOW_S] = change.at_s
+            self._world.state[0].now_s = change.at_s
             self._change(change)
         self._go_on(self._fleet.length_s)
         return self._served()
@@ -56,41 +67,45 @@ class _Simulation:
     def _go_on(self, until_s: float) -> None:
         while True:
             match run(self._world, self._limits, until_s):
-                case c.REACHED:
+                case r.REACHED:
                     return
-                case c.DRY:
-                    call = self._world.registers[c.R_PENDING]
-                    self._fill(int(self._requests.app[self._world.calls[call, c.C_REQUEST]]))
-                case c.ROOM:
-                    app = int(self._world.registers[c.R_ROOM])
-                    self._world.registers[c.R_ROOM] = -1
-                    self._take_back(app)
-                    self._note_room(app)
-                case c.FULL:
+                case r.DRY:
+                    call = self._world.state[0].pending
+                    self._fill(int(self._requests.app[self._world.calls[call].request]))
+                case r.ROOM:
+                    filled = column(self._world.apps, "filled")
+                    self._world.state[0].filled = False
+                    for app in np.flatnonzero(filled).tolist():
+                        filled[app] = False
+                        self._take_back(app)
+                        self._note_room(app)
+                case r.FULL:
                     self._world = with_room(self._world)
 
     def _change(self, change: Change) -> None:
         if change.what is What.DEAD:
-            self._world.instances[change.number, c.I_ALIVE] = 0
+            self._world.instances[change.number].alive = False
             return
+        apps = list(range(len(self._fronts)))
         if change.what is What.TABLE:
             models = self._fleet.tables[change.number][1]
             for app, front in enumerate(self._fronts):
                 self._take_back(app)
                 front.take_table(models)
-        elif change.what is What.READY:
-            self._usable.add(self._fleet.instances[change.number].id)
+                routes = front.router.model.routes
+                self._routes[app] = {route.id: self._route_numbers[replace(route, flows=())] for route in routes}
         else:
-            self._usable.discard(self._fleet.instances[change.number].id)
-        own = None if change.what is What.TABLE else self._fleet.instances[change.number].app
-        for app, name in enumerate(self._requests.apps):
-            if own in (None, name):
-                self._refresh(app)
+            apps, name = self._apps[change.number], self._fleet.instances[change.number].id
+            self._usable.add(name) if change.what is What.READY else self._usable.discard(name)
+        for app in apps:
+            self._refresh(app)
         if change.what is What.LOST:
-            self._world.registers[c.R_LOST] = change.number
+            self._world.state[0].lost = change.number
             self._go_on(change.at_s)
-        for app in range(len(self._fronts)):
-            self._world.registers[[c.R_WAKE, c.R_WAKES]] = app, self._world.apps[app, c.A_PARKED]
+        for number in range(len(self._fronts)):
+            own = self._world.apps[number]
+            own.wakes = own.parked
+            self._world.state[0].waking += own.parked > 0
             self._go_on(change.at_s)
 
     def _refresh(self, app: int) -> None:
@@ -98,57 +113,67 @@ class _Simulation:
         self._take_back(app)
         front, world = self._fronts[app], self._world
         front.take_usable(self._usable)
-        world.apps[app, c.A_KNOWN] = front.is_known
-        world.apps_f[app, [c.AF_PROMPT_PER_S, c.AF_OUTPUT_PER_S]] = front.rates
+        world.apps[app].known = front.is_known
+        own = slice(world.apps[app].charge_at, world.apps[app].charge_at + world.apps[app].charges)
+        column(world.charges, "units_per_s")[own] = front.rates
+        if front.units:
+            column(world.charges, "units")[own] = front.units
         self._note_room(app)
 
     def _note_room(self, app: int) -> None:
-        """Which of its instances are full."""
-        front, own = self._fronts[app], self._own[app]
-        full = own[self._world.instances[own, c.I_ROOM] <= 0]
-        front.take_full([self._fleet.instances[number].id for number in full])
-        self._world.picked[app] = (0, 0 if front.router.can_choose(front.closed) else -1)
+        """Note which of its instances are full."""
+        front, room = self._fronts[app], column(self._world.instances, "room")
+        own = self._own[app]
+        front.take_full([self._fleet.instances[number].id for number in own[room[own] <= 0]])
+        self._pick(app, 0, 0 if front.router.can_choose(front.closed) else -1)
 
     def _fill(self, app: int) -> None:
-        """Choices for the next calls."""
+        """Make choices for the next calls."""
         front, world, ahead = self._fronts[app], self._world, self._ahead[app]
         self._before[app] = front.router.twin()
         for place in range(ahead):
-            world.picks[app, place] = self._numbers(front.router.choose(front.closed))
-        world.picked[app] = (0, ahead)
+            world.picks[app, place] = self._numbers(app, front.router.choose(front.closed))
+        self._pick(app, 0, ahead)
         self._ahead[app] = min(2 * ahead, PICKS)
 
     def _take_back(self, app: int) -> None:
         """Have the router be where the kernel is."""
-        front, (taken, made) = self._fronts[app], self._world.picked[app]
-        if made > taken:
+        front, picked = self._fronts[app], self._world.picked[app]
+        if picked.made > picked.taken:
             self._ahead[app] = 1
             front.router = self._before[app].twin()
-            for _ in range(taken):
+            for _ in range(picked.taken):
                 front.router.choose(front.closed)
-        self._world.picked[app] = (0, min(made, 0))
+        self._pick(app, 0, min(picked.made, 0))
 
-    def _numbers(self, chosen: ChosenRoute | None) -> tuple[int, int]:
+    def _pick(self, app: int, taken: int, made: int) -> None:
+        self._world.picked[app].taken = taken
+        self._world.picked[app].made = made
+
+    def _numbers(self, app: int, chosen: ChosenRoute | None) -> list[int]:
+        """Route, instance of each leg, and -1 for legs that it has not."""
         assert chosen is not None  # noqa: S101 - `_note_room` says whether there is a way
-        first, *others = (self._index[member.id] for member in chosen.members)
-        return first, others[0] if others else -1
+        numbers = [self._routes[app][chosen.route.id], *(self._index[member.id] for member in chosen.members)]
+        return numbers + [-1] * (self._world.picks.shape[2] - len(numbers))
 
     def _served(self) -> Served:
-        world = self._world
-        outcomes, times_s, instances = world.outcomes, world.times_s, world.instances
-        ends = (instances[:, c.I_USE_AT] + instances[:, c.I_USES])[:-1]
-        use = Use(self._settings.use_interval_s, instances[:, c.I_USE_FIRST].copy(), tuple(np.split(world.use_s, ends)))
+        fates, instances = self._world.fates, self._world.instances
+        ends = (column(instances, "use_at") + column(instances, "uses"))[:-1]
+        use = Use(
+            self._settings.use_interval_s,
+            column(instances, "use_first").copy(),
+            tuple(np.split(self._world.use_s, ends)),
+        )
         return Served(
-            outcome=outcomes[:, c.O_OUTCOME].astype(np.int8),
-            prefill_instance=outcomes[:, c.O_PREFILL],
-            decode_instance=outcomes[:, c.O_DECODE],
-            queued_s=times_s[:, c.OF_QUEUED_S],
-            first_token_s=times_s[:, c.OF_FIRST_S],
-            accepted_s=times_s[:, c.OF_ACCEPTED_S],
-            handed_s=times_s[:, c.OF_HANDED_S],
-            finish_s=times_s[:, c.OF_FINISH_S],
-            made_tokens=outcomes[:, c.O_MADE],
-            restarts=outcomes[:, c.O_RESTARTS],
-            preemptions=outcomes[:, c.O_PREEMPTIONS],
+            outcome=column(fates, "outcome").astype(np.int8),
+            places=self._world.places,
+            queued_s=column(fates, "queued_s"),
+            first_token_s=column(fates, "first_s"),
+            accepted_s=column(fates, "accepted_s"),
+            handed_s=column(fates, "handed_s"),
+            finish_s=column(fates, "finish_s"),
+            made_tokens=column(fates, "made"),
+            restarts=column(fates, "restarts"),
+            preemptions=column(fates, "preemptions"),
             use=use,
         )

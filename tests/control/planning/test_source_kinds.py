@@ -181,7 +181,7 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     (place,) = gang_of(toy.template).places
     assert (place.layers, place.kv_blocks) == (toy_of(world).layers, 900)
     lives = [life for life in timeline_of_plan(plan, world.recipe, 60.0).instances if life.leg == "decode"]
-    assert {node.kv_blocks for life in lives for node in life.pipeline.stages[0].nodes} == {900}
+    assert {node.kv_blocks for life in lives for node in life.station.stages[0].nodes} == {900}
 
 
 def test_a_recipe_of_one_source_has_the_version_that_it_always_had(database: Database) -> None:

@@ -1,6 +1,6 @@
-"""The serving simulation as machine code: schedulers, hand-offs and calls over arrays. Tests hold it equal to
-`bench/stepping`.
+"""The serving simulation as machine code: calls over the legs of their routes, at stations that serve them. Tests hold
+it equal to `bench/stepping`, which runs the production schedulers, and to a slow reference of batch stations.
 
-What it mirrors: `agents.scheduler` (core, groups, sequence, hand_offs) and `control.gateway.dispatcher`. Routers are
-not mirrored: their choices come in.
+It mirrors `control.gateway.dispatcher`. Routers are not mirrored: their choices come in. Every array is of records
+(`records`, `pipeline.records`): `w.calls[call].request`.
 """

@@ -2,77 +2,29 @@
 
 import numpy as np
 
-from control.simulator.serving.kernel.columns import (
-    A_CONTEXT,
-    A_KNOWN,
-    A_PARKED,
-    A_PARKED_HEAD,
-    A_PARKED_TAIL,
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.heap import push, wake
+from control.simulator.serving.kernel.lists import append, enqueue, hold, unlink
+from control.simulator.serving.kernel.records import (
     ABSENT,
-    AF_MEAN_OUTPUT,
-    AF_OUTPUT_DONE_S,
-    AF_OUTPUT_PER_S,
-    AF_PROMPT_DONE_S,
-    AF_PROMPT_PER_S,
-    C_NEXT,
-    C_PARKED,
-    C_PARKED_NEXT,
-    C_PARKED_PREVIOUS,
-    C_PREVIOUS,
-    C_REQUEST,
-    CF_UNITS_PER_S,
-    CF_UNTIL_S,
-    COMPUTED,
-    DECODE,
+    AWAITING,
     DRY,
-    EXPECTED,
-    I_ALIVE,
-    I_ALL,
-    I_ALL_HEAD,
-    I_ARRIVALS,
-    I_ROOM,
-    I_RUNNING,
+    FIXED,
     LOST,
-    O_DECODE,
-    O_MADE,
-    O_OUTCOME,
-    O_PREFILL,
-    O_RESTARTS,
-    OF_FINISH_S,
-    PREFILL,
-    R_FREE,
-    R_LOST,
-    R_NEWEST,
-    R_OLDEST,
-    R_OPEN,
-    R_PENDING,
-    R_ROOM,
-    R_WAKE,
-    R_WAKES,
+    OUTPUT,
+    PROMPT,
     REACHED,
+    READY,
     REFUSED,
-    S_ARRIVAL,
-    S_BLOCKS,
-    S_END,
-    S_INSTANCE,
-    S_LEG,
-    S_MOST,
-    S_PHASE,
-    S_RUN,
-    S_TOKENS,
     SERVED,
     STALE,
-    WHOLE,
 )
-from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import push
-from control.simulator.serving.kernel.lists import append, hold, unlink, wait
-from control.simulator.serving.kernel.places import could_ever_fit
-from control.simulator.serving.kernel.scheduler import forget, wake
+from control.simulator.serving.kernel.rows import Ints
+from control.simulator.serving.kernel.stations import fits, forget, note_room
 from control.simulator.serving.kernel.world import Limits, World
+from control.simulator.serving.pipeline.requests import link_peers, submit_tokens
 from policies import admission
 
-_BUSY = -1
 _wait_s = compiled(admission.wait_s)
 _done_s = compiled(admission.done_s)
 
@@ -80,43 +32,44 @@ _done_s = compiled(admission.done_s)
 @compiled
 def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
     """Take it, so that it is dispatched next, or refuse it. There must be a free call."""
-    app = w.app[request]
+    app = w.apps[w.app[request]]
     longest = w.prompt[request] + w.output[request]
-    if not w.apps[app, A_KNOWN] or longest > w.apps[app, A_CONTEXT] or not _is_admitted(w, limits, request, now_s):
-        w.outcomes[request, O_OUTCOME] = REFUSED
+    if not app.known or longest > app.context or not _is_admitted(w, limits, request, now_s):
+        w.fates[request].outcome = REFUSED
         return
-    call = w.registers[R_FREE]
+    state = w.state[0]
+    call = state.free
+    state.free = w.call_links[call].next
+    append(w.call_links, w.call_ends[0], call)
     row = w.calls[call]
-    w.registers[R_FREE] = row[C_NEXT]
-    row[C_REQUEST] = request
-    row[C_PARKED] = 0
-    row[C_NEXT] = -1
-    newest = w.registers[R_NEWEST]
-    row[C_PREVIOUS] = newest
-    if newest < 0:
-        w.registers[R_OLDEST] = call
-    else:
-        w.calls[newest, C_NEXT] = call
-    w.registers[R_NEWEST] = call
-    w.registers[R_OPEN] += 1
-    w.calls_f[call, CF_UNTIL_S] = np.nan
-    w.calls_f[call, CF_UNITS_PER_S] = w.apps_f[app, AF_OUTPUT_PER_S]
-    w.registers[R_PENDING] = call
+    row.request = request
+    row.is_parked = False
+    row.until_s = np.nan
+    row.units_per_s = np.nan
+    for at in range(app.charge_at, app.charge_at + app.charges):
+        if w.charges[at].measure == OUTPUT:
+            row.units_per_s = w.charges[at].units_per_s
+    state.open += 1
+    state.pending = call
 
 
 @compiled
 def _is_admitted(w: World, limits: Limits, request: int, now_s: float) -> bool:
     if not limits.admits:
         return True
-    app = w.apps_f[w.app[request]]
-    if min(app[AF_PROMPT_PER_S], app[AF_OUTPUT_PER_S]) <= 0:
-        return False
-    ahead_s = max(_wait_s(app[AF_PROMPT_DONE_S], now_s), _wait_s(app[AF_OUTPUT_DONE_S], now_s))
-    if ahead_s > limits.max_wait_s:
-        return False
-    prompt_s, output_s = app[AF_PROMPT_DONE_S], app[AF_OUTPUT_DONE_S]
-    app[AF_PROMPT_DONE_S] = _done_s(prompt_s, now_s, float(w.prompt[request]), app[AF_PROMPT_PER_S])
-    app[AF_OUTPUT_DONE_S] = _done_s(output_s, now_s, app[AF_MEAN_OUTPUT], app[AF_OUTPUT_PER_S])
+    app = w.apps[w.app[request]]
+    for at in range(app.charge_at, app.charge_at + app.charges):
+        charge = w.charges[at]
+        if charge.measure == FIXED and charge.units == 0:
+            continue  # of a route that nothing serves
+        if charge.units_per_s <= 0 or _wait_s(charge.done_s, now_s) > limits.max_wait_s:
+            return False
+    for at in range(app.charge_at, app.charge_at + app.charges):
+        charge = w.charges[at]
+        if charge.units_per_s <= 0:
+            continue
+        units = float(w.prompt[request]) if charge.measure == PROMPT else charge.units
+        charge.done_s = _done_s(charge.done_s, now_s, units, charge.units_per_s)
     return True
 
 
@@ -124,26 +77,28 @@ def _is_admitted(w: World, limits: Limits, request: int, now_s: float) -> bool:
 def finish(w: World, limits: Limits, call: int, outcome: int, now_s: float) -> None:
     """The call is over, and holds nothing any more."""
     row = w.calls[call]
-    request = row[C_REQUEST]
-    w.outcomes[request, O_OUTCOME] = outcome
+    fate = w.fates[row.request]
+    fate.outcome = outcome
     if outcome == SERVED:
-        w.times_s[request, OF_FINISH_S] = now_s + limits.reply_s
+        fate.finish_s = now_s + limits.reply_s
     if limits.admits:
-        app = w.apps_f[w.app[request]]
-        left = app[AF_MEAN_OUTPUT] - w.outcomes[request, O_MADE]
-        app[AF_OUTPUT_DONE_S] -= left / w.calls_f[call, CF_UNITS_PER_S]
-    unlink(w.calls, w.registers, R_OLDEST, R_NEWEST, C_PREVIOUS, C_NEXT, call)
-    row[C_NEXT] = w.registers[R_FREE]
-    row[C_REQUEST] = -1
-    w.registers[R_FREE] = call
-    w.registers[R_OPEN] -= 1
+        app = w.apps[w.app[row.request]]
+        for at in range(app.charge_at, app.charge_at + app.charges):
+            if w.charges[at].measure == OUTPUT:
+                w.charges[at].done_s -= (w.charges[at].units - fate.made) / row.units_per_s
+    unlink(w.call_links, w.call_ends[0], call)
+    w.call_links[call].next = w.state[0].free
+    row.request = -1
+    w.state[0].free = call
+    w.state[0].open -= 1
 
 
 @compiled
 def drop(w: World, call: int, now_s: float) -> None:
     """Forget its attempt wherever something is held for it."""
-    for row in (2 * call, 2 * call + 1):
-        if w.sequences[row, S_PHASE] != ABSENT:
+    legs = w.places.shape[1]
+    for row in range(call * legs, call * legs + legs):
+        if w.legs[row].phase != ABSENT:
             forget(w, row, now_s)
 
 
@@ -151,7 +106,7 @@ def drop(w: World, call: int, now_s: float) -> None:
 def give_up(w: World, limits: Limits, call: int, now_s: float) -> None:
     """Its client is told that it failed."""
     drop(w, call, now_s)
-    if w.calls[call, C_PARKED]:
+    if w.calls[call].is_parked:
         unpark(w, call)
     finish(w, limits, call, LOST, now_s)
 
@@ -159,134 +114,137 @@ def give_up(w: World, limits: Limits, call: int, now_s: float) -> None:
 @compiled
 def lose_next(w: World, limits: Limits, now_s: float) -> None:
     """The next attempt at the instance that is lost: its call goes on elsewhere, unless it has lost too many."""
-    row = w.instances[w.registers[R_LOST], I_ALL_HEAD]
+    row = w.held_ends[w.state[0].lost].head
     if row < 0:
-        w.registers[R_LOST] = -1
+        w.state[0].lost = -1
         return
-    call = row >> 1
+    call = row // w.places.shape[1]
     drop(w, call, now_s)
-    request = w.calls[call, C_REQUEST]
-    w.outcomes[request, O_RESTARTS] += 1
-    if w.outcomes[request, O_RESTARTS] > limits.max_resumptions:
+    fate = w.fates[w.calls[call].request]
+    fate.restarts += 1
+    if fate.restarts > limits.max_resumptions:
         finish(w, limits, call, LOST, now_s)
     else:
-        w.registers[R_PENDING] = call
+        w.state[0].pending = call
 
 
 @compiled
 def wake_next(w: World) -> None:
-    """The parked call of the app that waits longest is tried again, while something is open."""
-    app = w.registers[R_WAKE]
-    call = w.apps[app, A_PARKED_HEAD]
-    if w.registers[R_WAKES] == 0 or call < 0 or w.picked[app, 1] < 0:
-        w.registers[R_WAKE] = -1
+    """The parked call of an app that waits longest is tried again, while something is open."""
+    for number in range(len(w.apps)):
+        app, call = w.apps[number], w.parked_ends[number].head
+        if app.wakes == 0:
+            continue
+        app.wakes -= 1
+        if call < 0 or w.picked[number].made < 0:
+            app.wakes = 0
+        else:
+            unpark(w, call)
+            w.state[0].pending = call
+        w.state[0].waking -= app.wakes == 0
         return
-    w.registers[R_WAKES] -= 1
-    unpark(w, call)
-    w.registers[R_PENDING] = call
 
 
 @compiled
 def dispatch(w: World, limits: Limits, now_s: float) -> int:
     """Begin an attempt at the pending call, which stays pending where an instance refuses it; REACHED, or DRY where
     choices are needed for it."""
-    call = w.registers[R_PENDING]
-    request = w.calls[call, C_REQUEST]
-    app = w.app[request]
-    if w.picked[app, 1] < 0:
+    call = w.state[0].pending
+    own = w.calls[call]
+    app = w.app[own.request]
+    picked = w.picked[app]
+    if picked.made < 0:
         _park(w, limits, call, now_s)
         return REACHED
-    if w.picked[app, 0] == w.picked[app, 1]:
+    if picked.taken == picked.made:
         return DRY
-    first, second = w.picks[app, w.picked[app, 0], 0], w.picks[app, w.picked[app, 0], 1]
-    w.picked[app, 0] += 1
-    w.calls_f[call, CF_UNTIL_S] = np.nan
-    _use_room(w, app, first)
-    wake(w, first, now_s)
-    if second >= 0:
-        _use_room(w, app, second)
-        wake(w, second, now_s)
-    refusal = _refusal(w, limits, request, first, second)
-    if refusal == _BUSY:
-        return REACHED
-    w.registers[R_PENDING] = -1
-    if refusal == REFUSED:
-        finish(w, limits, call, LOST if w.outcomes[request, O_MADE] else REFUSED, now_s)
-        return REACHED
-    w.outcomes[request, O_PREFILL] = first
-    w.outcomes[request, O_DECODE] = first if second < 0 else second
-    _submit(w, 2 * call, first, WHOLE if second < 0 else PREFILL)
-    if second >= 0:
-        _submit(w, 2 * call + 1, second, DECODE)
-    return REACHED
-
-
-@compiled
-def _use_room(w: World, app: int, instance: int) -> None:
-    w.instances[instance, I_ROOM] -= 1
-    if w.instances[instance, I_ROOM] <= 0:
-        w.registers[R_ROOM] = app
-
-
-@compiled
-def _refusal(w: World, limits: Limits, request: int, first: int, second: int) -> int:
-    """_BUSY or REFUSED, as the first leg that does not take it says, or else the second; REACHED: both take it."""
-    whole = w.prompt[request] + w.output[request] - 1
-    for leg in range(2):
-        instance = second if leg else first
-        if instance < 0 or not w.instances[instance, I_ALIVE]:
+    choice = w.picks[app, picked.taken]
+    picked.taken += 1
+    own.until_s = np.nan
+    own.route = choice[0]
+    chosen = choice[1 : 1 + w.routes[own.route].legs]
+    for instance in chosen:
+        w.instances[instance].room -= 1
+        if w.instances[instance].room <= 0:
+            note_room(w, instance)
+        wake(w, instance, now_s)
+    fate = w.fates[own.request]
+    for instance in chosen:
+        if not w.instances[instance].alive:
             continue  # nobody is there to refuse
-        is_prefill = leg == 0 and second >= 0
-        if not could_ever_fit(w, instance, w.prompt[request] + w.outcomes[request, O_MADE] if is_prefill else whole):
-            return REFUSED
-        if w.instances[instance, I_ALL] - w.instances[instance, I_RUNNING] >= limits.max_waiting:
-            w.instances[instance, I_ROOM] = 0
-            w.registers[R_ROOM] = w.app[request]
-            return _BUSY
+        if not fits(w, instance, w.prompt[own.request], fate.made, w.output[own.request]):
+            w.state[0].pending = -1
+            finish(w, limits, call, LOST if fate.made else REFUSED, now_s)
+            return REACHED
+        if w.instances[instance].held - w.instances[instance].running >= limits.max_waiting:
+            w.instances[instance].room = 0
+            note_room(w, instance)
+            return REACHED
+    w.state[0].pending = -1
+    _submit(w, call, chosen)
     return REACHED
 
 
 @compiled
-def _submit(w: World, row: int, instance: int, leg: int) -> None:
-    own, sequence = w.instances[instance], w.sequences[row]
-    request = w.calls[row >> 1, C_REQUEST]
-    own[I_ARRIVALS] += 1
-    sequence[S_INSTANCE] = instance
-    sequence[S_LEG] = leg
-    sequence[S_ARRIVAL] = own[I_ARRIVALS]
-    sequence[S_RUN] = sequence[S_BLOCKS] = 0
-    sequence[S_TOKENS] = w.prompt[request] + w.outcomes[request, O_MADE]
-    sequence[S_END] = w.prompt[request] + w.output[request]
-    sequence[S_MOST] = sequence[S_TOKENS] if leg == PREFILL else sequence[S_END] - 1
-    hold(w.sequences, own, row)
-    if leg == DECODE:
-        sequence[S_PHASE] = EXPECTED
-    else:
-        sequence[S_PHASE] = COMPUTED
-        wait(w.sequences, own, row)
+def _submit(w: World, call: int, chosen: Ints) -> None:
+    """Have the chosen instances hold a leg each; those that need no input wait to be served."""
+    own, first = w.calls[call], call * w.places.shape[1]
+    w.state[0].attempts += 1
+    own.attempt = w.state[0].attempts
+    own.open = len(chosen)
+    w.places[own.request] = -1
+    for number in range(len(chosen)):
+        row, instance = first + number, chosen[number]
+        w.places[own.request, number] = instance
+        w.instances[instance].arrivals += 1
+        leg = w.legs[row]
+        leg.instance = instance
+        leg.arrival = w.instances[instance].arrivals
+        leg.group = -1
+        leg.missing = leg.unsent = 0
+        leg.phase = AWAITING
+        submit_tokens(w, row)
+        hold(w, row)
+    for number in range(len(chosen)):
+        of_route = w.route_legs[w.routes[own.route].leg_at + number]
+        for edge in range(of_route.edge_at, of_route.edge_at + of_route.edges):
+            target = first + w.edges[edge].target
+            w.legs[target].missing += 1
+            link_peers(w, first + number, target)
+    for row in range(first, first + len(chosen)):
+        if w.legs[row].missing == 0:
+            begin(w, row)
+
+
+@compiled
+def begin(w: World, row: int) -> None:
+    """All inputs of the leg are there: it waits to be served."""
+    leg = w.legs[row]
+    leg.phase = READY
+    enqueue(w, w.queue_ends[leg.instance], row)
 
 
 @compiled
 def _park(w: World, limits: Limits, call: int, now_s: float) -> None:
     """It waits until something opens; not for ever."""
-    w.registers[R_PENDING] = -1
-    if np.isnan(w.calls_f[call, CF_UNTIL_S]):
-        w.calls_f[call, CF_UNTIL_S] = now_s + limits.resume_wait_s
-    if now_s >= w.calls_f[call, CF_UNTIL_S]:
+    row = w.calls[call]
+    w.state[0].pending = -1
+    if np.isnan(row.until_s):
+        row.until_s = now_s + limits.resume_wait_s
+    if now_s >= row.until_s:
         finish(w, limits, call, LOST, now_s)
         return
-    row = w.calls[call]
-    row[C_PARKED] = 1
-    app = w.apps[w.app[row[C_REQUEST]]]
-    append(w.calls, app, A_PARKED_HEAD, A_PARKED_TAIL, C_PARKED_PREVIOUS, C_PARKED_NEXT, call)
-    app[A_PARKED] += 1
-    push(w, w.calls_f[call, CF_UNTIL_S], STALE, row[C_REQUEST], call, row[C_REQUEST])
+    row.is_parked = True
+    app = w.app[row.request]
+    append(w.parked_links, w.parked_ends[app], call)
+    w.apps[app].parked += 1
+    push(w, row.until_s, STALE, row.request, call, row.request)
 
 
 @compiled
 def unpark(w: World, call: int) -> None:
     row = w.calls[call]
-    row[C_PARKED] = 0
-    app = w.apps[w.app[row[C_REQUEST]]]
-    app[A_PARKED] -= 1
-    unlink(w.calls, app, A_PARKED_HEAD, A_PARKED_TAIL, C_PARKED_PREVIOUS, C_PARKED_NEXT, call)
+    row.is_parked = False
+    app = w.app[row.request]
+    w.apps[app].parked -= 1
+    unlink(w.parked_links, w.parked_ends[app], call)

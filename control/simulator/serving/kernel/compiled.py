@@ -30,8 +30,9 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 @lru_cache(maxsize=1)
 def _sources_digest() -> str:
     """Hash of every source file that is compiled together."""
-    own = Path(__file__).parent
-    sources = [*sorted(own.glob("*.py")), own.parent / "step_table.py", Path(admission.__file__), Path(lanes.__file__)]
+    serving = Path(__file__).parents[1]
+    own = (path for folder in ("kernel", "pipeline") for path in sorted((serving / folder).glob("*.py")))
+    sources = [*own, Path(admission.__file__), Path(lanes.__file__)]
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
 
 

@@ -5,43 +5,71 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from control.simulator.serving.kernel import records as r
+from control.simulator.serving.kernel.rows import Floats, Ints, Rows
+from control.simulator.serving.pipeline import records as p
 
 
 class World(NamedTuple):
-    """Arrays of `columns`, a row for each thing."""
+    """Arrays of records, a row for each thing."""
 
     app: NDArray[np.int32]
     """Of requests (n,), as the next three."""
     arrival_s: Floats
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
-    outcomes: NDArray[np.int32]
-    """(n, O_WIDTH)"""
-    times_s: Floats
-    """(n, OF_WIDTH)"""
-    sequences: Ints
-    calls: Ints
-    calls_f: Floats
-    instances: Ints
-    groups: Ints
-    members: Ints
-    """Requests by instance, group and node."""
-    lane_tokens: Ints
-    """Of prompts in lanes that are not computed yet, as `members`."""
-    lane_prompts: Ints
-    """How many these are."""
-    free_blocks: Ints
-    """By node of an instance."""
-    pending: Ints
-    """By node of an instance: prompt tokens in lanes that are not computed yet."""
-    nodes_f: Floats
-    pipelines: Ints
-    pipelines_f: Floats
-    stages: Ints
-    limits: Ints
-    limits_f: Floats
+    fates: Rows[r.Fate]
+    places: NDArray[np.int32]
+    """(n, most legs) the instance of each leg; -1: none."""
+    calls: Rows[r.Call]
+    call_links: Rows[r.Links]
+    """By arrival; `next` is also the list of free rows."""
+    call_ends: Rows[r.Ends]
+    parked_links: Rows[r.Links]
+    parked_ends: Rows[r.Ends]
+    """By app."""
+    legs: Rows[r.CallLeg]
+    """(calls · most legs,)"""
+    queue_links: Rows[r.Links]
+    """By arrival: of the legs that wait at an instance, or are in a group."""
+    queue_ends: Rows[r.Ends]
+    """By instance."""
+    group_ends: Rows[r.Ends]
+    held_links: Rows[r.Links]
+    """All legs at an instance, by arrival."""
+    held_ends: Rows[r.Ends]
+    routes: Rows[r.Route]
+    route_legs: Rows[r.RouteLeg]
+    edges: Rows[r.Edge]
+    instances: Rows[r.Instance]
+    instance_apps: Ints
+    groups: Rows[r.Group]
+    nodes: Rows[r.Node]
+    stations: Rows[r.Station]
+    facets: Floats
+    """(facets, work classes) seconds per unit: a mix of units takes the most that any facet of the station says."""
+    mix: Floats
+    """(work classes,) units of the batch that is being made."""
+    apps: Rows[r.App]
+    charges: Rows[r.Charge]
+    picks: Ints
+    """(apps, choices, 1 + most legs): route, and instance of each leg, that the apps' routers chose for their next
+    calls."""
+    picked: Rows[r.Picked]
+    """By app."""
+    heap: Rows[r.Event]
+    state: Rows[r.State]
+    use_s: Floats
+    """Seconds that the nodes of an instance compute, by instance and interval."""
+    sequences: Rows[p.Sequence]
+    """By row of `legs`."""
+    seated: Ints
+    """(rows of `legs`, most stages) nodes of a sequence, one a stage, counted from its instance's first."""
+    seats: Rows[p.Seat]
+    """By instance, group and node."""
+    pipelines: Rows[p.Pipeline]
+    stages: Rows[p.Stage]
+    limits: Rows[p.Limit]
     windows: Ints
     """By kind of layer of a pipeline; 0 is none."""
     kinds: Ints
@@ -50,23 +78,9 @@ class World(NamedTuple):
     """(tables, 2, ROW_POINTS)"""
     by_context: Floats
     """(tables, 2, POINTS)"""
-    tables_f: Floats
-    apps: Ints
-    apps_f: Floats
-    picks: Ints
-    """(apps, choices, 2) instances that the apps' routers have chosen for their next calls; the second is -1 where the
-    first serves whole requests."""
-    picked: Ints
-    """(apps, 2): how many of them are taken, and how many there are; -1: nothing is open."""
-    heap_s: Floats
-    heap: Ints
-    """(room, 3): priority and id in one, then two more words."""
-    registers: Ints
-    registers_f: Floats
-    use_s: Floats
-    """Seconds that the nodes of an instance compute, by instance and interval."""
-    work: Floats
-    """(nodes, W_WIDTH) of the step that is being made."""
+    tables: Rows[p.Table]
+    work: Rows[p.Work]
+    """By node: of the step that is being made."""
     feeds: NDArray[np.bool_]
     """(nodes, nodes): one node's rows go to another."""
     scratch: Ints
@@ -74,7 +88,7 @@ class World(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Of gateways and schedulers: `ServingSettings`, as numbers."""
+    """Limits of gateways and schedulers: `ServingSettings`, as numbers."""
 
     admits: bool
     max_wait_s: float

@@ -12,10 +12,10 @@ from control.simulator.result import (
     SimulationResult,
 )
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.pipeline.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.pipeline.step_table import POINTS, StepTable
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served, Use
-from control.simulator.serving.step_table import POINTS, StepTable
 from templates_lib.values.slo import Slo
 
 LENGTH_S = 7200.0
@@ -79,8 +79,8 @@ def _served(requests: Requests, seed: int) -> Served:
     nothing = np.full(n, np.nan)
     zeros = np.zeros(n, np.int32)
     return Served(
-        outcome, who, who, np.where(np.isnan(first_s), np.nan, 0.01), first_s, nothing, nothing, finish_s, made, zeros,
-        zeros, Use(EPOCH_S, np.array([0, 3]), (np.full(12, 300.0), np.full(6, 150.0))),
+        outcome, who[:, None], np.where(np.isnan(first_s), np.nan, 0.01), first_s, nothing, nothing, finish_s, made,
+        zeros, zeros, Use(EPOCH_S, np.array([0, 3]), (np.full(12, 300.0), np.full(6, 150.0))),
     )  # fmt: skip
 
 

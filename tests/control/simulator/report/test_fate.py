@@ -21,8 +21,7 @@ def judged(*rows: tuple[float, int, int, Outcome, float, float], length_s: float
     idle = Use(60.0, np.zeros(0, np.int64), ())
     served = Served(
         outcome.astype(np.int8),
-        zeros,
-        zeros,
+        zeros[:, None],
         none,
         first,
         none,

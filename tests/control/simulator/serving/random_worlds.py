@@ -4,10 +4,10 @@ import numpy as np
 
 from bench.text_tables import life_member, text_model
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.pipeline.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.pipeline.step_table import StepTable, row_points, table_points
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
-from control.simulator.serving.step_table import StepTable, row_points, table_points
 from policies.routing_table import RoutedModel
 
 LENGTH_S = 60.0

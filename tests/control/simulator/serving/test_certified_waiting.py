@@ -8,10 +8,10 @@ import pytest
 from bench.text_tables import DECODE, PREFILL, WHOLE, life_member, text_model
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.pipeline.template_model import TemplateModels
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
-from control.simulator.serving.template_model import TemplateModels
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.load.shapes import load_shape

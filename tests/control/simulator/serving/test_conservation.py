@@ -37,19 +37,19 @@ def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) ->
     gone_s = np.array([life.gone_s for life in fleet.instances])
     start_s = requests.arrival_s + served.queued_s
     stayed = np.isfinite(start_s) & (served.restarts == 0)
-    begun = served.prefill_instance[stayed]
+    begun = served.first_instance[stayed]
     assert (start_s[stayed] >= ready_s[begun] - ROUNDING_S).all()
     assert (start_s[stayed] <= gone_s[begun] + ROUNDING_S).all()
     came_s = (requests.arrival_s + limits.request_s)[stayed]
     assert (came_s <= np.minimum(drain_s, gone_s + limits.lost_after_s)[begun]).all()
     done = served.outcome == Outcome.SERVED
-    end_s, last = served.finish_s[done] - limits.reply_s, served.decode_instance[done]
+    end_s, last = served.finish_s[done] - limits.reply_s, served.last_instance[done]
     alone = requests.output_tokens[done] == 1
-    last = np.where(alone, served.prefill_instance[done], last)
+    last = np.where(alone, served.first_instance[done], last)
     assert (end_s <= gone_s[last] + ROUNDING_S).all()
     assert (end_s >= ready_s[last] - ROUNDING_S).all()
     for life, busy_s in zip(fleet.instances, served.use.busy_s, strict=True):
-        nodes = sum(len(stage.nodes) for stage in life.pipeline.stages)
+        nodes = sum(len(stage.nodes) for stage in life.station.stages)
         there_s = min(life.gone_s, fleet.length_s) - life.ready_s
         # The last step of each of its groups may begin late and go on beyond the end.
         assert busy_s.sum() <= nodes * there_s + 60.0
@@ -59,5 +59,5 @@ def test_no_instance_serves_before_it_is_ready_or_after_it_is_gone(seed: int) ->
 @given(st.integers(0, 2**40))
 def test_the_same_world_gives_the_same_bits(seed: int) -> None:
     one, other = (simulate(*random_world(seed)) for _ in range(2))
-    for name in ("outcome", "made_tokens", "first_token_s", "finish_s", "decode_instance"):
+    for name in ("outcome", "made_tokens", "first_token_s", "finish_s", "last_instance"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

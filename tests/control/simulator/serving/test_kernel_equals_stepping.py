@@ -18,7 +18,7 @@ def test_every_request_fares_as_with_the_production_schedulers(seed: int) -> Non
     exact.run()
     for call in exact.calls:
         n = call.number
-        got = (served.outcome[n], served.prefill_instance[n], served.decode_instance[n])
+        got = (served.outcome[n], served.first_instance[n], served.last_instance[n])
         assert got == (call.outcome, *call.instances), f"request {n}"
         assert (served.made_tokens[n], served.restarts[n]) == (call.made, call.restarts), f"request {n}"
         times = [served.queued_s, served.first_token_s, served.accepted_s, served.handed_s, served.finish_s]

@@ -59,7 +59,7 @@ def test_every_planned_instance_is_there_with_its_capacity_and_price() -> None:
     legs = [(life.leg, life.zone, life.prompt_tokens_per_s, life.output_tokens_per_s) for life in fleet.instances]
     assert sorted(legs) == [("decode", "z1", 0, 100)] + [("decode", "z2", 0, 100)] * 3 + [("prefill", "z1", 600, 0)] * 2
     assert {life.usd_per_hour for life in fleet.instances} == {3.0}
-    assert len({id(life.pipeline) for life in fleet.instances}) == 2
+    assert len({id(life.station) for life in fleet.instances}) == 2
     ((at_s, (model,)),) = fleet.tables
     assert at_s == 0
     assert model.routes[0].flows == (ZoneFlow(("z1", "z2"), 2.0),)
@@ -80,7 +80,7 @@ def test_requests_are_served_over_two_legs() -> None:
     assert (served.accepted_s >= served.first_token_s).all()
     assert (served.handed_s > served.accepted_s).all()
     assert (served.finish_s > served.handed_s).all()
-    counts = np.bincount(served.decode_instance, minlength=len(fleet.instances))
+    counts = np.bincount(served.last_instance, minlength=len(fleet.instances))
     assert sorted(counts[counts > 0].tolist()) == [10, 10, 10, 10]
 
 

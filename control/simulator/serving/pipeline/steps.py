@@ -2,46 +2,11 @@
 
 import math
 
-from control.simulator.serving.kernel.columns import (
-    I_NODE_AT,
-    I_PIPELINE,
-    I_USE_AT,
-    I_USE_FIRST,
-    I_USES,
-    L_TABLE,
-    LF_HOP_S,
-    LF_HOP_S_PER_TOKEN,
-    LF_PERIOD_S,
-    LF_SHARE,
-    NF_COMPUTE_S,
-    NF_LAST_S,
-    NF_PERIOD,
-    NF_SPENT_S,
-    P_DEPTH,
-    P_NODE_AT,
-    P_STAGE_AT,
-    ST_NODE,
-    T_DECODE_CONTEXT,
-    T_HEAD,
-    T_PROMPT_CONTEXT,
-    T_ROWS,
-    TF_BUSY_SHARE,
-    TF_DECODE_STEP,
-    TF_PARTS,
-    TF_PROMPT_STEP,
-    TF_PROMPT_TOKEN,
-    TF_REPLICAS,
-    W_CACHED,
-    W_OUT_S,
-    W_PROMPT_CONTEXT,
-    W_PROMPT_TOKENS,
-    W_REQUESTS,
-    W_SAMPLED,
-    W_START_S,
-)
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.world import Floats, World
-from control.simulator.serving.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
+from control.simulator.serving.kernel.rows import Floats
+from control.simulator.serving.kernel.world import World
+from control.simulator.serving.pipeline.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
+from control.simulator.serving.pipeline.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 
 
 @compiled
@@ -77,32 +42,32 @@ def step_seconds(
 ) -> tuple[float, float]:
     """(of all layers, of the LM head). `prompts` tokens that attend to `context` earlier ones in the mean, `requests`
     that decode behind `cached` tokens in the mean, `sampled` rows that a token is sampled of."""
-    rows, contexts, of = w.by_rows[table], w.by_context[table], w.tables_f[table]
-    dp = of[TF_REPLICAS]
+    rows, contexts, of = w.by_rows[table], w.by_context[table], w.tables[table]
+    dp = of.replicas
     p = max(prompts / dp, min(prompts, 1.0))
     r = max(requests / dp, min(requests, 1.0))
-    body = look_up_rows(rows[T_ROWS], p + r)
+    body = look_up_rows(rows[BODY_ROWS], p + r)
     if r > 0:
-        body += r * look_up(contexts[T_DECODE_CONTEXT], cached + 1.0)
+        body += r * look_up(contexts[DECODE_CONTEXT], cached + 1.0)
     else:
-        body -= of[TF_DECODE_STEP]
+        body -= of.decode_step_s
     if p > 0:
-        body += of[TF_PROMPT_STEP] + p * (of[TF_PROMPT_TOKEN] + look_up(contexts[T_PROMPT_CONTEXT], context + 1.0))
+        body += of.prompt_step_s + p * (of.prompt_token_s + look_up(contexts[PROMPT_CONTEXT], context + 1.0))
     if sampled == 0:
         return body, 0.0
-    return body, look_up_rows(rows[T_HEAD], max(sampled / dp, 1.0))
+    return body, look_up_rows(rows[HEAD_ROWS], max(sampled / dp, 1.0))
 
 
 @compiled
 def _quota_end_s(w: World, node: int, limit: int, start_s: float, step_s: float) -> float:
     """When a step is done that takes so long where periods follow each other: the node has a quota in each of them, all
     of it at once where it was idle."""
-    share, period_s = w.limits_f[limit, LF_SHARE], w.limits_f[limit, LF_PERIOD_S]
+    share, period_s = w.limits[limit].quota_share, w.limits[limit].period_s
     if share >= 1.0:
         return start_s + step_s
     quota_s, cpu_s = share * period_s, share * step_s
     period = math.floor(start_s / period_s)
-    spent_s = w.nodes_f[node, NF_SPENT_S] if w.nodes_f[node, NF_PERIOD] == period else 0.0
+    spent_s = w.nodes[node].spent_s if w.nodes[node].period == period else 0.0
     at_once_s = min(quota_s - spent_s, (period + 1) * period_s - start_s)
     if cpu_s <= at_once_s:
         end_s, spent_s = start_s + cpu_s, spent_s + cpu_s
@@ -112,16 +77,16 @@ def _quota_end_s(w: World, node: int, limit: int, start_s: float, step_s: float)
         period += whole + 1
         spent_s = cpu_s - whole * quota_s
         end_s = period * period_s + spent_s
-    w.nodes_f[node, NF_PERIOD] = period
-    w.nodes_f[node, NF_SPENT_S] = spent_s
+    w.nodes[node].period = period
+    w.nodes[node].spent_s = spent_s
     return float(end_s)
 
 
 @compiled
 def clear_work(w: World, nodes: int) -> None:
     for a in range(nodes):
-        for k in range(W_START_S):
-            w.work[a, k] = 0.0
+        work = w.work[a]
+        work.prompt_tokens = work.prompt_context = work.requests = work.cached = work.sampled = 0.0
         for b in range(nodes):
             w.feeds[a, b] = False
 
@@ -134,40 +99,40 @@ def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -
     a pipeline, a step is also behind the one before it at the last part.
     """
     row = w.instances[instance]
-    pipeline = w.pipelines[row[I_PIPELINE]]
-    node_at, limit_at, stage_at, depth = row[I_NODE_AT], pipeline[P_NODE_AT], pipeline[P_STAGE_AT], pipeline[P_DEPTH]
+    pipeline = w.pipelines[row.pipeline]
+    node_at, limit_at, stage_at, depth = row.node_at, pipeline.limit_at, pipeline.stage_at, pipeline.depth
     end_s = now_s
     for stage in range(depth):
-        first, end = w.stages[stage_at + stage, ST_NODE], w.stages[stage_at + stage + 1, ST_NODE]
-        before = w.stages[stage_at + stage - 1, ST_NODE] if stage else 0
+        first, end = w.stages[stage_at + stage].node, w.stages[stage_at + stage + 1].node
+        before = w.stages[stage_at + stage - 1].node if stage else 0
         for node in range(first, end):
-            work, limits = w.work[node], w.limits_f[limit_at + node]
-            prompts, requests = work[W_PROMPT_TOKENS], work[W_REQUESTS]
+            work, limit, own = w.work[node], w.limits[limit_at + node], w.nodes[node_at + node]
+            prompts, requests = work.prompt_tokens, work.requests
             if prompts + requests == 0:
                 continue
-            start_s = max(now_s, w.nodes_f[node_at + node, NF_COMPUTE_S])
+            start_s = max(now_s, own.compute_s)
             for other in range(before, first):
                 if w.feeds[other, node]:
-                    start_s = max(start_s, w.work[other, W_OUT_S])
-            context = work[W_PROMPT_CONTEXT] / prompts if prompts else 0.0
-            cached = work[W_CACHED] / requests if requests else 0.0
-            table = w.limits[limit_at + node, L_TABLE]
-            body_s, head_s = step_seconds(w, table, prompts, context, requests, cached, work[W_SAMPLED])
-            part_s = body_s * w.tables_f[table, TF_BUSY_SHARE]
+                    start_s = max(start_s, w.work[other].out_s)
+            context = work.prompt_context / prompts if prompts else 0.0
+            cached = work.cached / requests if requests else 0.0
+            table = limit.table
+            body_s, head_s = step_seconds(w, table, prompts, context, requests, cached, work.sampled)
+            part_s = body_s * w.tables[table].busy_share
             busy_s = part_s + head_s
-            if w.tables_f[table, TF_PARTS] == 1:
+            if w.tables[table].parts == 1:
                 done_s = free_s = _quota_end_s(w, node_at + node, limit_at + node, start_s, body_s + head_s)
             else:
-                done_s = max(start_s + body_s + head_s, w.nodes_f[node_at + node, NF_LAST_S] + busy_s)
+                done_s = max(start_s + body_s + head_s, own.last_s + busy_s)
                 free_s = start_s + part_s
-            w.nodes_f[node_at + node, NF_COMPUTE_S] = free_s
-            w.nodes_f[node_at + node, NF_LAST_S] = done_s
-            interval = int(start_s / use_interval_s) - row[I_USE_FIRST]
-            w.use_s[row[I_USE_AT] + min(interval, row[I_USES] - 1)] += busy_s
+            own.compute_s = free_s
+            own.last_s = done_s
+            interval = int(start_s / use_interval_s) - row.use_first
+            w.use_s[row.use_at + min(interval, row.uses - 1)] += busy_s
             rows = prompts + requests if stage + 1 < depth else 0.0
-            out_s = done_s + limits[LF_HOP_S] + limits[LF_HOP_S_PER_TOKEN] * rows
-            work[W_START_S] = start_s
-            work[W_OUT_S] = out_s
+            out_s = done_s + limit.hop_s + limit.hop_s_per_token * rows
+            work.start_s = start_s
+            work.out_s = out_s
             if stage + 1 == depth:
                 end_s = max(end_s, out_s)
     return end_s

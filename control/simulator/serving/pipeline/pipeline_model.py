@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from control.simulator.serving.step_table import StepTable
+from control.simulator.serving.pipeline.step_table import StepTable
 from policies.lanes import lanes
 
 
@@ -59,11 +59,20 @@ class PipelineModel:
         held = sum(stage.layers for stage in self.stages)
         if held != len(self.windows):
             raise ValueError(f"the stages hold {held} layers, the model has {len(self.windows)}")
-        for node in (node for stage in self.stages for node in stage.nodes):
+        for node in self.nodes:
             if node.weight <= 0 or min(node.batch_cap, node.chunk_tokens, node.kv_blocks) < 1:
                 raise ValueError(f"weight, batch cap, chunk and KV blocks of a node are positive: {node.config}")
             if not 0 < node.quota_share <= 1 or (node.quota_share < 1 and node.quota_period_s <= 0):
                 raise ValueError(f"a quota is a share above 0, up to 1, of a period above 0 s: {node.config}")
+
+    @property
+    def nodes(self) -> tuple[NodeModel, ...]:
+        """All nodes, stage by stage."""
+        return tuple(node for stage in self.stages for node in stage.nodes)
+
+    @property
+    def node_count(self) -> int:
+        return len(self.nodes)
 
     @property
     def groups(self) -> int:
@@ -73,5 +82,4 @@ class PipelineModel:
     @property
     def lanes(self) -> int:
         """As `agents.scheduler.layout.PipelineLayout`: the groups of an instance that does prefill alone."""
-        nodes = [node for stage in self.stages for node in stage.nodes]
-        return lanes(sum(node.step.parts for node in nodes), [node.batch_cap for node in nodes])
+        return lanes(sum(node.step.parts for node in self.nodes), [node.batch_cap for node in self.nodes])

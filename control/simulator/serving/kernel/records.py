@@ -1,0 +1,257 @@
+"""What a row of each of the kernel's arrays is. A row is one thing, so that what is used together lies together."""
+
+from control.simulator.serving.kernel.rows import Small
+
+
+class Links:
+    """A row's neighbours in a list through rows; -1: none."""
+
+    previous: int
+    next: int
+
+
+class Ends:
+    """Of such a list; -1: it is empty."""
+
+    head: int
+    tail: int
+
+
+class Fate:
+    """What became of a request: the columns of `Served`."""
+
+    outcome: Small
+    made: Small
+    restarts: Small
+    preemptions: Small
+    queued_s: float
+    first_s: float
+    accepted_s: float
+    handed_s: float
+    finish_s: float
+
+
+class Call:
+    """A request from its admission to its end. Its legs are the rows from `call` times the most legs of a route on."""
+
+    request: int
+    """-1: the row is free."""
+    route: int
+    open: int
+    """Legs that are not done."""
+    attempt: int
+    """Rises with every attempt of any call."""
+    is_parked: bool
+    until_s: float
+    """It may be parked; NaN: it is not."""
+    units_per_s: float
+    """At which its output was booked."""
+
+
+class CallLeg:
+    """One leg of a call at one instance."""
+
+    phase: int
+    instance: int
+    arrival: int
+    """Rises with every leg that an instance takes."""
+    group: int
+    """In which it is served; -1: it is not yet."""
+    missing: int
+    """Inputs that have not arrived."""
+    unsent: int
+    """Outputs that are on their way."""
+
+
+class Route:
+    leg_at: int
+    """In `route_legs`."""
+    legs: int
+
+
+class RouteLeg:
+    work_class: int
+    units: float
+    """Per request."""
+    edge_at: int
+    """In `edges`: those that begin here."""
+    edges: int
+
+
+class Edge:
+    target: int
+    """Leg of the route."""
+    size: float
+    """Bytes per request."""
+
+
+class Instance:
+    pipeline: int
+    """Row in `pipelines`; -1: it serves batches."""
+    station: int
+    """Row in `stations` where it serves batches."""
+    role: int
+    """Which part of a request a pipeline does: see `pipeline.records`."""
+    alive: bool
+    is_due: bool
+    """An order is on the heap."""
+    node_at: int
+    """First row in `nodes`."""
+    group_at: int
+    groups: int
+    seat_at: int
+    """In `seats`: groups x nodes."""
+    held: int
+    """Legs that it knows of."""
+    running: int
+    arrivals: int
+    room: int
+    """For requests, as gateways know it: `policies.room`."""
+    use_at: int
+    """In `use_s`."""
+    use_first: int
+    """Interval."""
+    uses: int
+    app_at: int
+    """In `instance_apps`."""
+    apps: int
+
+
+class Group:
+    """Legs that are served together: a group of a pipeline, or a lane that serves batches."""
+
+    instance: int
+    size: int
+    flight: int
+    """Step that is under way; 0: none."""
+    tokens: int
+    """Of prompts in it that are not computed yet."""
+
+
+class Node:
+    """One node of an instance, and when each of its parts is free again."""
+
+    compute_s: float
+    """Its first part."""
+    last_s: float
+    """Its last part: the same where it has one."""
+    out_s: float
+    in_s: float
+    bytes_per_s: float
+    """Of its network, in one direction."""
+    period: int
+    """Of its quota, in which it computed last."""
+    spent_s: float
+    """Processor time in that."""
+    free_blocks: int
+    pending: int
+    """Prompt tokens in lanes that are not computed yet."""
+
+
+class Station:
+    """Serves batches: see `BatchModel`."""
+
+    batch_s: float
+    start_s: float
+    lanes: int
+    facet_at: int
+    """In `facets`."""
+    facets: int
+    nodes: int
+
+
+class App:
+    known: bool
+    """The routing table has it."""
+    context: int
+    parked: int
+    """Calls."""
+    wakes: int
+    """So many of them are to be tried again."""
+    filled: bool
+    """Its gateways are to look which instances are full."""
+    charge_at: int
+    """In `charges`: what admission counts of it."""
+    charges: int
+
+
+class Charge:
+    """Admission's account of one kind of work of an app."""
+
+    measure: int
+    units: float
+    """Of a request, by the mean, where the request does not say it."""
+    units_per_s: float
+    done_s: float
+
+
+class Picked:
+    """Choices of an app's router for its next calls."""
+
+    taken: int
+    made: int
+    """-1: nothing is open."""
+
+
+class Event:
+    at_s: float
+    key: int
+    """Priority and the id of what it happens to in one."""
+    first: int
+    second: int
+
+
+class State:
+    """Of the whole simulation: one row."""
+
+    now_s: float
+    request: int
+    """The next one to come."""
+    pending: int
+    """Call to be dispatched; -1: none."""
+    lost: int
+    """Instance whose calls go on elsewhere; -1: none."""
+    waking: int
+    """Apps whose parked calls are tried again."""
+    filled: bool
+    """Whether an instance is full now, or is not any more."""
+    events: int
+    """On the heap."""
+    runs: int
+    steps: int
+    attempts: int
+    free: int
+    """First free call."""
+    open: int
+    """Calls."""
+
+
+# Phases of a leg; those of a pipeline go on in `pipeline.records`.
+ABSENT = 0  # the row is free
+AWAITING = 1  # for its inputs
+READY = 2  # in the queue, or being served
+SENDING = 3  # done, and its outputs are on their way
+
+# What admission counts of a request
+PROMPT = 0
+OUTPUT = 1
+FIXED = 2
+
+UNFINISHED = 0
+SERVED = 1
+REFUSED = 2
+LOST = 3
+
+# Events, by what goes first at one time
+STEP = 2
+ARRIVED = 3  # a KV cache
+INPUT = 4
+STALE = 5
+ORDER = 6
+SEND = 7
+
+# Why the kernel stops
+REACHED = 0
+DRY = 1  # a router's choices are needed for the pending call
+ROOM = 2  # an instance is full now, or not any more
+FULL = 3  # more room is needed in the arrays

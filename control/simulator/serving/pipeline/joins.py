@@ -1,0 +1,60 @@
+"""What becomes of a group's requests when its step is through all stages."""
+
+import numpy as np
+
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.heap import wake
+from control.simulator.serving.kernel.legs import complete
+from control.simulator.serving.kernel.lists import enqueue
+from control.simulator.serving.kernel.records import AWAITING
+from control.simulator.serving.kernel.world import Limits, World
+from control.simulator.serving.pipeline.places import count_prompt
+from control.simulator.serving.pipeline.records import HELD, OFFERED, PREFILL
+
+
+@compiled
+def join(w: World, limits: Limits, group: int, step: int, now_s: float) -> None:
+    """The whole group is through: its requests move on."""
+    row = w.group_ends[group].head
+    while row >= 0:
+        sequence = w.sequences[row]
+        after = w.queue_links[row].next
+        if sequence.flight == step:
+            sequence.flight = 0
+            sequence.position += sequence.count
+            if sequence.position == sequence.tokens:
+                if not sequence.sampled:
+                    count_prompt(w, row, -1)
+                sequence.sampled = True
+                sequence.tokens += 1
+                _deliver(w, limits, row, now_s)
+        row = after
+
+
+@compiled
+def _deliver(w: World, limits: Limits, row: int, now_s: float) -> None:
+    """One more token for its client."""
+    leg, sequence = w.legs[row], w.sequences[row]
+    fate = w.fates[w.calls[row // w.places.shape[1]].request]
+    fate.made += 1
+    if np.isnan(fate.first_s):
+        fate.first_s = now_s + limits.reply_s
+    if sequence.tokens == sequence.end:
+        peer = sequence.peer if w.instances[leg.instance].role == PREFILL else -1
+        complete(w, limits, row, now_s)
+        if peer >= 0:  # its output is whole: there is nothing to hand over
+            complete(w, limits, peer, now_s)
+    elif w.instances[leg.instance].role == PREFILL:
+        leg.phase = HELD
+        _offer(w, sequence.peer, now_s)
+
+
+@compiled
+def _offer(w: World, row: int, now_s: float) -> None:
+    """Ask for room at the instance that takes over."""
+    target = w.legs[row]
+    if target.phase == AWAITING and w.instances[target.instance].alive:
+        target.phase = OFFERED
+        w.sequences[row].tokens += 1
+        enqueue(w, w.queue_ends[target.instance], row)
+        wake(w, target.instance, now_s)

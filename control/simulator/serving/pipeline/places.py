@@ -1,0 +1,140 @@
+"""Room at the nodes of an instance: `agents.scheduler.groups` over arrays."""
+
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.lists import dequeue
+from control.simulator.serving.kernel.world import World
+from control.simulator.serving.pipeline.records import CHOSEN, PREFILL
+from policies import lanes
+
+_joins = compiled(lanes.joins)
+
+
+@compiled
+def blocks_of(w: World, instance: int, tokens: int) -> int:
+    size = w.pipelines[w.instances[instance].pipeline].block_tokens
+    return int(-(-tokens // size))
+
+
+@compiled
+def could_ever_fit(w: World, instance: int, most_tokens: int) -> bool:
+    most = blocks_of(w, instance, most_tokens)
+    pipeline = w.pipelines[w.instances[instance].pipeline]
+    for stage in range(pipeline.depth):
+        at = pipeline.stage_at + stage
+        fits = False
+        for node in range(w.stages[at].node, w.stages[at + 1].node):
+            fits = fits or w.limits[pipeline.limit_at + node].blocks >= most
+        if not fits:
+            return False
+    return True
+
+
+@compiled
+def seat_of(w: World, group: int) -> int:
+    """Where the counts of a group begin."""
+    instance = w.instances[w.groups[group].instance]
+    nodes = w.pipelines[instance.pipeline].nodes
+    return int(instance.seat_at + (group - instance.group_at) * nodes)
+
+
+@compiled
+def place(w: World, group: int, blocks: int, most: int) -> bool:
+    """Whether there is room for one more of the group; the nodes for it are then in the scratch."""
+    instance = w.instances[w.groups[group].instance]
+    pipeline = w.pipelines[instance.pipeline]
+    seat = seat_of(w, group)
+    for stage in range(pipeline.depth):
+        at = pipeline.stage_at + stage
+        best, least = -1, 0.0
+        for node in range(w.stages[at].node, w.stages[at + 1].node):
+            limit = pipeline.limit_at + node
+            if w.limits[limit].blocks < most or w.nodes[instance.node_at + node].free_blocks < blocks:
+                continue
+            count = w.seats[seat + node].members
+            if count >= w.limits[limit].batch_cap:
+                continue
+            quotient = (count + 1) / w.limits[limit].weight
+            if best < 0 or quotient < least:
+                best, least = node, quotient
+        if best < 0:
+            return False
+        w.scratch[CHOSEN, stage] = best
+    return True
+
+
+@compiled
+def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
+    """The same for a prompt of so many tokens: in each stage the node that will have computed it first."""
+    instance = w.instances[w.groups[lane].instance]
+    pipeline = w.pipelines[instance.pipeline]
+    seat = seat_of(w, lane)
+    for stage in range(pipeline.depth):
+        at = pipeline.stage_at + stage
+        best, least = -1, 0.0
+        for node in range(w.stages[at].node, w.stages[at + 1].node):
+            limit = pipeline.limit_at + node
+            if w.nodes[instance.node_at + node].free_blocks < blocks:
+                continue
+            quotient = (w.nodes[instance.node_at + node].pending + tokens) / w.limits[limit].weight
+            if best < 0 or quotient < least:
+                best, least = node, quotient
+        if best < 0:
+            return False
+        prompts, limit = w.seats[seat + best].prompts, pipeline.limit_at + best
+        if prompts and (
+            prompts >= w.limits[limit].batch_cap
+            or not _joins(tokens, w.seats[seat + best].tokens, w.limits[limit].chunk)
+        ):
+            return False
+        w.scratch[CHOSEN, stage] = best
+    return True
+
+
+@compiled
+def count_prompt(w: World, row: int, sign: int) -> None:
+    """Its prompt is one more, or one less, that its nodes are to compute, where it is in a lane."""
+    leg = w.legs[row]
+    instance = w.instances[leg.instance]
+    if instance.role != PREFILL:
+        return
+    tokens = sign * w.sequences[row].tokens
+    w.groups[leg.group].tokens += tokens
+    seat = seat_of(w, leg.group)
+    for stage in range(w.pipelines[instance.pipeline].depth):
+        node = w.seated[row, stage]
+        w.seats[seat + node].tokens += tokens
+        w.seats[seat + node].prompts += sign
+        w.nodes[instance.node_at + node].pending += tokens
+
+
+@compiled
+def take(w: World, row: int, blocks: int) -> None:
+    """Take blocks for a sequence on each of its nodes; below 0: give back."""
+    instance = w.instances[w.legs[row].instance]
+    for stage in range(w.pipelines[instance.pipeline].depth):
+        w.nodes[instance.node_at + w.seated[row, stage]].free_blocks -= blocks
+
+
+@compiled
+def count(w: World, row: int, change: int) -> None:
+    """Count one more, or one less, of its group at each of its nodes."""
+    leg = w.legs[row]
+    seat = seat_of(w, leg.group)
+    for stage in range(w.pipelines[w.instances[leg.instance].pipeline].depth):
+        w.seats[seat + w.seated[row, stage]].members += change
+    w.groups[leg.group].size += change
+
+
+@compiled
+def stop(w: World, row: int) -> None:
+    """Give back what a running sequence holds."""
+    leg, sequence = w.legs[row], w.sequences[row]
+    count(w, row, -1)
+    take(w, row, -sequence.blocks)
+    if not sequence.sampled:
+        count_prompt(w, row, -1)
+    dequeue(w, w.group_ends[leg.group], row)
+    w.instances[leg.instance].running -= 1
+    leg.group = -1
+    sequence.run = 0
+    sequence.blocks = 0

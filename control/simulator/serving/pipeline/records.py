@@ -1,0 +1,113 @@
+"""What a row of each of the kernel's arrays of pipelines is."""
+
+
+class Sequence:
+    """What the scheduler of a pipeline knows of a leg, in the row of the leg."""
+
+    run: int
+    """0: not admitted."""
+    peer: int
+    """Row of the leg that hands over to this one, or takes over; -1: none."""
+    blocks: int
+    position: int
+    """Tokens in the KV cache."""
+    tokens: int
+    """Prompt and output so far."""
+    most: int
+    """Tokens in the cache when its last one is sampled."""
+    sampled: bool
+    end: int
+    """Tokens when its output is whole."""
+    flight: int
+    """Step that it takes part in; 0: none."""
+    count: int
+    """Its tokens in that."""
+
+
+class Pipeline:
+    depth: int
+    nodes: int
+    stage_at: int
+    """In `stages`: depth + 1 rows."""
+    limit_at: int
+    """In `limits`."""
+    block_tokens: int
+    kind_at: int
+    """In `kinds`."""
+    kinds: int
+    hand_off_s: float
+    kv_bytes: float
+
+
+class Stage:
+    node: int
+    """First node of the stage."""
+    layer: int
+
+
+class Limit:
+    """What a node may hold and how it computes."""
+
+    batch_cap: int
+    chunk: int
+    blocks: int
+    table: int
+    weight: float
+    hop_s: float
+    hop_s_per_token: float
+    quota_share: float
+    period_s: float
+
+
+class Table:
+    """The scalars of a `StepTable`."""
+
+    prompt_step_s: float
+    prompt_token_s: float
+    decode_step_s: float
+    replicas: float
+    parts: float
+    busy_share: float
+
+
+class Seat:
+    """One node's part in one group."""
+
+    members: int
+    tokens: int
+    """Of prompts in lanes that are not computed yet."""
+    prompts: int
+    """How many these are."""
+
+
+class Work:
+    """Sums of a step over what a node does in it."""
+
+    prompt_tokens: float
+    prompt_context: float
+    requests: float
+    cached: float
+    sampled: float
+    start_s: float
+    out_s: float
+
+
+# Phases of a leg at a pipeline, beside those of every leg; as `agents.scheduler.sequence.Phase`.
+OFFERED = 4
+COMING = 5
+HELD = 6
+
+# Roles of an instance
+WHOLE = 0
+PREFILL = 1
+DECODE = 2
+
+# Rows of the scratch
+CHUNKS = 0
+CHOSEN = 1
+ORDER_OF_GROUPS = 2
+
+BODY_ROWS = 0  # of `by_rows`: rows of the body, then of the head
+HEAD_ROWS = 1
+PROMPT_CONTEXT = 0  # of `by_context`
+DECODE_CONTEXT = 1

@@ -1,0 +1,258 @@
+"""What an instance's scheduler does at each event: `agents.scheduler.core` over arrays."""
+
+import numpy as np
+
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.heap import push
+from control.simulator.serving.kernel.lists import dequeue, enqueue
+from control.simulator.serving.kernel.records import READY, SEND, STEP
+from control.simulator.serving.kernel.world import Limits, World
+from control.simulator.serving.pipeline.places import blocks_of, count, count_prompt, place, place_prompt, stop, take
+from control.simulator.serving.pipeline.records import (
+    CHOSEN,
+    CHUNKS,
+    COMING,
+    HELD,
+    OFFERED,
+    ORDER_OF_GROUPS,
+    PREFILL,
+)
+from control.simulator.serving.pipeline.steps import clear_work, pass_through
+
+
+@compiled
+def leave(w: World, row: int) -> None:
+    """Give back what a leg holds of its pipeline, and its place in the queue."""
+    leg = w.legs[row]
+    if w.sequences[row].run:
+        stop(w, row)
+    elif leg.phase in (READY, OFFERED):
+        dequeue(w, w.queue_ends[leg.instance], row)
+
+
+@compiled
+def order_steps(w: World, limits: Limits, instance: int, now_s: float) -> None:
+    """Admit what fits, and launch a step of every group that has none under way and something to do."""
+    _admit(w, instance, now_s)
+    own = w.instances[instance]
+    for group in range(own.group_at, own.group_at + own.groups):
+        if w.groups[group].flight == 0 and _fill(w, instance, group):
+            _launch(w, limits, instance, group, now_s)
+
+
+@compiled
+def _admit(w: World, instance: int, now_s: float) -> None:
+    """First come, first served."""
+    own, waiting = w.instances[instance], w.queue_ends[instance]
+    while waiting.head >= 0:
+        row = waiting.head
+        leg, sequence = w.legs[row], w.sequences[row]
+        blocks = blocks_of(w, instance, sequence.tokens)
+        if own.role == PREFILL:
+            group = _lane_with_room(w, instance, blocks, sequence.tokens)
+        else:
+            group = _group_with_room(w, instance, blocks, blocks_of(w, instance, sequence.most))
+        if group < 0:
+            return
+        dequeue(w, waiting, row)
+        w.state[0].runs += 1
+        leg.group = group
+        sequence.run = w.state[0].runs
+        sequence.blocks = blocks
+        sequence.position = 0
+        sequence.sampled = False
+        sequence.flight = 0
+        for stage in range(w.pipelines[own.pipeline].depth):
+            w.seated[row, stage] = w.scratch[CHOSEN, stage]
+        count(w, row, 1)
+        take(w, row, blocks)
+        count_prompt(w, row, 1)
+        enqueue(w, w.group_ends[group], row)
+        own.running += 1
+        if leg.phase == OFFERED:
+            _accept(w, row, now_s)
+
+
+@compiled
+def _accept(w: World, row: int, now_s: float) -> None:
+    """The prefill leg may send."""
+    leg, sequence = w.legs[row], w.sequences[row]
+    leg.phase = COMING
+    sequence.position = sequence.tokens - 1
+    sequence.sampled = True
+    request = w.calls[row // w.places.shape[1]].request
+    w.fates[request].accepted_s = now_s
+    source = w.legs[sequence.peer]
+    if source.phase == HELD and w.instances[source.instance].alive:
+        push(w, now_s, SEND, request, row, sequence.run)
+
+
+@compiled
+def _group_with_room(w: World, instance: int, blocks: int, most: int) -> int:
+    """The smallest group that has room, its nodes in the scratch; -1: none."""
+    first = w.instances[instance].group_at
+    groups = w.instances[instance].groups
+    ranked = w.scratch[ORDER_OF_GROUPS]
+    for k in range(groups):
+        at = k
+        while at > 0 and w.groups[first + ranked[at - 1]].size > w.groups[first + k].size:
+            ranked[at] = ranked[at - 1]
+            at -= 1
+        ranked[at] = k
+    for k in range(groups):
+        group = int(first + ranked[k])
+        if place(w, group, blocks, most):
+            return group
+    return -1
+
+
+@compiled
+def _lane_with_room(w: World, instance: int, blocks: int, tokens: int) -> int:
+    """The lane without a step under way that has the fewest prompt tokens, its nodes in the scratch; -1: none."""
+    first = w.instances[instance].group_at
+    best = -1
+    for lane in range(first, first + w.instances[instance].groups):
+        if w.groups[lane].flight == 0 and (best < 0 or w.groups[lane].tokens < w.groups[best].tokens):
+            best = lane
+    if best < 0 or not place_prompt(w, best, blocks, tokens):
+        return -1
+    return int(best)
+
+
+@compiled
+def _fill(w: World, instance: int, group: int) -> bool:
+    """Note what each member does in the next step and at which nodes; whether there is anything."""
+    own = w.instances[instance]
+    pipeline = w.pipelines[own.pipeline]
+    depth, nodes, chunks = pipeline.depth, pipeline.nodes, w.scratch[CHUNKS]
+    row = w.group_ends[group].head
+    if row < 0:
+        return False
+    clear_work(w, nodes)
+    for node in range(nodes):
+        chunks[node] = w.limits[pipeline.limit_at + node].chunk
+    anything = False
+    while row >= 0:
+        sequence = w.sequences[row]
+        tokens = 0
+        if w.legs[row].phase == READY:
+            tokens = sequence.tokens - sequence.position
+            if not sequence.sampled:
+                for stage in range(depth):
+                    tokens = min(tokens, chunks[w.seated[row, stage]])
+            if tokens and not _grow(w, instance, row, sequence.position + tokens):
+                tokens = 0
+        if tokens:
+            anything = True
+            sequence.count = tokens
+            sequence.flight = w.state[0].steps + 1
+            _note(w, row, depth, tokens)
+            if not sequence.sampled and own.role != PREFILL:
+                for stage in range(depth):
+                    chunks[w.seated[row, stage]] -= tokens
+        row = w.queue_links[row].next
+    return anything
+
+
+@compiled
+def _note(w: World, row: int, depth: int, tokens: int) -> None:
+    sequence = w.sequences[row]
+    position = sequence.position
+    for stage in range(depth):
+        node = w.seated[row, stage]
+        work = w.work[node]
+        if sequence.sampled:
+            work.requests += 1.0
+            work.cached += position
+        else:
+            work.prompt_tokens += tokens
+            work.prompt_context += tokens * (position + (tokens - 1) * 0.5)
+        if position + tokens == sequence.tokens:
+            work.sampled += 1.0
+        if stage:
+            w.feeds[w.seated[row, stage - 1], node] = True
+
+
+@compiled
+def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -> None:
+    step = w.state[0].steps + 1
+    w.state[0].steps = step
+    w.groups[group].flight = step
+    end_s = pass_through(w, instance, now_s, limits.use_interval_s)
+    push(w, end_s, STEP, group, group, step)
+    row = w.group_ends[group].head
+    while row >= 0:
+        sequence = w.sequences[row]
+        if sequence.flight == step and not sequence.sampled:
+            request = w.calls[row // w.places.shape[1]].request
+            fate = w.fates[request]
+            if np.isnan(fate.queued_s):
+                fate.queued_s = w.work[w.seated[row, 0]].start_s - w.arrival_s[request]
+        row = w.queue_links[row].next
+
+
+@compiled
+def _grow(w: World, instance: int, row: int, tokens: int) -> bool:
+    """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
+    sequence = w.sequences[row]
+    needed = blocks_of(w, instance, tokens) - sequence.blocks
+    if needed <= 0:
+        return True
+    own = w.instances[instance]
+    depth = w.pipelines[own.pipeline].depth
+    is_short = False
+    for stage in range(depth):
+        is_short = is_short or w.nodes[own.node_at + w.seated[row, stage]].free_blocks < needed
+    if is_short and not _make_room(w, instance, row, needed):
+        return False
+    take(w, row, needed)
+    sequence.blocks += needed
+    return True
+
+
+@compiled
+def _make_room(w: World, instance: int, row: int, needed: int) -> bool:
+    """Preempt younger ones, the youngest first, at each of its nodes in turn; nobody where that would not do."""
+    own = w.instances[instance]
+    depth = w.pipelines[own.pipeline].depth
+    victims = np.empty(w.instances[instance].running, np.int64)
+    found = 0
+    for stage in range(depth):
+        node = w.seated[row, stage]
+        short = needed - w.nodes[own.node_at + node].free_blocks
+        for v in range(found):
+            if w.seated[victims[v], stage] == node:
+                short -= w.sequences[victims[v]].blocks
+        younger_than = 1 << 62
+        while short > 0:
+            victim = _youngest(w, instance, younger_than)
+            if victim < 0 or w.legs[victim].arrival <= w.legs[row].arrival:
+                return False
+            younger_than = w.legs[victim].arrival
+            is_found = False
+            for v in range(found):
+                is_found = is_found or victims[v] == victim
+            if is_found or w.legs[victim].phase != READY or w.seated[victim, stage] != node:
+                continue
+            victims[found] = victim
+            found += 1
+            short -= w.sequences[victim].blocks
+    for v in range(found):
+        stop(w, victims[v])
+        enqueue(w, w.queue_ends[instance], victims[v])
+        w.fates[w.calls[victims[v] // w.places.shape[1]].request].preemptions += 1
+    return True
+
+
+@compiled
+def _youngest(w: World, instance: int, younger_than: int) -> int:
+    """The running request that came last before `younger_than`; -1: none."""
+    first = w.instances[instance].group_at
+    best, latest = -1, -1
+    for group in range(first, first + w.instances[instance].groups):
+        row = w.group_ends[group].tail
+        while row >= 0 and w.legs[row].arrival >= younger_than:
+            row = w.queue_links[row].previous
+        if row >= 0 and w.legs[row].arrival > latest:
+            best, latest = row, w.legs[row].arrival
+    return best
