@@ -17,6 +17,7 @@ from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.app_demand import ForecastChoice, Metered, Stated
 from control.planning.trace_files import shape_of, trace_of
+from policies.forecasts import PERIODS_S
 from templates_lib.apps.app import App, llm_app
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_rates
@@ -27,7 +28,6 @@ from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
 
 MAX_CONFIG_BYTES = 1 << 22
-_PERIODS_S = {"day": 86_400.0, "week": 7 * 86_400.0}
 TRACE_WINDOW_S = 60.0
 """Windows in which the busiest rate of a trace file is looked for."""
 
@@ -109,7 +109,7 @@ def _metered(demand: DemandSection) -> Metered:
         forecast=ForecastChoice(
             forecast.policy,
             60 * forecast.half_life_minutes,
-            _PERIODS_S[forecast.period],
+            PERIODS_S[forecast.period],
             forecast.quantile,
             3600 * forecast.window_hours,
         ),
