@@ -19,9 +19,8 @@ def _cloud(name: str, info: ValidationInfo) -> str:
     return known("cloud", name, frozenset(names_of(info).regions))
 
 
-CloudName = Annotated[
-    str, AfterValidator(_cloud), Field(description=f"One of {', '.join(f'`{name}`' for name in CLOUDS)}.")
-]
+_CLOUDS = ", ".join(f"`{name}`" for name, kind in CLOUDS.items() if kind.has_prices)
+CloudName = Annotated[str, AfterValidator(_cloud), Field(description=f"One of {_CLOUDS}.")]
 
 
 def _kind_name(name: str, info: ValidationInfo) -> str:

@@ -4,6 +4,7 @@ from control.planning.recipe import PipelineRecipe
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
+from templates_lib.values.engines import estimate_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
@@ -18,7 +19,7 @@ def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
     """By engine. Raises ValueError for an engine without an estimate."""
     gpus = gpus_of(recipe)
     engines = sorted({served.engine for served in recipe.served})
-    return {e: MeasuredCostModel(e, recipe.profiles, estimated_cost_model(gpus, e)) for e in engines}
+    return {e: MeasuredCostModel(e, recipe.profiles, estimated_cost_model(gpus, estimate_of(e))) for e in engines}
 
 
 def evidence_of(recipe: PipelineRecipe) -> str:

@@ -10,6 +10,7 @@ from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.values.engines import estimate_of
 
 LAYERS = 10
 
@@ -27,7 +28,7 @@ class Comparison:
 
 def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[Comparison]:
     """Steps of LAYERS layers of `model`, with and without the LM head."""
-    estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, stored.profile.engine)
+    estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, estimate_of(stored.profile.engine))
     measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
     for name, step, head in (
         ("decode 1, 128 cached", _step(requests=1, cached=128), False),

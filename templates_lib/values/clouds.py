@@ -22,20 +22,22 @@ class CloudKind:
     """Unit of its quotas: `gpus`, or `vcpus`."""
     is_stock: bool = False
     """True where its offers say how many nodes there are, those in use included, and not how many more could be had."""
+    has_prices: bool = True
+    """True where prices of it ship with Medley, so that a spec may name it; else its offers come from files alone."""
 
 
 CLOUDS: dict[str, CloudKind] = {
     "aws": CloudKind(SKYPILOT, catalogue=True, remote_identity=True, quotas_count="vcpus"),
     "azure": CloudKind(quotas_count="vcpus"),
     "gcp": CloudKind(SKYPILOT, catalogue=True, remote_identity=True),
-    "kubernetes": CloudKind(SKYPILOT, remote_identity=True),
+    "kubernetes": CloudKind(SKYPILOT, remote_identity=True, has_prices=False),
     "lambda": CloudKind(),
     LOCAL: CloudKind(LOCAL, is_stock=True),
     OWNED: CloudKind(OWNED, is_stock=True),
     "runpod": CloudKind(SKYPILOT, catalogue=True),
 }
 """Clouds by the name that offers, specs and rows have. SkyPilot has no such setting as `remote_identity` for RunPod: it
-sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not. Kubernetes has no prices."""
+sends its key file, if there is one, to every node; a key in `RUNPOD_API_KEY` it does not."""
 
 
 def cloud_kind(name: str) -> CloudKind:

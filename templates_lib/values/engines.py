@@ -18,6 +18,8 @@ class EngineKind:
     """What a person runs who does not have it."""
     on_rented_nodes: bool = False
     """The set-up of a rented machine installs it."""
+    estimated_as: str = ""
+    """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
     scheduler: str = "agents.scheduler"
     """The module that nodes run as an executor's scheduler."""
 
@@ -49,3 +51,8 @@ def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
     """Engine → the Python that `environment` names for it, of those that have an environment of their own."""
     variables = {name: kind.python_variable for name, kind in ENGINES.items() if kind.python_variable}
     return {name: Path(environment[variable]) for name, variable in variables.items() if environment.get(variable)}
+
+
+def estimate_of(engine: str) -> str:
+    """Return the engine whose shipped estimate is that of `engine`, which may be one that Medley does not run."""
+    return (ENGINES[engine].estimated_as if engine in ENGINES else "") or engine

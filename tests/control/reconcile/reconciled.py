@@ -1,13 +1,14 @@
 """A control plane on a real database with the real planner, at a cloud that a test can break, in time that a test makes
 pass. No node ever runs: the test says what nodes would report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from control.cloud.port import Cloud
 from control.cost.spending_limit import spending_limit
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -35,6 +36,7 @@ from control.planning.session import Session
 from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
+from control.reconcile.node_starts import engines_at
 from control.reconcile.reconciler import Ports, Reconciler
 from control.reconcile.stores import ReconcileStores
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -79,6 +81,8 @@ class Place:
     cloud: FakeCloud = field(default_factory=lambda: FakeCloud("local", {"cheap": 6, "dear": 6}))
     now: datetime = START
     seconds: float = 0.0
+    others: Mapping[str, Cloud] = field(default_factory=dict)
+    """Clouds beside the local one."""
     planning: Callable[[], None] = lambda: None
     """Runs when a spec is planned for the first time."""
 
@@ -120,9 +124,8 @@ class Plane:
         self.place = place
         database = place.database
         self.leader = PostgresLeader(database, name)
-        executor = NodeExecutor(
-            PostgresIntents(database, lambda: self.leader.epoch), {"local": place.cloud}, "me", lambda: place.now
-        )
+        clouds = {"local": place.cloud, **place.others}
+        executor = NodeExecutor(PostgresIntents(database, lambda: self.leader.epoch), clouds, "me", lambda: place.now)
         stores = FleetStores(PostgresInstances(database), PostgresNodes(database), executor)
         self.table = place.folder / "table.json"
         publisher = Publisher(self.table, PostgresApiTokens(database), lambda: place.now)
@@ -143,7 +146,8 @@ class Plane:
         self.loop = Reconciler(
             Ports(
                 ReconcileStores.of(database), self.leader, planner, self.keeper, publisher, InlineEffects(),
-                lambda: place.now, lambda: place.seconds, starts={"local": NodeStart(("true",))},
+                lambda: place.now, lambda: place.seconds,
+                starts={cloud: NodeStart(("true",), engines=engines_at(cloud)) for cloud in clouds},
             )
         )  # fmt: skip
 

@@ -11,11 +11,12 @@ from control.db.database import Database
 from control.market.sources import LIVE_SOURCES, sources_of
 from control.offers.live.source import Answer
 from control.offers.pools import QuotaLimit, quota_pools
+from control.offers.prices import regions_by_cloud
 from control.reconcile.adapters import ADAPTERS, makers
 from control.reconcile.clouds import Clouds, UnknownCloudError
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.node_starts import engines_at
-from templates_lib.values.clouds import CLOUDS, CloudKind
+from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED, CloudKind
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -75,6 +76,10 @@ def test_a_cloud_that_is_not_registered_or_rents_nothing_has_no_adapter(clouds: 
     for name in ("lambda", "nowhere"):
         with pytest.raises(UnknownCloudError):
             clouds.need(name)
+
+
+def test_specs_name_the_clouds_whose_prices_ship_and_ones_own_machines() -> None:
+    assert {name for name, kind in CLOUDS.items() if kind.has_prices} == {*regions_by_cloud(), LOCAL, OWNED}
 
 
 def test_images_are_chosen_for_clouds_of_skypilot_only(toy: None, database: Database, tmp_path: Path) -> None:
