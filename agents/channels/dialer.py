@@ -77,6 +77,8 @@ class Dialer(Generic[Incoming]):
         """`receives`: a union of messages. `protocols`: oldest and newest version offered."""
         self.address = address
         self.is_up = False
+        self.protocol = protocols[1]
+        """What the peer has agreed to, once it is up."""
         self.refusal: RefusedError | None = None
         """Why the peer does not accept us; None when it does, or has not answered."""
         self._settings = settings or ChannelSettings()
@@ -190,7 +192,7 @@ class Dialer(Generic[Incoming]):
 
     def _come_up(self, welcome: Welcome) -> None:
         if not self.is_up:
-            self.is_up = True
+            self.is_up, self.protocol = True, welcome.protocol
             self.refusal = None
             self._changed.set()
             _log.info("connected to %s with protocol %d", self.address.endpoint, welcome.protocol)

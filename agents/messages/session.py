@@ -11,9 +11,10 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Name, Text
 
-NEWEST_PROTOCOL = 1
+NEWEST_PROTOCOL = 2
 OLDEST_PROTOCOL = 1
-"""Serving goes on while agents are upgraded: the previous version is spoken too, once there is one."""
+"""Serving goes on while agents are upgraded: the previous version is spoken too. Version 2 has nodes run several
+executors (`to_node.Work`, `to_hub.NodeReport`)."""
 
 Version = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

@@ -1,4 +1,4 @@
-"""What a node agent receives from the hub: the whole of what it shall do for one instance, every time.
+"""Messages to a node agent from the hub: the whole of what it shall do for one instance, every time.
 
 Work for an instance ends when that for another one, or for none, comes.
 """
@@ -9,8 +9,10 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, Endpoint, MaybeName, Name, Position, PublicKey
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
-from templates_lib.values.engines import DEFAULT_ENGINE
+from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
+from templates_lib.values.placement import ONLY
 
+MAX_EXECUTORS = 64
 MAX_GATEWAYS = 1024
 
 
@@ -32,7 +34,7 @@ Peers = Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MAX_PEERS)]
 
 
 class RunScheduler(Struct, frozen=True, array_like=True):
-    """Run the instance's scheduler here: once all nodes of the instance have a key."""
+    """Run the executor's scheduler here: once all nodes of the instance have a key."""
 
     stages: Annotated[tuple[Peers, ...], Meta(min_length=1, max_length=MAX_PEERS)]
     block_tokens: Annotated[int, Meta(ge=1, le=1 << 16)]
@@ -69,17 +71,53 @@ class RunStage(Struct, frozen=True, array_like=True):
     """The experts are spread over the devices of all replicas, not of each."""
 
 
-class Work(Struct, frozen=True, array_like=True, tag="work"):
-    """Of one instance at most: a node serves no two."""
+class Run(Struct, frozen=True, array_like=True):
+    """What one executor of the instance runs here, and the part of the node that it may use."""
+
+    executor: Name
+    model: MaybeName = ""
+    engine: Name = DEFAULT_ENGINE
+    scheduler: RunScheduler | None = None
+    stage: RunStage | None = None
+    compute: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    devices: Annotated[tuple[Annotated[int, Meta(ge=0, lt=MAX_PARTS)], ...], Meta(max_length=MAX_PARTS)] = ()
+    """Numbers of the node's devices; empty: all of them."""
+    restarts: bool = False
+    """When it dies it is started again, as others of its unit go on."""
+
+
+class Work(Struct, frozen=True, array_like=True, tag="unit_work"):
+    """Work for one instance at most: a node serves no two."""
 
     instance: MaybeName = ""
     """Empty: nothing."""
+    runs: Annotated[tuple[Run, ...], Meta(max_length=MAX_EXECUTORS)] = ()
+    drain: bool = False
+    """Finish the requests that are held, take no new ones."""
+
+    @property
+    def of_one(self) -> "WorkOfOne | None":
+        """The same for an agent of protocol 1; None: it cannot do it."""
+        of = self.runs[0] if self.runs else Run(ONLY)
+        if len(self.runs) > 1 or of.engine not in stage_engines() or of.compute < 1 or of.devices or of.restarts:
+            return None
+        return WorkOfOne(self.instance, of.model, of.engine, of.scheduler, of.stage, self.drain)
+
+
+class WorkOfOne(Struct, frozen=True, array_like=True, tag="work"):
+    """Work as protocol 1 has it: for an instance with one executor, which has all of the node."""
+
+    instance: MaybeName = ""
     model: MaybeName = ""
     engine: Name = DEFAULT_ENGINE
     scheduler: RunScheduler | None = None
     stage: RunStage | None = None
     drain: bool = False
-    """Finish the requests that are held, take no new ones."""
+
+    @property
+    def work(self) -> Work:
+        only = Run(ONLY, self.model, self.engine, self.scheduler, self.stage)
+        return Work(self.instance, (only,) if self.instance else (), self.drain)
 
 
-ToNode = Work
+ToNode = Work | WorkOfOne

@@ -10,7 +10,7 @@ from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import NodeReport
-from agents.messages.to_node import ToNode, Work
+from agents.messages.to_node import ToNode, Work, WorkOfOne
 from agents.node.instance_work import InstanceWork
 from agents.node.interruption_watch import InterruptionWatch
 from agents.node.metadata import metadata_of
@@ -58,7 +58,7 @@ class NodeAgent:
         self._due.set()
 
     def received(self, message: ToNode) -> None:
-        self._wanted = message
+        self._wanted = message.work if isinstance(message, WorkOfOne) else message
         self._told.set()
 
     def down(self, reason: str) -> None:
@@ -72,14 +72,15 @@ class NodeAgent:
             await running.stop()
         if work.instance and self._running is None:
             _log.info("work for %s begins", work.instance)
-            self._running = InstanceWork(work.instance, self._keys, self._key_file, self._settings, self._due.set)
+            self._running = InstanceWork(
+                work.instance, self._keys, self._key_file, self._settings, self._due.set, self._told.set
+            )
         if self._running is not None:
             await self._running.follow(work)
         self._due.set()
 
-    def _figures(self) -> NodeFigures:
-        running = self._running
-        return NodeFigures("", "", None, None) if running is None else running.figures()
+    def _figures(self) -> tuple[NodeFigures, ...]:
+        return () if self._running is None else self._running.figures()
 
     async def _report(self) -> None:
         """After every change, and at every beat."""
@@ -94,6 +95,7 @@ class NodeAgent:
                 try:
                     report = self._running.report() if self._running is not None else NodeReport("")
                     notice = None if self._watch is None else self._watch.report()
-                    self._dialer.send(structs.replace(report, metrics=self._metrics, interruption=notice))
+                    report = structs.replace(report, metrics=self._metrics, interruption=notice)
+                    self._dialer.send(report if self._dialer.protocol > 1 else report.of_one)
                 except ChannelError as error:
                     _log.warning("cannot report: %s", error)

@@ -14,7 +14,7 @@ from agents.messages.to_hub import StageReport
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What a node says of itself when it is asked."""
+    """What a node says of one of its executors when it is asked."""
 
     instance: str
     model: str
@@ -23,7 +23,7 @@ class NodeFigures:
     """On the node that runs the instance's scheduler."""
 
 
-def serve_metrics(interface: str, figures: Callable[[], NodeFigures]) -> str:
+def serve_metrics(interface: str, figures: Callable[[], Iterable[NodeFigures]]) -> str:
     """Answer GET /metrics on any free port of `interface`, from threads of its own; the URL. Raises OSError."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_NodeCollector(figures))
@@ -33,25 +33,29 @@ def serve_metrics(interface: str, figures: Callable[[], NodeFigures]) -> str:
 
 
 class _NodeCollector(Collector):
-    def __init__(self, figures: Callable[[], NodeFigures]) -> None:
+    def __init__(self, figures: Callable[[], Iterable[NodeFigures]]) -> None:
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        figures = self._figures()
-        if figures.stage is not None:
-            yield from _of_stage(figures, figures.stage)
-        if figures.stats is not None:
-            yield from _of_engine(figures, figures.stats)
+        families: dict[str, Metric] = {}
+        for metric in (each for one in self._figures() for each in (*_of_stage(one), *_of_engine(one))):
+            if (known := families.setdefault(metric.name, metric)) is not metric:
+                known.samples += metric.samples
+        yield from families.values()
 
 
-def _of_stage(figures: NodeFigures, stage: StageReport) -> Iterable[Metric]:
+def _of_stage(figures: NodeFigures) -> Iterable[Metric]:
+    if (stage := figures.stage) is None:
+        return
     labels = {"instance_id": figures.instance, "model_name": figures.model}
     yield _gauge("medley_stage_cpu_share", "Processors that the engine keeps busy", stage.cpu_share, labels)
     yield _gauge("medley_stage_resident_memory_bytes", "Of the engine", stage.memory_mib * 2.0**20, labels)
     yield _gauge("medley_stage_up_seconds", "Since the engine was started", stage.running_s, labels)
 
 
-def _of_engine(figures: NodeFigures, stats: Stats) -> Iterable[Metric]:
+def _of_engine(figures: NodeFigures) -> Iterable[Metric]:
+    if (stats := figures.stats) is None:
+        return
     labels = {"instance_id": figures.instance, "model_name": figures.model}
     status, done = stats.status, stats.done
     used = 1 - status.kv_blocks_free / status.kv_blocks if status.kv_blocks else 0.0

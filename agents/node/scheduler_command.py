@@ -6,24 +6,27 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import astuple
 
-from agents.messages.to_node import RunScheduler
+from agents.messages.to_node import Run, RunScheduler
 from agents.node.settings import NodeSettings
 from agents.scheduler.instance_file import InstanceFile
 from agents.scheduler.layout import NodeLimits, PipelineLayout
+from templates_lib.values.engines import engine_kind
 
 AGENT = "agent"
 """What the agent is called at its own scheduler, which it asks for its status like a gateway."""
 
 
 def scheduler_command(
-    model: str, run: RunScheduler, own_key: str, key: Path, settings: NodeSettings
+    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
 ) -> tuple[str, ...]:
-    """Writes the instance file. `own_key`: the public key of the agent itself. ValueError: no such pipeline."""
-    stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in run.stages)
-    layout = PipelineLayout(model, stages, run.block_tokens, run.max_context_tokens, run.vocab_size)
+    """Writes the instance file. `own_key`: the public key of the agent itself. ValueError: no such pipeline, or no such
+    engine."""
+    stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
+    limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
+    layout = PipelineLayout(run.model, stages, *limits)
     anywhere = f"tcp://{settings.interface}:0"
-    gateways = {**run.gateways, own_key: AGENT}
-    content = InstanceFile(layout, gateways, run.workers, anywhere, anywhere, settings.interface)
-    path = settings.home / "instance.json"
+    gateways = {**scheduler.gateways, own_key: AGENT}
+    content = InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
+    path = settings.home / f"{run.executor}.json"
     path.write_bytes(msgspec.json.encode(content))
-    return (sys.executable, "-m", "agents.scheduler", "--instance", str(path), "--key", str(key))
+    return (sys.executable, "-m", engine_kind(run.engine).scheduler, "--instance", str(path), "--key", str(key))

@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +13,7 @@ from agents.node.settings import NodeSettings
 from templates_lib.cost.part_layers import part_layers
 from templates_lib.models.hub_weights import is_on_hub
 from templates_lib.models.weights_place import weights_path
-from templates_lib.values.engines import ENGINES
+from templates_lib.values.engines import engine_kind
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -26,20 +26,24 @@ class WorkerCommand:
 
 
 def worker_commands(
-    engine: str, run: RunStage, key: Path, settings: NodeSettings, meeting: Path
+    engine: str,
+    run: RunStage,
+    key: Path,
+    settings: NodeSettings,
+    meeting: Path,
+    compute: float = 1.0,
+    devices: tuple[int, ...] = (),
 ) -> tuple[WorkerCommand, ...]:
     """Replica by replica, and of each part by part: as the scheduler knows them by number. `meeting`: a new directory
-    of theirs.
+    of theirs. `compute`: their share of it. `devices`: numbers of those of the node that are theirs; empty: all.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
-    kind = ENGINES.get(engine)
-    if kind is None:
-        raise ValueError(f"this node knows no engine {engine!r}: install Medley's release of the control plane on it")
+    kind = engine_kind(engine)
     python = settings.pythons.get(engine) if kind.python_variable else Path(sys.executable)
     if python is None:
         raise ValueError(f"this node has no {engine}: {kind.python_variable} is to name the Python of its environment")
     count = run.replicas * run.parts
-    threads, pace = _cpu_share(settings, count)
+    threads, pace = _cpu_share(settings, count, compute)
     common = (
         *(str(python), "-m", "agents.stage", "--engine", engine),
         *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
@@ -56,7 +60,9 @@ def worker_commands(
                 *(*common, "--worker", str(worker), "--first-layer", str(first_layer), "--layers", str(layers)),
                 *_experts(run, worker, meeting),
             ),
-            {_VISIBLE: _visible(worker, run.shards, os.environ.get(_VISIBLE))} if settings.device == "cuda" else {},
+            {_VISIBLE: _visible(worker, run.shards, devices, os.environ.get(_VISIBLE))}
+            if settings.device == "cuda"
+            else {},
         )
         for worker, (first_layer, layers) in enumerate(ranges)
     )
@@ -90,22 +96,27 @@ def _experts(run: RunStage, worker: int, meeting: Path) -> tuple[str, ...]:
     return "--replica", str(replica), "--replicas", str(run.replicas), "--experts-store", store
 
 
-def _visible(worker: int, shards: int, given: str | None) -> str:
-    """The worker's devices, of those that the node itself may see. Nothing else keeps a process from taking memory of
-    the first device, whichever it computes on. Raises ValueError where there are not as many."""
-    own = range(worker * shards, (worker + 1) * shards)
+def _visible(worker: int, shards: int, devices: tuple[int, ...], given: str | None) -> str:
+    """The worker's devices, of the executor's `devices` and of those that the node itself may see. Nothing else keeps a
+    process from taking memory of the first device, whichever it computes on. Raises ValueError where there are not as
+    many."""
+    own: Sequence[int] = range(worker * shards, (worker + 1) * shards)
+    if devices:
+        if own[-1] >= len(devices):
+            raise ValueError(f"worker {worker} needs {own[-1] + 1} devices, and its executor has {len(devices)}")
+        own = [devices[number] for number in own]
     if given is None:
         return ",".join(map(str, own))
     names = [name.strip() for name in given.split(",") if name.strip()]
-    if own.stop > len(names):
-        raise ValueError(f"worker {worker} needs {own.stop} devices of this node, and {_VISIBLE} is {given!r}")
-    return ",".join(names[own.start : own.stop])
+    if max(own) >= len(names):
+        raise ValueError(f"worker {worker} needs {max(own) + 1} devices of this node, and {_VISIBLE} is {given!r}")
+    return ",".join(names[number] for number in own)
 
 
-def _cpu_share(settings: NodeSettings, count: int) -> tuple[int, float]:
-    """Threads and pace of each of `count` engines on a CPU, which share what one would have."""
-    threads = max(1, settings.threads // count)
-    if settings.device != "cpu" or settings.pace == 1.0:
-        return threads, settings.pace
-    share = settings.threads * settings.pace / count
+def _cpu_share(settings: NodeSettings, count: int, compute: float) -> tuple[int, float]:
+    """Threads and pace of each of `count` engines on a CPU, which share `compute` of what one alone would have."""
+    threads, pace = max(1, settings.threads // count), settings.pace * compute
+    if settings.device != "cpu" or pace == 1.0:
+        return threads, pace
+    share = settings.threads * pace / count
     return math.ceil(share), share / math.ceil(share)

@@ -9,7 +9,7 @@ from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
-    from control.fleet.instance_view import InstanceView, NodeView
+    from control.fleet.instance_view import ExecutorView, InstanceView, NodeView
 
 
 def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
@@ -31,10 +31,14 @@ def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption 
     for name in ("instance", "model", "leg", "state", "since", "stage", "layers", "node", "cpu", "MiB", "load", "KV"):
         table.add_column(name, justify="right" if name in ("stage", "cpu", "MiB", "load", "KV") else "left")
     for view in views:
+        executors, before = {each.id: each for each in view.executors}, None
         for number, node in enumerate(view.nodes):
+            executor, is_first = executors.get(node.executor), node.executor != before
             own = _of_instance(view) if number == 0 else ("", "", "", "", "")
-            load, kv = _load(view) if number == 0 else ("", "")
-            table.add_row(*own, *_of_node(node), load, kv)
+            if executor is not None and is_first:
+                own = own[0], f"{node.executor}: {executor.component}", own[2], executor.state or "-", own[4]
+            table.add_row(*own, *_of_node(node), *(_load(executor or view) if is_first else ("", "")))
+            before = node.executor
     console().print(table)
 
 
@@ -67,7 +71,7 @@ def _of_instance(view: "InstanceView") -> tuple[str, ...]:
     return view.id, view.model, view.leg, view.state, _since(view.state_since)
 
 
-def _load(view: "InstanceView") -> tuple[str, str]:
+def _load(view: "InstanceView | ExecutorView") -> tuple[str, str]:
     kv = "" if view.kv_used is None else f"{view.kv_used:.0%}"
     return f"{view.running}+{view.waiting}", kv
 

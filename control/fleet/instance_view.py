@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from control.diff.target import Target
-from control.hub.gang import Gang
-from control.lifecycle.held_node import HeldNode, scheduler_load
+from control.hub.gang import Gang, GangExecutor, GangPlace
+from control.lifecycle.held_node import HeldNode, executor_load, scheduler_load
+from control.lifecycle.node_load import NodeLoad
 from templates_lib.values.instance import Instance
 
 
@@ -27,6 +28,20 @@ class NodeView:
     """ISO 8601; empty: never."""
     metrics: str
     """URL of its metrics, in Prometheus' format; empty: not heard of yet."""
+    executor: str = ""
+    """Whose part of the node this is; empty: its instance has one executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorView:
+    id: str
+    component: str
+    engine: str
+    state: str
+    """Of its scheduler; empty: not heard of (yet)."""
+    running: int
+    waiting: int
+    kv_used: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +65,11 @@ class InstanceView:
     kv_used: float | None
     """Share of its scheduler's KV blocks; None: not heard of yet."""
     nodes: tuple[NodeView, ...]
+    """Executor by executor."""
     work: dict[str, float] = field(default_factory=dict)
     """Units per second that it was planned to sustain, by work class."""
+    executors: tuple[ExecutorView, ...] = ()
+    """Where there are several."""
 
 
 def instance_view(
@@ -59,7 +77,6 @@ def instance_view(
 ) -> InstanceView:
     """`wanted`: as its plan has it; None where that plan is gone. `model`: of its template."""
     load, work = scheduler_load(held), {} if wanted is None else dict(wanted.units_per_s)
-    used = None if load is None or not load.kv_blocks else 1 - load.kv_blocks_free / load.kv_blocks
     return InstanceView(
         id=instance.id,
         fleet=instance.fleet,
@@ -74,9 +91,14 @@ def instance_view(
         usd_per_hour=0.0 if wanted is None else wanted.usd_per_hour,
         running=0 if load is None else load.running,
         waiting=0 if load is None else load.waiting,
-        kv_used=used,
-        nodes=tuple(_node_view(gang, place, held.get(place)) for place in range(len(gang.places))),
+        kv_used=_kv_used(load),
+        nodes=tuple(
+            _node_view(place, held.get(place.slot), "" if gang.is_of_one else executor.id)
+            for executor in gang.executors
+            for place in executor.places
+        ),
         work=work,
+        executors=() if gang.is_of_one else tuple(_executor_view(executor, held) for executor in gang.executors),
     )
 
 
@@ -85,9 +107,18 @@ def _leg(work: Mapping[str, float]) -> str:
     return {"prefill": "prefill", "decode": "decode", "aggregated": "whole"}.get("+".join(phases), "")
 
 
-def _node_view(gang: Gang, number: int, held: HeldNode | None) -> NodeView:
-    place = gang.places[number]
-    load = None if held is None else held.load
+def _kv_used(load: NodeLoad | None) -> float | None:
+    return None if load is None or not load.kv_blocks else 1 - load.kv_blocks_free / load.kv_blocks
+
+
+def _executor_view(executor: GangExecutor, held: Mapping[int, HeldNode]) -> ExecutorView:
+    load = executor_load(held.get(executor.places[0].slot), executor.id)
+    state, running, waiting = ("", 0, 0) if load is None else (load.scheduler, load.running, load.waiting)
+    return ExecutorView(executor.id, executor.component, executor.engine, state, running, waiting, _kv_used(load))
+
+
+def _node_view(place: GangPlace, held: HeldNode | None, executor: str) -> NodeView:
+    load = executor_load(held, executor)
     heard = None if held is None else held.last_heartbeat
     return NodeView(
         name="" if held is None else held.name,
@@ -100,5 +131,6 @@ def _node_view(gang: Gang, number: int, held: HeldNode | None) -> NodeView:
         cpu_share=None if load is None else load.cpu_share,
         memory_mib=None if load is None else load.memory_mib,
         last_heartbeat="" if heard is None else heard.isoformat(),
-        metrics="" if load is None else load.metrics,
+        metrics="" if held is None or held.load is None else held.load.metrics,
+        executor=executor,
     )

@@ -37,7 +37,8 @@ _SERVING = frozenset({InstanceState.READY, InstanceState.DRAINING})
 _OUT = frozenset({InstanceState.FAILED, InstanceState.TERMINATING})
 _PAST = timedelta(hours=1)
 
-Ready = list[tuple[str, Target, Address]]
+Ready = list[tuple[str, Target, dict[str, Address]]]
+"""Instance, what it is, and where the scheduler of each of its executors is."""
 
 
 class Keeper:
@@ -95,7 +96,7 @@ class Keeper:
             self.keep(FleetOrder(fleet, ()))
 
     def expect(self, addresses: dict[str, Address]) -> None:
-        """Where schedulers were when a table was published last: right until their nodes say otherwise."""
+        """Where schedulers were, by member, when a table was published last: right until their nodes say otherwise."""
         self._addresses = dict(addresses)
 
     def load(self) -> None:
@@ -184,8 +185,9 @@ class Keeper:
                 self._note(instance)
                 self._fleets[instance.fleet].forget(instance.id)
                 self._clouds.forget(instance.id)
-                for kept in (self._noted, self._addresses):
-                    kept.pop(instance.id, None)
+                self._noted.pop(instance.id, None)
+                gone = {member for member in self._addresses if member.partition("/")[0] == instance.id}
+                self._addresses = {member: at for member, at in self._addresses.items() if member not in gone}
         self._board.deploy(
             self._fleets[i.fleet].deployed(i, self._held.get(i.id, {})) for i in instances if self._is_met(i)
         )
@@ -302,16 +304,27 @@ class Keeper:
             if refused.offer in offers:
                 self.observer.refused(fleet, offers[refused.offer], refused.error)
 
+    def _members(self, instance: Instance) -> dict[str, Address]:
+        """Executor → where its scheduler is, or was last; empty while one of them was never there."""
+        fleet, found = self._fleets[instance.fleet], dict[str, Address]()
+        if not fleet.knows(instance.id):
+            return {}
+        gang = fleet.gang(instance.id)
+        for executor in gang.executors:
+            member, said = gang.member(instance.id, executor.id), self._board.scheduler(instance.id, executor.id)
+            if said is not None:
+                self._addresses[member] = Address(said.endpoint, said.public_key)
+            if member in self._addresses:
+                found[executor.id] = self._addresses[member]
+        return found if len(found) == len(gang.executors) else {}
+
     def _tell(self) -> None:
         """Gateways of what is ready."""
         ready: Ready = []
         for instance in self._known.values():
-            wanted = self._fleets[instance.fleet].order.of(instance)
-            said = self._board.scheduler(instance.id)
-            if said is not None:
-                self._addresses[instance.id] = Address(said.endpoint, said.public_key)
-            if instance.state == InstanceState.READY and wanted is not None and instance.id in self._addresses:
-                ready.append((instance.id, wanted, self._addresses[instance.id]))
+            wanted, members = self._fleets[instance.fleet].order.of(instance), self._members(instance)
+            if instance.state == InstanceState.READY and wanted is not None and members:
+                ready.append((instance.id, wanted, members))
         now_s = self._monotonic()
         if ready != self._published or now_s - self._published_s > self._settings.repair_s:
             self._published, self._published_s = ready, now_s

@@ -51,14 +51,15 @@ class KeptFleet:
         return self._gangs[instance]
 
     def deployed(self, instance: Instance, held: Mapping[int, HeldNode]) -> Deployed:
-        gang, wanted = self._gangs[instance.id], self.order.of(instance)
+        gang, wanted, files = self._gangs[instance.id], self.order.of(instance), self.order.files
+        models = {each.id: wanted.model if wanted and gang.is_of_one else each.component for each in gang.executors}
         return Deployed(
             instance.id,
             InstanceState(instance.state),
             gang,
-            None if wanted is None else self.order.files.get(wanted.model),
-            tuple(held[p].name if p in held else None for p in range(len(gang.places))),
-            tuple(self.order.memory_mib.get(place.config, 0) for place in gang.places),
+            {} if wanted is None else {name: files[model] for name, model in models.items() if model in files},
+            tuple(held[p].name if p in held else None for p in range(len(gang.configs))),
+            tuple(self.order.memory_mib.get(config, 0) for config in gang.configs),
         )
 
     def running(self, instance: Instance, held: Mapping[int, HeldNode]) -> Running:

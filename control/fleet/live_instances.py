@@ -30,7 +30,7 @@ def views(database: Database, records: Iterable[InstanceRecord]) -> Iterable[Ins
         try:
             gang = gang_of(record.template)
         except UnplaceableError:
-            gang = Gang((), record.template.engine, record.template.dtype)
+            gang = Gang(())
         yield instance_view(record.instance, of_it, record.template.model, gang, record.held)
 
 

@@ -13,4 +13,4 @@ def places(wanted: Target, gang: Gang, offers: Iterable[Offer], start: NodeStart
     """One for each node of the gang, with the offers of its configuration in the instance's zone, cheapest first."""
     sold = [offer for offer in offers if (offer.zone_id, offer.market) == (wanted.zone, wanted.market)]
     sold.sort(key=lambda offer: (offer.usd_per_hour, offer.key))
-    return [Place(tuple(offer for offer in sold if offer.node_config == place.config), start) for place in gang.places]
+    return [Place(tuple(offer for offer in sold if offer.node_config == config), start) for config in gang.configs]

@@ -1,6 +1,6 @@
 """Writes the routing table whenever what it says has changed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from control.db.errors import DatabaseUnavailableError
 from control.diff.target import Target
 from control.fleet.routing import Routing
 from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
+from control.hub.gang import placed_gang
 
 
 class RoutingSink(Protocol):
@@ -58,7 +59,7 @@ class Publisher:
         """Its models are not served any more. Again: no harm."""
         self._routings.pop(fleet, None)
 
-    def publish(self, ready: Iterable[tuple[str, Target, Address]]) -> None:
+    def publish(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> None:
         """While the database does not answer, clients are known by the last table's keys."""
         try:
             clients = self._tokens.clients(self._clock())
@@ -72,7 +73,8 @@ class Publisher:
         there = list(ready)
         models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
         names = {model.routing.id for model in models}
-        addresses = {instance: address for instance, wanted, address in there if wanted.model in names}
+        gangs = [(instance, placed_gang(what.template), at) for instance, what, at in there if what.model in names]
+        addresses = {gang.member(instance, each): at[each] for instance, gang, at in gangs for each in at}
         table = Published(version, addresses, models, self._access, self._demand_desk)
         if table != self._last:
             self._last = replace(table, version=version + 1)

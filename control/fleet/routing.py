@@ -1,6 +1,6 @@
 """How a fleet's models are reached, as it follows from what is ready."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agents.channels.dialer import Address
@@ -38,8 +38,9 @@ class Routing:
     """By the name that clients use."""
     fronts: Mapping[str, Front]
 
-    def served(self, ready: Iterable[tuple[str, Target, Address]]) -> tuple[ServedModel, ...]:
-        """`ready`: instance, what it is, where its scheduler is. A model without instances is there and refused."""
+    def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[ServedModel, ...]:
+        """`ready`: instance, what it is, where the schedulers of its executors are. A model without instances is there
+        and refused."""
         there = [(instance, wanted) for instance, wanted, _ in ready]
         served = []
         for routed in self.routed(there):
@@ -62,7 +63,8 @@ class Routing:
 
     def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
         """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
-        there = [RoutedInstance(instance, wanted.zone, wanted.units_per_s) for instance, wanted in ready]
+        components = {each.id: each.component for model in self.models.values() for each in model.work_classes()}
+        there = [member for instance, wanted in ready for member in _members(instance, wanted, components)]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes()}
@@ -90,5 +92,15 @@ class Routing:
         take it over from another. Only who serves the last leg of a route keeps an answer."""
         answering = {route.legs[-1].work_class for route in self.models[name].routes()}
         templates = {w.template.id: w.template for _, w in there if not answering.isdisjoint(w.units_per_s)}
-        rooms = (placed_gang(template).most_tokens for template in templates.values())
+        gangs = [placed_gang(template) for template in templates.values()]
+        rooms = (e.most_tokens for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
         return min((self.models[name].model.max_context_tokens, *rooms))
+
+
+def _members(instance: str, wanted: Target, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
+    """One for each executor, with the work classes of its component. `components`: work class → component."""
+    gang = placed_gang(wanted.template)
+    for executor in gang.executors:
+        own = {each: units for each, units in wanted.units_per_s.items() if components.get(each) == executor.component}
+        name, units = gang.member(instance, executor.id), wanted.units_per_s if gang.is_of_one else own
+        yield RoutedInstance(name, wanted.zone, units)

@@ -1,19 +1,22 @@
 """What nodes shall do, and what their reports mean for instances: values in, values out, no sockets and no rows."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec, TypeVar
 
+from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
-from agents.messages.to_hub import Interruption, NodeReport, SchedulerReport
-from agents.messages.to_node import RunScheduler, RunStage, Share, Work
+from agents.messages.to_hub import ExecutorReport, Interruption, NodeReport, SchedulerReport, StageReport
+from agents.messages.to_node import Run, RunScheduler, RunStage, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import BLOCK_TOKENS
+from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
 from control.lifecycle.event import Event, EventKind
-from control.lifecycle.node_load import NodeLoad
+from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
+from templates_lib.values.engines import stage_engines
+from templates_lib.values.placement import ONLY
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +33,7 @@ class _Seen:
 
     is_connected: bool
     since_s: float
+    protocol: int = NEWEST_PROTOCOL
     report: NodeReport | None = None
 
 
@@ -80,8 +84,8 @@ class Board:
         self._keys = {node: key for key, node in keys.items()}
 
     @_in_turn
-    def joined(self, node: str, now_s: float) -> None:
-        self._nodes[node] = _Seen(True, now_s)
+    def joined(self, node: str, now_s: float, protocol: int = NEWEST_PROTOCOL) -> None:
+        self._nodes[node] = _Seen(True, now_s, protocol)
 
     @_in_turn
     def left(self, node: str, now_s: float) -> None:
@@ -112,32 +116,27 @@ class Board:
         return {name: _printable(notice.reason) for name, notice in notices.items() if notice is not None}
 
     @_in_turn
-    def scheduler(self, instance: str) -> SchedulerReport | None:
-        """Where an instance's scheduler is and how it does, as far as its node says so."""
+    def scheduler(self, instance: str, executor: str = ONLY) -> SchedulerReport | None:
+        """Where the scheduler of an executor is and how it does, as far as its node says so."""
         deployed = self._deployed.get(instance)
-        first = deployed.nodes[0] if deployed is not None else None
-        report = self.report(first) if first is not None else None
-        return None if report is None else report.scheduler
+        first = {e.id: e.places[0].slot for e in deployed.gang.executors} if deployed is not None else {}
+        node = deployed.nodes[first[executor]] if deployed is not None and executor in first else None
+        report = self.report(node) if node is not None else None
+        return None if report is None else report.of(executor).scheduler
 
     @_in_turn
     def work(self, node: str) -> Work | None:
         """What a node shall do; None: what it does already, or nothing yet."""
-        instance, place = self._place.get(node, ("", 0))
+        instance, slot = self._place.get(node, ("", 0))
         deployed = self._deployed.get(instance)
         if deployed is None or deployed.state not in _RUN:
             return None
         nodes = [name for name in deployed.nodes if name is not None]
         if len(nodes) < len(deployed.nodes) or not all(name in self._keys for name in nodes):
             return None
-        scheduler, files = self.scheduler(instance), deployed.files
-        return Work(
-            instance,
-            "" if files is None else files.name,
-            deployed.gang.engine,
-            None if place or files is None else self._run_scheduler(deployed, files, nodes),
-            None if scheduler is None or files is None else _run_stage(deployed, files, place, scheduler),
-            deployed.state is InstanceState.DRAINING,
-        )
+        there = ((e, place) for e in deployed.gang.executors for place in e.places if place.slot == slot)
+        runs = tuple(self._run(deployed, executor, place, nodes) for executor, place in there)
+        return Work(instance, runs, deployed.state is InstanceState.DRAINING)
 
     @_in_turn
     def events(self, now_s: float) -> list[tuple[str, Event]]:
@@ -154,7 +153,10 @@ class Board:
 
     def _broke(self, deployed: Deployed) -> Event | None:
         for node in deployed.nodes:
-            report = self.report(node) if node is not None else None
+            seen, report = (self._nodes.get(node), self.report(node)) if node is not None else (None, None)
+            if seen is not None and seen.is_connected and seen.protocol < deployed.gang.protocol:
+                old = f"the agent of {node} is of an earlier release, which runs one executor with all of a node"
+                return Event(EventKind.BROKE, f"{old}: end the node, a new one has this release")
             if report is not None and report.failure:
                 return Event(EventKind.BROKE, f"{_printable(report.failure)} ({node})")
         return None
@@ -186,13 +188,13 @@ class Board:
         return None if report is None else report.interruption
 
     def _progress(self, deployed: Deployed) -> Event | None:
-        scheduler = self.scheduler(deployed.instance)
-        status = None if scheduler is None else scheduler.status
-        if status is None:
+        reports = [self.scheduler(deployed.instance, executor.id) for executor in deployed.gang.executors]
+        statuses = [each.status for each in reports if each is not None and each.status is not None]
+        if len(statuses) < len(reports):
             return None
-        if deployed.state is InstanceState.LOADING and status.state is SchedulerState.READY:
+        if deployed.state is InstanceState.LOADING and all(s.state is SchedulerState.READY for s in statuses):
             return Event(EventKind.LOADED, "all stages are connected")
-        is_empty = status.state is SchedulerState.DRAINING and not status.running + status.waiting
+        is_empty = all(s.state is SchedulerState.DRAINING and not s.running + s.waiting for s in statuses)
         if deployed.state is InstanceState.DRAINING and is_empty:
             return Event(EventKind.DRAINED, "no request is left")
         return None
@@ -207,14 +209,28 @@ class Board:
             return now_s - self._began_s
         return 0.0 if seen.is_connected else now_s - seen.since_s
 
-    def _run_scheduler(self, deployed: Deployed, files: ModelFiles, nodes: list[str]) -> RunScheduler:
-        places = deployed.gang.places
-        stages: list[list[Share]] = [[] for _ in range(places[-1].stage + 1)]
-        for name, place in zip(nodes, places, strict=True):
-            each = place.replica
+    def _run(self, deployed: Deployed, executor: GangExecutor, place: GangPlace, nodes: list[str]) -> Run:
+        files, said = deployed.files.get(executor.id), self.scheduler(deployed.instance, executor.id)
+        return Run(
+            executor.id,
+            "" if files is None else files.name,
+            executor.engine,
+            None if files is None or place is not executor.places[0] else self._run_scheduler(executor, files, nodes),
+            None
+            if files is None or said is None or executor.engine not in stage_engines()
+            else _run_stage(deployed, executor, place, files, said),
+            place.compute,
+            executor.devices,
+            not deployed.gang.is_of_one,
+        )
+
+    def _run_scheduler(self, executor: GangExecutor, files: ModelFiles, nodes: list[str]) -> RunScheduler:
+        stages: list[list[Share]] = [[] for _ in range(executor.places[-1].stage + 1)]
+        for place in executor.places:
+            each, name = place.replica, nodes[place.slot]
             limits = (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks, each.parts)
             stages[place.stage] += [Share(name, *limits, replica, place.joint) for replica in range(place.replicas)]
-        workers = {self._keys[name]: name for name in nodes}
+        workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
         return RunScheduler(
             tuple(map(tuple, stages)),
             BLOCK_TOKENS,
@@ -231,11 +247,18 @@ def _printable(text: str) -> str:
 
 
 def _load(report: NodeReport | None) -> NodeLoad | None:
-    if report is None or report.stage is None:
+    """Of all its executors together, and of each where there are several; None: none of them has begun."""
+    loads = {} if report is None else {each.executor: _executor_load(each) for each in report.executors if each.stage}
+    if report is None or not loads:
         return None
-    stage, status = report.stage, report.scheduler.status if report.scheduler is not None else None
+    return replace(together(loads), metrics=report.metrics)
+
+
+def _executor_load(report: ExecutorReport) -> NodeLoad:
+    stage = report.stage or StageReport(0, 0, 0)
+    status = None if report.scheduler is None else report.scheduler.status
     if status is None:
-        return NodeLoad(stage.cpu_share, stage.memory_mib, metrics=report.metrics)
+        return NodeLoad(stage.cpu_share, stage.memory_mib)
     return NodeLoad(
         stage.cpu_share,
         stage.memory_mib,
@@ -244,12 +267,12 @@ def _load(report: NodeReport | None) -> NodeLoad | None:
         status.waiting,
         status.kv_blocks,
         status.kv_blocks_free,
-        report.metrics,
     )
 
 
-def _run_stage(deployed: Deployed, files: ModelFiles, place: int, scheduler: SchedulerReport) -> RunStage:
-    held = deployed.gang.places[place]
+def _run_stage(
+    deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles, scheduler: SchedulerReport
+) -> RunStage:
     return RunStage(
         scheduler.stages,
         scheduler.public_key,
@@ -257,8 +280,8 @@ def _run_stage(deployed: Deployed, files: ModelFiles, place: int, scheduler: Sch
         held.first_layer,
         held.layers,
         held.replica.kv_blocks,
-        _DTYPES.get(deployed.gang.dtype, deployed.gang.dtype),
-        deployed.memory_mib[place],
+        _DTYPES.get(executor.dtype, executor.dtype),
+        int(deployed.memory_mib[held.slot] * held.compute),
         held.shards,
         held.whole_experts,
         held.replicas,

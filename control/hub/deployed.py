@@ -1,5 +1,6 @@
 """An instance as the hub needs to know it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from control.hub.gang import Gang
@@ -23,9 +24,10 @@ class Deployed:
     instance: str
     state: InstanceState
     gang: Gang
-    files: ModelFiles | None
-    """None: its model is not served any more, so that it may only finish what it has."""
+    files: Mapping[str, ModelFiles]
+    """By executor; of one that is not named the model is not served any more, so that it may only finish what it
+    has."""
     nodes: tuple[str | None, ...]
-    """Name of the node in each place of the gang; None while there is none."""
+    """Name of each node of the gang; None while there is none."""
     memory_mib: tuple[int, ...]
-    """Of each place, for weights and KV cache; 0: all that the node has."""
+    """Of each node, for weights and KV cache; 0: all that the node has."""

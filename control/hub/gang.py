@@ -1,9 +1,10 @@
-"""What the nodes of one instance run: the placement of its template, node by node."""
+"""What the nodes of one instance run: the executors of its template, node by node."""
 
 from dataclasses import dataclass, replace
 
 from templates_lib.sources.placement_kinds import PlacementError, unit_of
-from templates_lib.values.placement import Stage, StageNodes
+from templates_lib.values.engines import stage_engines
+from templates_lib.values.placement import ONLY, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
 
 BLOCK_TOKENS = 16
@@ -24,7 +25,7 @@ class UnplaceableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GangPlace:
-    """One node of an instance; its number is its index in `Gang.places`."""
+    """What an executor runs on one node."""
 
     config: str
     """Node configuration."""
@@ -45,6 +46,10 @@ class GangPlace:
     """Of the pipeline that each replica is."""
     joint: bool = False
     """Its replicas share their experts."""
+    slot: int = 0
+    """Number of its node."""
+    compute: float = 1.0
+    """Share of the node's compute and memory."""
 
     def __post_init__(self) -> None:
         if min(self.shards, self.replicas, self.parts) < 1 or self.parts > self.layers:
@@ -62,11 +67,15 @@ class GangPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class GangExecutor:
     places: tuple[GangPlace, ...]
-    """Stage by stage. The scheduler runs on the first one's node."""
+    """Stage by stage. Its scheduler runs on the first one's node."""
     engine: str
     dtype: str
+    id: str = ONLY
+    component: str = ""
+    devices: tuple[int, ...] = ()
+    """Numbers of those that it uses of each node; empty: all."""
 
     @property
     def most_tokens(self) -> int:
@@ -76,29 +85,65 @@ class Gang:
             rooms[place.stage] = max(rooms.get(place.stage, 0), place.replica.kv_blocks)
         return min(rooms.values()) * BLOCK_TOKENS
 
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """The nodes of an instance with what each executor runs there."""
+
+    executors: tuple[GangExecutor, ...]
+
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """Node configuration of each node, by number."""
+        found = {place.slot: place.config for executor in self.executors for place in executor.places}
+        return tuple(found[slot] for slot in sorted(found))
+
+    @property
+    def is_of_one(self) -> bool:
+        """It has one executor, so that the death of that is the instance's."""
+        return len(self.executors) == 1
+
+    def member(self, instance: str, executor: str) -> str:
+        """What routing tables call an executor of an instance."""
+        return instance if self.is_of_one else f"{instance}/{executor}"
+
+    @property
+    def protocol(self) -> int:
+        """The oldest that its agents may speak (`agents.messages.session`)."""
+        first = self.executors[0]
+        whole = all(place.compute == 1 for place in first.places) and not first.devices
+        return 1 if self.is_of_one and whole and first.engine in stage_engines() else 2
+
     def with_kv_share(self, share: float) -> "Gang":
         """The same with less KV cache: for nodes that ran out of memory."""
-        fewer = tuple(replace(place, kv_blocks=max(1, int(place.kv_blocks * share))) for place in self.places)
-        return replace(self, places=fewer)
+        return Gang(
+            tuple(
+                replace(each, places=tuple(replace(p, kv_blocks=max(1, int(p.kv_blocks * share))) for p in each.places))
+                for each in self.executors
+            )
+        )
 
 
 def gang_of(template: ServingTemplate) -> Gang:
-    """Raises UnplaceableError for a placement of another kind, or one that splits a node in a way no engine does."""
-    gang = placed_gang(template)
-    for nodes in (nodes for stage in _stages(template) for nodes in stage.nodes):
-        if gang.engine != TORCH and max(nodes.tp, nodes.ep) > 1:
-            raise UnplaceableError(
-                f"template {template.id}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
-                f"{gang.engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` "
-                "out of the spec"
-            )
-        if nodes.ep not in (1, nodes.tp, nodes.tp * nodes.dp):
-            raise UnplaceableError(
-                f"template {template.id}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x "
-                f"{nodes.ep} (tensor, data, pipeline, expert parallel); engines spread experts over the devices of one "
-                "replica, or of all"
-            )
-    return gang
+    """Raises UnplaceableError for a placement that cannot be read, or that splits a node in a way no engine does."""
+    for executor in _unit(template).executors:
+        for nodes in (nodes for stage in executor.stages for nodes in stage.nodes):
+            _check_split(template.id, executor.engine, nodes)
+    return placed_gang(template)
+
+
+def _check_split(template: str, engine: str, nodes: StageNodes) -> None:
+    if engine != TORCH and max(nodes.tp, nodes.ep) > 1:
+        raise UnplaceableError(
+            f"template {template}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
+            f"{engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` out of the spec"
+        )
+    if nodes.ep not in (1, nodes.tp, nodes.tp * nodes.dp):
+        raise UnplaceableError(
+            f"template {template}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x {nodes.ep} "
+            "(tensor, data, pipeline, expert parallel); engines spread experts over the devices of one replica, or of "
+            "all"
+        )
 
 
 def batch_cap(nodes: StageNodes) -> int:
@@ -123,11 +168,11 @@ def chunk_tokens(stage: Stage, nodes: StageNodes) -> int:
 
 def placed_gang(template: ServingTemplate) -> Gang:
     """The same whatever an engine can split, as for nodes that are simulated. Raises UnplaceableError for a placement
-    of another kind."""
-    places: list[GangPlace] = []
-    for number, stage in enumerate(_stages(template)):
-        for nodes in stage.nodes:
-            place = GangPlace(
+    that cannot be read."""
+    found, unit = [], _unit(template)
+    for each in unit.executors:
+        places = tuple(
+            GangPlace(
                 nodes.config,
                 number,
                 stage.first_layer,
@@ -135,21 +180,25 @@ def placed_gang(template: ServingTemplate) -> Gang:
                 nodes.weight,
                 batch_cap(nodes),
                 chunk_tokens(stage, nodes),
-                nodes.kv_blocks,
+                min(nodes.kv_blocks, each.share.kv_blocks or nodes.kv_blocks),
                 nodes.tp,
                 nodes.ep > 1,
                 nodes.dp,
                 nodes.pp,
                 nodes.ep > nodes.tp,
+                slot,
+                float(min(shares[each.id] for shares in unit.compute_by_device(slot) if each.id in shares)),
             )
-            places += [place] * nodes.count
-    if not places:
-        raise UnplaceableError(f"template {template.id}: its placement names no node")
-    return Gang(tuple(places), template.engine, template.dtype)
+            for number, stage, nodes, slot in each.placed()
+        )
+        if not places:
+            raise UnplaceableError(f"template {template.id}: its placement names no node")
+        found.append(GangExecutor(places, each.engine, each.dtype, each.id, each.component, each.share.devices))
+    return Gang(tuple(found))
 
 
-def _stages(template: ServingTemplate) -> tuple[Stage, ...]:
+def _unit(template: ServingTemplate) -> UnitPlacement:
     try:
-        return tuple(stage for executor in unit_of(template).executors for stage in executor.stages)
+        return unit_of(template)
     except PlacementError as error:
         raise UnplaceableError(f"template {template.id}: {error}") from error

@@ -12,8 +12,8 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.messages.to_hub import ToHub
-from agents.messages.to_node import Work
+from agents.messages.to_hub import ReportOfOne, ToHub
+from agents.messages.to_node import Work, WorkOfOne
 from control.access.secret import Secret
 from control.db.errors import DatabaseUnavailableError
 from control.hub.board import Board
@@ -50,7 +50,7 @@ class Hub:
         self._board = board
         self._agent_keys = agent_keys
         self._refreshing = asyncio.Lock()
-        self._told: dict[bytes, Work] = {}
+        self._told: dict[bytes, Work | WorkOfOne] = {}
         board.know(known)
         self._registry = Registry(bind_registry, keys, agent_keys, clock, self._registered)
         try:
@@ -70,11 +70,11 @@ class Hub:
         self._listener.close()
 
     def joined(self, peer: Peer) -> None:
-        self._board.joined(peer.name, time.monotonic())
+        self._board.joined(peer.name, time.monotonic(), peer.protocol)
         self._tell(peer)
 
     def received(self, peer: Peer, message: ToHub) -> None:
-        self._board.reported(peer.name, message)
+        self._board.reported(peer.name, message.report if isinstance(message, ReportOfOne) else message)
 
     def left(self, peer: Peer, _reason: str) -> None:
         self._told.pop(peer.connection, None)
@@ -96,7 +96,8 @@ class Hub:
         await self.refresh()
 
     def _tell(self, peer: Peer) -> None:
-        work = self._board.work(peer.name)
+        asked = self._board.work(peer.name)
+        work = asked.of_one if asked is not None and peer.protocol < 2 else asked
         if work is None or self._told.get(peer.connection) == work:
             return
         try:

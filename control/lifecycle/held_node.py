@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.lifecycle.node_load import NodeLoad
+from control.lifecycle.node_load import NodeLoad, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,13 @@ class HeldNode:
 
 
 def scheduler_load(held: Mapping[int, HeldNode]) -> NodeLoad | None:
-    """Return the last load reported by the node with an instance's scheduler; `held`: its nodes, by place. None: no
+    """Return the last load reported by the nodes with an instance's schedulers; `held`: its nodes, by place. None: no
     report yet."""
-    loads = (held[place].load for place in sorted(held))
-    return next((load for load in loads if load is not None and load.scheduler), None)
+    found = {each.name: each.load for each in held.values() if each.load is not None and each.load.scheduler}
+    return together(found) if found else None
+
+
+def executor_load(held: HeldNode | None, executor: str) -> NodeLoad | None:
+    """Return the last load of one executor that a node reported. None: no report yet."""
+    load = None if held is None else held.load
+    return load.executors.get(executor) if load is not None and load.executors else load

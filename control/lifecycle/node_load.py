@@ -1,6 +1,7 @@
 """Load of a node, as last reported."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,10 +11,30 @@ class NodeLoad:
     memory_mib: int = 0
     """Resident, of its engine."""
     scheduler: str = ""
-    """State of the instance's scheduler, on the node that runs it; empty on the others."""
+    """State of the scheduler that the node runs; empty where it runs none. Of several one that is not ready, if any."""
     running: int = 0
     waiting: int = 0
     kv_blocks: int = 0
     kv_blocks_free: int = 0
     metrics: str = ""
     """URL of its metrics, in Prometheus' format."""
+    executors: dict[str, "NodeLoad"] = field(default_factory=dict)
+    """Executor → the same of it alone, where the node runs several."""
+
+
+def together(loads: Mapping[str, NodeLoad]) -> NodeLoad:
+    """The load of all executors of a node, or of all nodes of an instance; one alone stays as it is."""
+    if len(loads) == 1:
+        return next(iter(loads.values()))
+    each = loads.values()
+    states = sorted((load.scheduler for load in each if load.scheduler), key="ready".__eq__)
+    return NodeLoad(
+        cpu_share=sum(load.cpu_share for load in each),
+        memory_mib=sum(load.memory_mib for load in each),
+        scheduler=states[0] if states else "",
+        running=sum(load.running for load in each),
+        waiting=sum(load.waiting for load in each),
+        kv_blocks=sum(load.kv_blocks for load in each),
+        kv_blocks_free=sum(load.kv_blocks_free for load in each),
+        executors=dict(loads),
+    )

@@ -86,7 +86,7 @@ class PlaneLog:
     def drop(self, fleet: str) -> None:  # noqa: ARG002
         self._routing = None
 
-    def publish(self, ready: Iterable[tuple[str, Target, Address]]) -> None:
+    def publish(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> None:
         there = [(name, what) for name, what, _ in ready]
         routing = self._routing
         if routing is None:

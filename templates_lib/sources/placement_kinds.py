@@ -16,11 +16,9 @@ import msgspec
 from templates_lib.sources.pipeline_record import KIND as PIPELINE
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.nearest_name import nearest_name
-from templates_lib.values.placement import Executor, PipelinePlacement, Placement, Stage, UnitPlacement
+from templates_lib.values.placement import ONLY, Executor, PipelinePlacement, Placement, Stage, UnitPlacement
 from templates_lib.values.template import Software
 
-ONLY = "only"
-"""The id of an executor that is alone in its unit."""
 UNIT = "unit"
 _UNSAID = Software("", "", "", "", "")
 """Of plans that were stored when they did not say it."""

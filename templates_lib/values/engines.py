@@ -47,6 +47,13 @@ def stage_engines() -> tuple[str, ...]:
     return tuple(name for name, kind in ENGINES.items() if kind.loader)
 
 
+def engine_kind(name: str) -> EngineKind:
+    """What a node knows of it. Raises ValueError."""
+    if name not in ENGINES:
+        raise ValueError(f"this node knows no engine {name!r}: install Medley's release of the control plane on it")
+    return ENGINES[name]
+
+
 def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
     """Engine → the Python that `environment` names for it, of those that have an environment of their own."""
     variables = {name: kind.python_variable for name, kind in ENGINES.items() if kind.python_variable}

@@ -9,6 +9,10 @@ FULLEST = 1.5
 nearest to the chunk (`policies.lanes`)."""
 
 
+ONLY = "only"
+"""The id of an executor that is alone in its unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class StageNodes:
     """Equal nodes of one stage and how each of them runs its layers."""
@@ -80,12 +84,12 @@ class Executor:
     @property
     def configs(self) -> dict[int, str]:
         """Slot → node configuration that it wants there."""
-        return {slot: nodes.config for _, nodes, slot in self.placed()}
+        return {slot: nodes.config for _, _, nodes, slot in self.placed()}
 
-    def placed(self) -> tuple[tuple[int, StageNodes, int], ...]:
-        """(number of the stage, how its node runs it, slot) of each node of each stage."""
+    def placed(self) -> tuple[tuple[int, Stage, StageNodes, int], ...]:
+        """(number of the stage, the stage, how its node runs it, slot) of each node of each stage."""
         return tuple(
-            (number, nodes, slot)
+            (number, stage, nodes, slot)
             for number, (stage, slots) in enumerate(zip(self.stages, self.slots, strict=True))
             for nodes, slot in zip([n for n in stage.nodes for _ in range(n.count)], slots, strict=True)
         )

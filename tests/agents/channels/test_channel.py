@@ -14,7 +14,7 @@ from agents.channels.errors import BadKeyError, MessageTooBigError, PeerLostErro
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.settings import ChannelSettings
-from agents.messages.session import Hello
+from agents.messages.session import NEWEST_PROTOCOL, Hello
 from agents.messages.to_gateway import Status
 from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Sampling, ToScheduler
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Heard, Seen
@@ -40,7 +40,9 @@ def test_messages_arrive_in_order_and_the_peer_is_named_by_its_key():
             await seen.until(lambda: len(seen.messages) == len(sent))
             assert ends.heard.messages == sent
             assert set(seen.messages) == {STATUS}
-            assert [(p.name, p.role, p.protocol) for p in ends.heard.peers] == [("gateway-1", "gateway", 1)]
+            assert [(p.name, p.role, p.protocol) for p in ends.heard.peers] == [
+                ("gateway-1", "gateway", NEWEST_PROTOCOL)
+            ]
 
     asyncio.run(scenario())
 
@@ -96,7 +98,7 @@ def test_another_protocol_version_is_refused_and_logged(caplog: pytest.LogCaptur
         async with Ends() as ends:
             listener = ends.listen()
             dialer = ends.dial(listener.endpoint, Seen(), protocols=(7, 9))
-            with pytest.raises(RefusedError, match="protocol 7 to 9 offered, we speak 1 to 1"):
+            with pytest.raises(RefusedError, match="protocol 7 to 9 offered, we speak 1 to 2"):
                 await dialer.wait_up(PATIENCE_S)
             assert ends.heard.peers == []
 
@@ -107,9 +109,9 @@ def test_another_protocol_version_is_refused_and_logged(caplog: pytest.LogCaptur
 def test_a_newer_peer_that_still_speaks_ours_is_welcome():
     async def scenario():
         async with Ends() as ends:
-            dialer = ends.dial(ends.listen().endpoint, Seen(), protocols=(1, 2))
+            dialer = ends.dial(ends.listen().endpoint, Seen(), protocols=(1, NEWEST_PROTOCOL + 1))
             await dialer.wait_up(PATIENCE_S)
-            assert ends.heard.peers[0].protocol == 1
+            assert ends.heard.peers[0].protocol == NEWEST_PROTOCOL
 
     asyncio.run(scenario())
 

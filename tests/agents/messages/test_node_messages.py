@@ -12,8 +12,8 @@ from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
 from agents.messages.bounds import MAX_TOKENS
 from agents.messages.to_gateway import SchedulerState, Status
-from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport, ToHub
-from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, Work
+from agents.messages.to_hub import ReportOfOne, SchedulerReport, StageReport, ToHub
+from agents.messages.to_node import RunScheduler, RunStage, Share, ToNode, WorkOfOne
 from agents.messages.to_stage import MAX_PEERS
 from agents.messages.wire import Decoder, MalformedMessageError, encode
 from templates_lib.values.engines import stage_engines
@@ -50,7 +50,7 @@ run_stages = st.builds(
     counts,
 )
 works = st.builds(
-    Work,
+    WorkOfOne,
     st.text(max_size=64),
     st.text(max_size=64),
     st.sampled_from(stage_engines()),
@@ -60,7 +60,7 @@ works = st.builds(
 )
 statuses = st.builds(Status, st.sampled_from(SchedulerState), counts, counts, counts, counts)
 reports = st.builds(
-    NodeReport,
+    ReportOfOne,
     st.text(max_size=64),
     st.none() | st.builds(SchedulerReport, endpoints, endpoints, keys, st.none() | statuses),
     st.none() | st.builds(StageReport, st.floats(0, 1e10), counts, st.floats(0, 4096)),
@@ -75,13 +75,13 @@ BUSY = StageReport(1.0, 10, 0.5)
 
 @settings(deadline=None)
 @given(works)
-def test_work_arrives_as_it_is(message: Work) -> None:
+def test_work_arrives_as_it_is(message: WorkOfOne) -> None:
     assert Decoder(ToNode).decode(encode(message)) == message
 
 
 @settings(deadline=None)
 @given(reports)
-def test_reports_arrive_as_they_are(message: NodeReport) -> None:
+def test_reports_arrive_as_they_are(message: ReportOfOne) -> None:
     assert Decoder(ToHub).decode(encode(message)) == message
 
 
@@ -103,7 +103,7 @@ def test_an_endpoint_that_gets_through_can_be_dialled(endpoint: str, port: int) 
     public = KeyPair.generate().public
     for text in (endpoint, f"tcp://host:{port}"):
         said = SchedulerReport(text, text, public)
-        arrived: Any = Decoder(ToHub).decode(encode(NodeReport("i", said)))
+        arrived: Any = Decoder(ToHub).decode(encode(ReportOfOne("i", said)))
         assert Address(arrived.scheduler.endpoint, arrived.scheduler.public_key).endpoint == text
 
 
@@ -128,9 +128,9 @@ def test_an_endpoint_that_gets_through_can_be_dialled(endpoint: str, port: int) 
 )
 def test_an_endpoint_that_is_none_is_refused_wherever_it_stands(endpoint: str) -> None:
     for receives, message in (
-        (ToHub, NodeReport("i", replace(SAID, endpoint=endpoint))),
-        (ToHub, NodeReport("i", replace(SAID, stages=endpoint))),
-        (ToNode, Work("i", stage=replace(STAGE, scheduler=endpoint))),
+        (ToHub, ReportOfOne("i", replace(SAID, endpoint=endpoint))),
+        (ToHub, ReportOfOne("i", replace(SAID, stages=endpoint))),
+        (ToNode, WorkOfOne("i", stage=replace(STAGE, scheduler=endpoint))),
     ):
         with pytest.raises(MalformedMessageError):
             Decoder(receives).decode(encode(message))
@@ -139,10 +139,10 @@ def test_an_endpoint_that_is_none_is_refused_wherever_it_stands(endpoint: str) -
 @pytest.mark.parametrize("key", ["", "k" * 39, "k" * 41, "k" * 39 + " ", "k" * 39 + '"', "k" * 40 + "\n", "ü" * 40])
 def test_a_key_that_is_none_is_refused_wherever_it_stands(key: str) -> None:
     for receives, message in (
-        (ToHub, NodeReport("i", replace(SAID, public_key=key))),
-        (ToNode, Work("i", stage=replace(STAGE, scheduler_key=key))),
-        (ToNode, Work("i", scheduler=replace(RUN, workers={key: "n"}))),
-        (ToNode, Work("i", scheduler=replace(RUN, gateways={key: "n"}))),
+        (ToHub, ReportOfOne("i", replace(SAID, public_key=key))),
+        (ToNode, WorkOfOne("i", stage=replace(STAGE, scheduler_key=key))),
+        (ToNode, WorkOfOne("i", scheduler=replace(RUN, workers={key: "n"}))),
+        (ToNode, WorkOfOne("i", scheduler=replace(RUN, gateways={key: "n"}))),
     ):
         with pytest.raises(MalformedMessageError):
             Decoder(receives).decode(encode(message))
@@ -151,14 +151,17 @@ def test_a_key_that_is_none_is_refused_wherever_it_stands(key: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Work("i" * 257),
-        Work("i", engine=""),
-        Work("i", drain="yes"),
-        *(Work("i", scheduler=replace(RUN, stages=stages)) for stages in ((), ((),), ((SHARE,) * (MAX_PEERS + 1),))),
-        *(Work("i", scheduler=replace(RUN, block_tokens=tokens)) for tokens in (0, -1, 1 << 17, 1.5)),
-        Work("i", scheduler=replace(RUN, gateways={f"{n:040}": "g" for n in range(1025)})),
+        WorkOfOne("i" * 257),
+        WorkOfOne("i", engine=""),
+        WorkOfOne("i", drain="yes"),
         *(
-            Work("i", scheduler=replace(RUN, stages=((replace(SHARE, **change),),)))
+            WorkOfOne("i", scheduler=replace(RUN, stages=stages))
+            for stages in ((), ((),), ((SHARE,) * (MAX_PEERS + 1),))
+        ),
+        *(WorkOfOne("i", scheduler=replace(RUN, block_tokens=tokens)) for tokens in (0, -1, 1 << 17, 1.5)),
+        WorkOfOne("i", scheduler=replace(RUN, gateways={f"{n:040}": "g" for n in range(1025)})),
+        *(
+            WorkOfOne("i", scheduler=replace(RUN, stages=((replace(SHARE, **change),),)))
             for change in (
                 {"name": ""},
                 {"weight": 0.0},
@@ -170,12 +173,12 @@ def test_a_key_that_is_none_is_refused_wherever_it_stands(key: str) -> None:
             )
         ),
         *(
-            Work("i", stage=replace(STAGE, **change))
+            WorkOfOne("i", stage=replace(STAGE, **change))
             for change in ({"layers": 0}, {"first_layer": -1}, {"kv_blocks": 0}, {"memory_mib": -1}, {"weights": ""})
         ),
     ],
 )
-def test_work_that_breaks_a_bound_is_malformed(message: Work) -> None:
+def test_work_that_breaks_a_bound_is_malformed(message: WorkOfOne) -> None:
     with pytest.raises(MalformedMessageError):
         Decoder(ToNode).decode(encode(message))
 
@@ -183,12 +186,12 @@ def test_work_that_breaks_a_bound_is_malformed(message: Work) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        NodeReport("i" * 257),
-        NodeReport(7),
-        NodeReport("i", failure="x" * 5000),
-        NodeReport("i", metrics="x" * 513),
+        ReportOfOne("i" * 257),
+        ReportOfOne(7),
+        ReportOfOne("i", failure="x" * 5000),
+        ReportOfOne("i", metrics="x" * 513),
         *(
-            NodeReport("i", None, replace(BUSY, **change))
+            ReportOfOne("i", None, replace(BUSY, **change))
             for change in (
                 {"running_s": -1.0},
                 {"running_s": float("inf")},
@@ -202,18 +205,18 @@ def test_work_that_breaks_a_bound_is_malformed(message: Work) -> None:
         ),
     ],
 )
-def test_a_report_that_breaks_a_bound_is_malformed(message: NodeReport) -> None:
+def test_a_report_that_breaks_a_bound_is_malformed(message: ReportOfOne) -> None:
     with pytest.raises(MalformedMessageError):
         Decoder(ToHub).decode(encode(message))
 
 
 def test_an_engine_may_run_for_years() -> None:
-    report = NodeReport("i", None, replace(BUSY, running_s=10 * 365 * 86400.0))
+    report = ReportOfOne("i", None, replace(BUSY, running_s=10 * 365 * 86400.0))
     assert Decoder(ToHub).decode(encode(report)) == report
 
 
 def test_a_receiver_takes_only_what_is_meant_for_it() -> None:
     with pytest.raises(MalformedMessageError):
-        Decoder(ToHub).decode(encode(Work("i")))
+        Decoder(ToHub).decode(encode(WorkOfOne("i")))
     with pytest.raises(MalformedMessageError):
-        Decoder(ToNode).decode(encode(NodeReport("i")))
+        Decoder(ToNode).decode(encode(ReportOfOne("i")))

@@ -21,10 +21,11 @@ from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.hub.board import Board
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import Gang, GangPlace
+from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import ONLY
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.db.processes import ROOT, lives
 from tests.control.executor.fleets import START, Fleet, fleet, offer
@@ -38,7 +39,8 @@ LOST_AFTER_S = 60.0
 
 
 def gang(layers: int = 6, kv_blocks: int = 24) -> Gang:
-    return Gang((GangPlace("small:1/n10", 0, 0, layers, 1.0, 4, 16, kv_blocks),), "torch", "fp32")
+    place = GangPlace("small:1/n10", 0, 0, layers, 1.0, 4, 16, kv_blocks)
+    return Gang((GangExecutor((place,), "torch", "fp32"),))
 
 
 @dataclass
@@ -62,11 +64,11 @@ class Agent:
     def log(self) -> str:
         return self.log_file.read_text()
 
-    def child(self, module: str) -> int | None:
-        """Pid of its child that runs `module`."""
+    def child(self, module: str, about: str = "") -> int | None:
+        """Pid of its child that runs `module`, with `about` in its command."""
         for each in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):  # it has ended meanwhile
-                if module in each.cmdline():
+                if module in each.cmdline() and about in " ".join(each.cmdline()):
                     return each.pid
         return None
 
@@ -90,6 +92,7 @@ class Site:
     folder: Path
     cloud: FakeCloud = field(default_factory=lambda: FakeCloud("fake", {"small": 8}))
     keys: KeyPair = field(default_factory=KeyPair.generate)
+    gateway: KeyPair = field(default_factory=KeyPair.generate)
     agents: list[Agent] = field(default_factory=list)
     hub: Hub | None = None
     bound: tuple[str, str] = ("tcp://127.0.0.1:0", "tcp://127.0.0.1:0")
@@ -101,7 +104,7 @@ class Site:
     def open_hub(self) -> Hub:
         """Of a control plane that has just been started: with the same keys, where the last one was."""
         agent_keys = PostgresAgentKeys(self.database)
-        self.board = Board({}, LOST_AFTER_S, time.monotonic())
+        self.board = Board({self.gateway.public: "gateway"}, LOST_AFTER_S, time.monotonic())
         self.hub = Hub(*self.bound, self.keys, agent_keys, agent_keys.living(), self.board, lambda: NOON)
         self.bound = self.hub.endpoint, self.hub.registry_endpoint
         return self.hub
@@ -132,7 +135,7 @@ class Site:
     ) -> None:
         """On one node; it is told at once."""
         files = ModelFiles("tiny", f"path:{weights}", 192, 256)
-        self.board.deploy([Deployed(instance, state, gang(), files, (agent.name,), (0,))])
+        self.board.deploy([Deployed(instance, state, gang(), {ONLY: files}, (agent.name,), (0,))])
         assert self.hub is not None
         self.hub.tell()
 
@@ -151,7 +154,8 @@ class Site:
 
     def state(self, agent: Agent) -> SchedulerState | None:
         report = self.report(agent)
-        status = None if report is None or report.scheduler is None else report.scheduler.status
+        said = None if report is None else report.of(ONLY).scheduler
+        status = None if said is None else said.status
         return None if status is None else status.state
 
     def failure(self, agent: Agent) -> str:

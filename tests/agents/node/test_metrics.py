@@ -27,7 +27,7 @@ STATS = Stats(
 
 def scraped(figures: NodeFigures) -> dict[tuple[str, str], float]:
     """(name, the label that tells samples of a name apart) → value."""
-    url = serve_metrics("127.0.0.1", lambda: figures)
+    url = serve_metrics("127.0.0.1", lambda: (figures,))
     assert url.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - our own
         families = text_string_to_metric_families(answer.read().decode())

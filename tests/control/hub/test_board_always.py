@@ -12,6 +12,7 @@ from control.hub.board import Board
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
 from control.lifecycle.transitions import TRANSITIONS
+from templates_lib.values.placement import ONLY
 from tests.control.hub.boards import (
     GATEWAYS,
     LOST_AFTER_S,
@@ -20,6 +21,7 @@ from tests.control.hub.boards import (
     key,
     node,
     over_the_wire,
+    run_of,
     says,
     scheduler,
 )
@@ -109,11 +111,11 @@ class World:
                 assert work.instance == instance
                 assert set(own) <= self.known - self.gone
                 assert work.drain is (self.states[instance] is InstanceState.DRAINING)
-                assert (work.scheduler is not None) is (place == 0)
-                if work.scheduler is not None:
-                    assert set(work.scheduler.workers.values()) == set(own)
-                if work.stage is not None:
-                    assert work.stage.scheduler_key == scheduler(instance).public_key
+                assert (run_of(work).scheduler is not None) is (place == 0)
+                if run_of(work).scheduler is not None:
+                    assert set(run_of(work).scheduler.workers.values()) == set(own)
+                if run_of(work).stage is not None:
+                    assert run_of(work).stage.scheduler_key == scheduler(instance).public_key
                     assert said is not None
                     assert said.instance == instance
 
@@ -136,10 +138,10 @@ class World:
                 case EventKind.LOADED | EventKind.DRAINED:
                     (first,) = (r for r in [self.last[own[0]]] if r is not None)
                     assert first.instance == instance
-                    assert first.scheduler is not None
-                    assert first.scheduler.status is not None
+                    assert first.of(ONLY).scheduler is not None
+                    assert first.of(ONLY).scheduler.status is not None
                     wanted = "ready" if event.kind is EventKind.LOADED else "draining"
-                    assert first.scheduler.status.state == wanted
+                    assert first.of(ONLY).scheduler.status.state == wanted
                 case other:
                     raise AssertionError(other)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control.hub.gang import UnplaceableError, gang_of
+from control.hub.gang import Gang, GangExecutor, UnplaceableError, gang_of
 from templates_lib.values.placement import PipelinePlacement, Placement, Stage, StageNodes
 from templates_lib.values.template import ServingTemplate, template_id
 
@@ -38,31 +38,36 @@ def uneven(**changes: Any) -> ServingTemplate:
     return template(Stage(0, 4, True, False, peers), Stage(4, 2, False, True, (nodes("small", **changes),)))
 
 
+def alone(gang: Gang) -> GangExecutor:
+    (executor,) = gang.executors
+    return executor
+
+
 def test_every_node_of_a_data_parallel_stage_has_a_place_of_its_own() -> None:
     gang = gang_of(uneven())
-    assert [(p.config, p.stage, p.first_layer, p.layers, p.weight) for p in gang.places] == [
+    assert [(p.config, p.stage, p.first_layer, p.layers, p.weight) for p in alone(gang).places] == [
         ("small", 0, 0, 4, 0.25),
         ("small", 0, 0, 4, 0.25),
         ("large", 0, 0, 4, 0.5),
         ("small", 1, 4, 2, 1.0),
     ]
-    assert (gang.engine, gang.dtype) == ("torch", "fp32")
-    assert {(p.batch_cap, p.chunk_tokens, p.kv_blocks) for p in gang.places} == {(8, 64, 40)}
+    assert (alone(gang).engine, alone(gang).dtype) == ("torch", "fp32")
+    assert {(p.batch_cap, p.chunk_tokens, p.kv_blocks) for p in alone(gang).places} == {(8, 64, 40)}
 
 
 def test_the_longest_request_is_what_the_scarcest_stage_keeps_in_one_replica() -> None:
-    assert gang_of(uneven()).most_tokens == 40 * 16
-    assert gang_of(uneven(dp=2)).most_tokens == 20 * 16, "a request is in one replica"
+    assert alone(gang_of(uneven())).most_tokens == 40 * 16
+    assert alone(gang_of(uneven(dp=2))).most_tokens == 20 * 16, "a request is in one replica"
     peers = (nodes("small", weight=0.4, kv_blocks=10), nodes("large", weight=0.6, kv_blocks=30))
     one = nodes("small", kv_blocks=25)
     cut = template(Stage(0, 4, True, False, peers), Stage(4, 2, False, True, (one,)))
-    assert gang_of(cut).most_tokens == 25 * 16
-    assert gang_of(cut).with_kv_share(0.5).most_tokens == 12 * 16
+    assert alone(gang_of(cut)).most_tokens == 25 * 16
+    assert alone(gang_of(cut).with_kv_share(0.5)).most_tokens == 12 * 16
 
 
 def test_a_gang_is_as_large_as_the_bill_of_its_template() -> None:
     wanted = uneven()
-    configs = [place.config for place in gang_of(wanted).places]
+    configs = [place.config for place in alone(gang_of(wanted)).places]
     assert {config: configs.count(config) for config in configs} == wanted.nodes
 
 
@@ -73,13 +78,13 @@ def test_a_split_that_no_engine_makes_is_refused_with_how(split: dict[str, int])
 
 
 def test_replicas_inside_a_node_share_its_work_evenly() -> None:
-    small = next(place for place in gang_of(uneven(tp=2, dp=4, pp=2)).places if place.config == "small")
+    small = next(place for place in alone(gang_of(uneven(tp=2, dp=4, pp=2))).places if place.config == "small")
     assert (small.shards, small.replicas, small.parts) == (2, 4, 2)
     each = small.replica
     assert (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks) == (0.25 / 4, 2, 16, 10)
     assert (each.shards, each.replicas, each.parts, each.layers) == (2, 1, 2, 4)
     assert not small.joint
-    assert gang_of(uneven(tp=2, dp=2, ep=4)).places[0].joint, "their experts are spread over both replicas"
+    assert alone(gang_of(uneven(tp=2, dp=2, ep=4))).places[0].joint, "their experts are spread over both replicas"
     assert replace(small, batch_cap=3).replica.batch_cap == 1, "what is there for less than all is there for each"
 
 
@@ -90,14 +95,14 @@ def test_more_parts_than_layers_cannot_be_placed() -> None:
 
 def test_an_engine_that_cuts_no_tensors_may_be_parallel_in_other_ways() -> None:
     wanted = uneven(dp=2, pp=2)
-    assert gang_of(replace(wanted, engine="vllm")).places[0].parts == 2
+    assert alone(gang_of(replace(wanted, engine="vllm"))).places[0].parts == 2
     with pytest.raises(UnplaceableError, match="cut over devices by tensors or experts, which engine vllm does not do"):
         gang_of(replace(uneven(tp=2), engine="vllm"))
 
 
 @pytest.mark.parametrize(("split", "whole_experts"), [({"tp": 2}, False), ({"tp": 2, "ep": 2}, True)])
 def test_a_node_is_cut_over_its_devices_by_tensors_or_experts(split: dict[str, int], whole_experts: bool) -> None:
-    small = [place for place in gang_of(uneven(**split)).places if place.config == "small"]
+    small = [place for place in alone(gang_of(uneven(**split))).places if place.config == "small"]
     assert {(place.shards, place.whole_experts) for place in small} == {(2, whole_experts)}
 
 
@@ -110,9 +115,11 @@ def test_placements_that_no_node_agent_runs_are_refused() -> None:
 
 def test_prefill_nodes_hold_some_prompts_and_decode_nodes_compute_some() -> None:
     """A placement states no batch for prefill and no chunk for decode; a request that goes on elsewhere needs both."""
-    (prefill,) = gang_of(template(Stage(0, 6, True, True, (nodes("small", batch_cap=0),)))).places
+    (prefill,) = alone(gang_of(template(Stage(0, 6, True, True, (nodes("small", batch_cap=0),))))).places
     assert prefill.batch_cap > 0
-    (decode,) = gang_of(template(Stage(0, 6, True, True, (nodes("small", batch_cap=500, chunk_tokens=0),)))).places
+    (decode,) = alone(
+        gang_of(template(Stage(0, 6, True, True, (nodes("small", batch_cap=500, chunk_tokens=0),))))
+    ).places
     assert decode.chunk_tokens >= decode.batch_cap == 500
 
 
@@ -120,9 +127,9 @@ def test_prefill_nodes_hold_some_prompts_and_decode_nodes_compute_some() -> None
 def test_a_share_of_the_kv_cache_is_whole_blocks_and_never_none(share: float, blocks: int) -> None:
     whole = gang_of(uneven())
     less = whole.with_kv_share(share)
-    assert {place.kv_blocks for place in less.places} == {blocks}
-    assert [(p.config, p.first_layer, p.batch_cap) for p in less.places] == [
-        (p.config, p.first_layer, p.batch_cap) for p in whole.places
+    assert {place.kv_blocks for place in alone(less).places} == {blocks}
+    assert [(p.config, p.first_layer, p.batch_cap) for p in alone(less).places] == [
+        (p.config, p.first_layer, p.batch_cap) for p in alone(whole).places
     ]
 
 
@@ -135,7 +142,7 @@ def test_peers_that_only_prefill_take_as_much_in_a_step_as_they_can_together() -
             nodes("large", weight=0.75, chunk_tokens=large, batch_cap=batch_cap),
             nodes("small", weight=0.25, chunk_tokens=small, batch_cap=batch_cap),
         )
-        return [place.chunk_tokens for place in gang_of(template(Stage(0, 6, True, True, peers))).places]
+        return [place.chunk_tokens for place in alone(gang_of(template(Stage(0, 6, True, True, peers)))).places]
 
     assert chunks(900, 300) == [900, 300]
     assert chunks(900, 200) == [600, 200]

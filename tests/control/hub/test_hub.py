@@ -13,15 +13,16 @@ from msgspec.structs import replace
 from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import SchedulerState
-from agents.messages.to_hub import NodeReport
+from agents.messages.to_hub import ExecutorReport, NodeReport
 from agents.messages.to_node import ToNode, Work
 from control.access.secret import Secret
 from control.db.errors import DatabaseUnavailableError
 from control.hub.board import Board
 from control.hub.hub import Hub
 from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import ONLY
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Recorded
-from tests.control.hub.boards import LOST_AFTER_S, deployed, nodes, says, scheduler
+from tests.control.hub.boards import LOST_AFTER_S, deployed, nodes, run_of, says, scheduler
 from tests.control.lifecycle.worlds import START
 
 ANYWHERE = "tcp://127.0.0.1:0"
@@ -115,8 +116,8 @@ def test_a_node_is_told_when_it_joins_and_again_only_when_that_has_changed() -> 
         first, last = await site.node(FIRST), await site.node(LAST)
         await first.until(lambda: first.told)
         await last.until(lambda: last.told)
-        assert first.told[0].scheduler is not None
-        assert (last.told[0].instance, last.told[0].stage) == ("i1", None)
+        assert run_of(first.told[0]).scheduler is not None
+        assert (last.told[0].instance, run_of(last.told[0]).stage) == ("i1", None)
         first.dialer.send(says("i1", state=SchedulerState.LOADING))
         await site.until(lambda: site.board.scheduler("i1"))
         for _ in range(3):
@@ -127,7 +128,7 @@ def test_a_node_is_told_when_it_joins_and_again_only_when_that_has_changed() -> 
         site.board.deploy([deployed("i1", InstanceState.DRAINING)])
         site.hub.tell()
         await last.until(lambda: last.told[-1].drain)
-        assert [(work.stage is not None, work.drain) for work in last.told] == [
+        assert [(run_of(work).stage is not None, work.drain) for work in last.told] == [
             (False, False),
             (True, False),
             (True, True),
@@ -195,7 +196,7 @@ def test_while_the_database_is_away_those_who_are_known_stay_known() -> None:
     "message",
     [
         Work("i1"),
-        NodeReport("i1", replace(scheduler("i1"), endpoint="tcp://nowhere")),
+        NodeReport("i1", (ExecutorReport(ONLY, replace(scheduler("i1"), endpoint="tcp://nowhere")),)),
         NodeReport("i1", failure="x" * 5000),
     ],
     ids=["not for it", "an endpoint that is none", "too much"],

@@ -4,11 +4,20 @@ import pytest
 from msgspec import Struct, structs
 
 from agents.messages.to_gateway import SchedulerState
-from agents.messages.to_hub import Interruption, NodeReport, SchedulerReport, StageReport
+from agents.messages.to_hub import (
+    ExecutorReport,
+    Interruption,
+    NodeReport,
+    ReportOfOne,
+    SchedulerReport,
+    StageReport,
+    ToHub,
+)
 from agents.messages.wire import Decoder, encode
 from control.hub.board import Board
 from control.lifecycle.event import EventKind
 from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import ONLY
 from tests.control.hub.boards import connected, deployed, nodes, says
 
 FIRST, SECOND, LAST = nodes("i1")
@@ -66,8 +75,9 @@ class OlderReport(Struct, frozen=True, array_like=True, tag="node_report"):
 
 
 def test_agents_and_hubs_of_the_release_before_are_understood() -> None:
-    report = Decoder[NodeReport](NodeReport).decode(encode(OlderReport("i1", metrics="http://here")))
-    assert report == NodeReport("i1", metrics="http://here")
-    newer = NodeReport("i1", interruption=NOTICE)
-    assert Decoder[NodeReport](NodeReport).decode(encode(newer)) == newer
+    report = Decoder[ReportOfOne](ToHub).decode(encode(OlderReport("i1", metrics="http://here")))
+    assert isinstance(report, ReportOfOne)
+    assert report.report == NodeReport("i1", (ExecutorReport(ONLY),), metrics="http://here")
+    newer = NodeReport("i1", interruption=NOTICE).of_one
+    assert Decoder[ReportOfOne](ToHub).decode(encode(newer)) == newer
     assert Decoder[OlderReport](OlderReport).decode(encode(newer)) == OlderReport("i1")

@@ -178,7 +178,7 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     text = StringIO()
     print_template(stored_template(store, toy.template.id), Console(file=text, width=200))
     assert "100.0%" in text.getvalue()
-    (place,) = gang_of(toy.template).places
+    (place,) = gang_of(toy.template).executors[0].places
     assert (place.layers, place.kv_blocks) == (toy_of(world).layers, 900)
     lives = [life for life in timeline_of_plan(plan, world.recipe, 60.0).instances if life.leg == "decode"]
     assert {node.kv_blocks for life in lives for node in life.station.stages[0].nodes} == {900}

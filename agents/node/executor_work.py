@@ -1,0 +1,168 @@
+"""What a node does for one executor of an instance: stage workers, and on one of its nodes the scheduler."""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from agents.channels.dialer import Address
+from agents.channels.errors import BadKeyError
+from agents.channels.keys import KeyPair
+from agents.messages.to_hub import ExecutorReport, SchedulerReport, StageReport
+from agents.messages.to_node import Run, RunScheduler, RunStage
+from agents.node.child import Child
+from agents.node.metrics import NodeFigures
+from agents.node.scheduler_command import scheduler_command
+from agents.node.scheduler_link import SchedulerLink
+from agents.node.settings import NodeSettings
+from agents.node.worker_commands import worker_commands
+from templates_lib.models.weights_place import NoWeightsError
+from templates_lib.values.engines import engine_kind
+
+_MIB = 1 << 20
+
+
+class ExecutorWork:
+    """One life of an executor, from start to death. Make it on a running loop. `changed` is called when the report has
+    changed, `died` once, with why."""
+
+    def __init__(
+        self,
+        instance: str,
+        keys: KeyPair,
+        key_file: Path,
+        settings: NodeSettings,
+        changed: Callable[[], None],
+        name: str,
+        spent_key: str,
+        died: Callable[[str], None],
+    ) -> None:
+        """`spent_key`: of the scheduler of an earlier life, which is gone."""
+        self.instance, self.name = instance, name
+        self.failure = ""
+        self.scheduler_key = spent_key
+        """Of the scheduler that its workers have, or had."""
+        self._died = died
+        self._keys = keys
+        self._key_file = key_file
+        self._settings = settings
+        self._changed = changed
+        self._scheduler: Child | None = None
+        self._workers: list[Child] = []
+        self._processes: list[psutil.Process] = []
+        """Of the engine: its workers, or the scheduler that serves alone."""
+        self._since_s = 0.0
+        self._meeting: tempfile.TemporaryDirectory[str] | None = None
+        """Where they find each other."""
+        self._link: SchedulerLink | None = None
+        self._said: SchedulerReport | None = None
+        self._stage_said: StageReport | None = None
+        self._model = ""
+
+    async def follow(self, run: Run, drain: bool) -> None:
+        """Start what is asked for and does not run. What has failed stays so."""
+        self._model = run.model
+        try:
+            if not self.failure and run.scheduler is not None and self._scheduler is None:
+                await self._start_scheduler(run, run.scheduler)
+            if not self.failure and run.stage is not None and self._has_new_scheduler(run) and not self._workers:
+                await self._start_workers(run, run.stage)
+        except (NoWeightsError, BadKeyError, OSError, ValueError) as error:
+            self._fail(str(error))
+        if drain and self._link is not None:
+            self._link.drain()
+
+    def is_over(self, run: Run) -> bool:
+        """Whether it has failed, or its workers belong to a scheduler that is not there any more."""
+        return bool(self.failure) or (run.restarts and bool(self._workers) and self._has_new_scheduler(run))
+
+    async def stop(self) -> None:
+        """Again: no harm."""
+        if self._link is not None:
+            self._link.close()
+        children = [*self._workers, *([] if self._scheduler is None else [self._scheduler])]
+        await asyncio.gather(*(child.stop(self._settings.grace_s) for child in children))
+        if self._meeting is not None:
+            self._meeting.cleanup()
+        self._link = self._said = self._scheduler = self._meeting = None
+        self._workers, self._processes, self._since_s = [], [], 0.0
+
+    def figures(self) -> NodeFigures:
+        """For metrics; the scheduler's counters are as of the beat before."""
+        stats = None if self._link is None else self._link.stats
+        return NodeFigures(self.instance, self._model, self._stage_said, stats)
+
+    def report(self) -> ExecutorReport:
+        if self._link is not None:
+            self._link.ask()
+        said = self._said
+        if said is not None and self._link is not None:
+            said = SchedulerReport(said.endpoint, said.stages, said.public_key, self._link.status)
+        self._stage_said = self._stage_report()
+        return ExecutorReport(self.name, said, self._stage_said)
+
+    def _has_new_scheduler(self, run: Run) -> bool:
+        return run.stage is not None and run.stage.scheduler_key != self.scheduler_key
+
+    async def _start_scheduler(self, run: Run, scheduler: RunScheduler) -> None:
+        # A key pair of its own: the node's stands for the worker.
+        keys, key_file = KeyPair.generate(), self._settings.home / f"{self.instance}.{self.name}.scheduler.key"
+        key_file.unlink(missing_ok=True)
+        keys.save(key_file)
+        command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings)
+        self._scheduler = await Child.start("scheduler", command, self._fail)
+        if not engine_kind(run.engine).loader:
+            self._measure(self._scheduler)
+        line = await self._scheduler.first_line()
+        if not line:
+            return  # it has ended, and `_fail` says why
+        where = json.loads(line)
+        self._said = SchedulerReport(where["endpoint"], where["stages"], where["public_key"])
+        address = Address(where["endpoint"], where["public_key"])
+        self._link = SchedulerLink(address, self._keys, self._changed, self._settings.channel)
+        self._changed()
+
+    async def _start_workers(self, run: Run, stage: RunStage) -> None:
+        """All of them, or as many as there are until one cannot be started: then the executor has failed."""
+        self.scheduler_key = stage.scheduler_key
+        self._meeting = tempfile.TemporaryDirectory(prefix="workers-", dir=self._settings.home)
+        meeting = Path(self._meeting.name)
+        share = run.compute, run.devices
+        commands = worker_commands(run.engine, stage, self._key_file, self._settings, meeting, *share)
+        for number, command in enumerate(commands):
+            which = f"worker {number + 1} of {len(commands)}: " if len(commands) > 1 else ""
+            child = await Child.start("stage", command.arguments, partial(self._lose, which), command.environment)
+            self._workers.append(child)
+            self._measure(child)
+
+    def _measure(self, child: Child) -> None:
+        """It computes: from now on its figures are the engine's."""
+        self._since_s = self._since_s or time.monotonic()
+        with contextlib.suppress(psutil.Error):
+            self._processes.append(psutil.Process(child.pid))
+
+    def _stage_report(self) -> StageReport | None:
+        """Figures of all processes of the engine together."""
+        if not self._since_s:
+            return None
+        memory, share = 0, 0.0
+        for process in self._processes:
+            with contextlib.suppress(psutil.Error):
+                memory += process.memory_info().rss // _MIB
+                share += process.cpu_percent() / 100
+        return StageReport(time.monotonic() - self._since_s, memory, share)
+
+    def _lose(self, which: str, reason: str) -> None:
+        self._fail(which + reason)
+
+    def _fail(self, reason: str) -> None:
+        # The first reason is the cause: the others fall over it.
+        if not self.failure:
+            self.failure = reason
+            self._died(reason)

@@ -1,0 +1,146 @@
+"""A node that runs several executors: one of them dies, and the others go on."""
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agents.messages import session
+from agents.messages.to_gateway import Finished, SchedulerState
+from agents.messages.to_scheduler import Generate, Sampling
+from agents.node.restarts import MOST
+from control.hub.deployed import Deployed, ModelFiles
+from control.hub.gang import Gang, GangExecutor, GangPlace
+from control.lifecycle.event import EventKind
+from control.lifecycle.state import InstanceState
+from tests.agents.node.sites import Agent, Site, end, play, until
+from tests.agents.stage.instances import Gateway
+
+PROMPT, TOKENS = (1, 2, 3), 8
+
+
+def executor(name: str, engine: str = "echo") -> GangExecutor:
+    place = GangPlace("small:1/n10", 0, 0, 6, 1.0, 4, 16, 24, compute=0.5)
+    return GangExecutor((place,), engine, "fp32", name, name)
+
+
+def deploy(
+    site: Site, agent: Agent, *executors: GangExecutor, weights: Path = Path("/nowhere"), **given: InstanceState
+) -> None:
+    files = {each.id: ModelFiles(each.id, f"path:{weights}", 192, 256) for each in executors}
+    state = given.get("state", InstanceState.LOADING)
+    site.board.deploy([Deployed("i1", state, Gang(executors), files, (agent.name,), (0,))])
+    site.tell()
+
+
+def state(site: Site, name: str) -> SchedulerState | None:
+    said = site.board.scheduler("i1", name)
+    return said.status.state if said is not None and said.status is not None else None
+
+
+async def until_ready(site: Site, agent: Agent, *names: str) -> None:
+    def ready() -> bool:
+        site.tell()
+        assert site.failure(agent) == ""
+        return all(state(site, name) is SchedulerState.READY for name in names)
+
+    await until(ready)
+
+
+def gateway_of(site: Site, name: str) -> Gateway:
+    said = site.board.scheduler("i1", name)
+    assert said is not None
+    addresses = {"endpoint": said.endpoint, "public_key": said.public_key}
+    return Gateway(SimpleNamespace(addresses=addresses, gateway=site.gateway))  # type: ignore[arg-type]
+
+
+def request(attempt: int, model: str) -> Generate:
+    return Generate(attempt, f"r{attempt}", model, PROMPT, (), TOKENS, (), Sampling(0.0, 1.0, 0, 0), 600.0)
+
+
+@pytest.mark.parametrize("victim", ["agents.scheduler", "agents.stage", "agents.echo"])
+def test_an_executor_that_is_killed_is_back_in_place_and_the_other_serves_on(
+    site: Site, tiny_llama: Path, victim: str
+) -> None:
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        both = executor("a", "echo" if victim == "agents.echo" else "torch"), executor("b")
+        deploy(site, agent, *both, weights=tiny_llama)
+        await until_ready(site, agent, "a", "b")
+        ((_, event),) = site.board.events(0.0)
+        assert event.kind is EventKind.LOADED
+        deploy(site, agent, *both, weights=tiny_llama, state=InstanceState.READY)
+        before, other = site.board.scheduler("i1", "a"), agent.child("agents.echo", "/b.json")
+        pid = agent.child(victim, "" if victim != "agents.echo" else "/a.json")
+        assert pid is not None
+        async with gateway_of(site, "b") as client:
+            client.send(request(0, "b"))
+            os.kill(pid, signal.SIGKILL)
+
+            def is_back() -> bool:
+                # One request after the other, for as long as the executor beside is away.
+                site.tell()
+                assert site.board.events(0.0) == []
+                if len(client.ends()) == sent[0]:
+                    client.send(request(sent[0], "b"))
+                    sent[0] += 1
+                said = site.board.scheduler("i1", "a")
+                return said is not None and said.public_key != before.public_key and state(site, "a") == "ready"  # type: ignore[union-attr]
+
+            sent = [1]
+            await until(is_back)
+            await client.until(lambda: len(client.ends()) == sent[0])
+            assert all(isinstance(ended, Finished) for ended in client.ends().values())
+            assert {len(client.tokens(attempt)) for attempt in range(sent[0])} == {TOKENS}
+        async with gateway_of(site, "a") as client:
+            client.send(request(0, "a"))
+            await client.until(client.ends)
+            assert isinstance(client.ends()[0], Finished)
+        assert agent.child("agents.echo", "/b.json") == other
+        assert end(agent) == (0, [])
+
+    play(site, scenario)
+
+
+def test_an_executor_that_dies_again_and_again_takes_its_instance_with_it(site: Site) -> None:
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        both = executor("a"), executor("b")
+        deploy(site, agent, *both)
+        for death in range(MOST + 1):
+            assert site.failure(agent) == "", death
+            await until(lambda: state(site, "a") is SchedulerState.READY or site.tell())
+            said, pid = site.board.scheduler("i1", "a"), agent.child("agents.echo", "/a.json")
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda said=said: site.failure(agent) or site.board.scheduler("i1", "a") != said)  # type: ignore[misc]
+        await until(lambda: site.failure(agent))
+        assert site.failure(agent).startswith("executor a: scheduler was ended by SIGKILL")
+        ((_, event),) = site.board.events(0.0)
+        assert event.kind is EventKind.BROKE
+        assert end(agent) == (0, [])
+
+    play(site, scenario)
+
+
+def test_an_agent_serves_a_hub_of_the_protocol_before(
+    site: Site, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "NEWEST_PROTOCOL", 1)
+
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        await site.serving(agent, tiny_llama)
+        assert site.board.events(0.0) == []
+        deploy(site, agent, executor("a"), executor("b"))
+        ((_, event),) = site.board.events(0.0)
+        assert (event.kind, agent.name in event.reason) == (EventKind.BROKE, True)
+        assert "of an earlier release" in event.reason
+        assert end(agent) == (0, [])
+
+    play(site, scenario)
