@@ -37,7 +37,7 @@ _WATCHED = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a listener is and which key proves that it is the one."""
+    """Address of a listener, and the key that proves that it is the one."""
 
     endpoint: str
     """tcp://host:port, an IPv6 host in brackets."""
@@ -58,7 +58,7 @@ class DialerEvents(Protocol[Received_contra]):
     def received(self, message: Received_contra) -> None: ...
 
     def down(self, reason: str) -> None:
-        """What was under way at the peer is lost to us. `up` follows when it is back."""
+        """Handle the loss of the peer: what was under way there is lost to us. `up` follows when it is back."""
 
 
 class Dialer(Generic[Incoming]):

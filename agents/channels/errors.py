@@ -1,4 +1,4 @@
-"""What can go wrong on a channel; the type is the next step."""
+"""Errors of a channel; the type is the next step."""
 
 
 class ChannelError(Exception):

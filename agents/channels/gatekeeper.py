@@ -1,4 +1,4 @@
-"""Who may connect: a ZAP authenticator (ZeroMQ RFC 27) over a list of public keys.
+"""Admission of peers: a ZAP authenticator (ZeroMQ RFC 27) over a list of public keys.
 
 libzmq asks over an in-process socket before a connection exists for anyone else, so a stranger never reaches a decoder.
 """
@@ -37,7 +37,7 @@ class Gatekeeper:
         self._allowed = {check_key(key, f"public key of {name}"): name for key, name in allowed.items()}
 
     def knows(self, name: str) -> bool:
-        """Whether the owner of that name may (still) speak."""
+        """Tell whether the owner of that name may (still) speak."""
         return self._allowed is None or name in self._allowed.values()
 
     def close(self) -> None:

@@ -37,7 +37,8 @@ Received_contra = TypeVar("Received_contra", contravariant=True)
 
 
 _LAST_WORDS_S = 0.05
-"""What a peer sent last may come a moment after the word that its connection has ended: other socket, other queue."""
+"""Seconds by which a peer's last message may follow the event that its connection has ended: other socket, other
+queue."""
 
 
 class ListenerEvents(Protocol[Received_contra]):
@@ -180,7 +181,7 @@ class Listener(Generic[Incoming]):
             self._loop.call_later(_LAST_WORDS_S, self.drop, peer, "disconnected")
 
     def _observe_all(self) -> None:
-        """Before a new peer gets the descriptor of one that is gone."""
+        """Read all events before a new peer gets the descriptor of one that is gone."""
         with contextlib.suppress(zmq.Again):
             while True:
                 self._observe()

@@ -10,6 +10,6 @@ class Peer:
     connection: bytes
     """ZeroMQ routing id."""
     name: str
-    """What its key stands for: authenticated, never what it claims."""
+    """Name that its key stands for: authenticated, never what it claims."""
     role: str
     protocol: int

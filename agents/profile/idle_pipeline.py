@@ -38,7 +38,7 @@ class IdlePipeline:
 
     @property
     def cpu_s(self) -> tuple[float, float]:
-        """Of the scheduler, and of all workers, since they began."""
+        """Return the processor seconds of the scheduler, and of all workers, since they began."""
         return _cpu_s(self.scheduler), sum(map(_cpu_s, self.workers))
 
 

@@ -12,13 +12,13 @@ from agents.profile.points import Point
 from templates_lib.values.profile_row import ProfileBlock, ProfileRow
 
 BLOCKS = 5
-"""Of each step."""
+"""Blocks measured of each step."""
 BLOCK_S = 0.1
 """A quota is given in periods of some milliseconds: a block is many of them."""
 
 
 def kv_blocks(points: tuple[Point, ...], block_tokens: int) -> int:
-    """That the largest of the points needs: whole blocks for every request."""
+    """Count the KV blocks that the largest of the points needs: whole blocks for every request."""
     return max(
         p.prompts * -(-(p.prompt_before + p.prompt_tokens) // block_tokens)
         + p.requests * -(-(p.context + 1) // block_tokens)
@@ -39,8 +39,8 @@ def measured(engine: StageEngine, points: Sequence[Point]) -> Iterator[ProfileBl
 
 
 def _step(engine: StageEngine, point: Point) -> Callable[[], None]:
-    """Its requests are taken and given back each time, and what they are meant to have cached is reserved and holds
-    zeros: that costs little beside the step, and what is in a cache costs no time."""
+    """Make the step. Its requests are taken and given back each time, and what they are meant to have cached is
+    reserved and holds zeros: that costs little compared with the step, and what is in a cache costs no time."""
     facts = engine.facts
     sampling = GREEDY if facts.held.last else None
     before, tokens = point.prompt_before, point.prompt_tokens

@@ -22,16 +22,16 @@ _WAIT_S = 6.0
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """Of a span of time."""
+    """Processor time of a span."""
 
     scheduler_cpu_s: float
     workers_cpu_s: float
-    """Of all stages."""
+    """Processor seconds of the workers of all stages."""
     wall_s: float
 
     @property
     def node_cpu_s(self) -> float:
-        """Of a node that has a stage and the scheduler."""
+        """Processor seconds of a node that has a stage and the scheduler."""
         return self.scheduler_cpu_s + self.workers_cpu_s / _STAGES
 
 
@@ -39,7 +39,7 @@ class _Use:
 class _Run:
     steps: int
     requests: int
-    """Of each step."""
+    """Requests of each step."""
     use: _Use
 
 
@@ -61,7 +61,7 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
 
 
 async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run, _Use]:
-    """With one request, with as many as there is room for, and with none."""
+    """Run with one request, with as many as there is room for, and with none."""
     client = IdleClient(pipeline)
     await client.wait_up()
 

@@ -1,4 +1,4 @@
-"""Which steps are measured: few, chosen so that every term of the fit is seen large and small."""
+"""Steps to measure: few, chosen so that every term of the fit is seen large and small."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Point:
 
     @property
     def cached_tokens(self) -> int:
-        """In the KV cache behind the step, whole requests."""
+        """Tokens in the KV cache behind the step, whole requests."""
         return self.prompts * (self.prompt_before + self.prompt_tokens) + self.requests * (self.context + 1)
 
     @property
@@ -66,7 +66,7 @@ LEAST_LAYERS = 4
 
 
 def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
-    """For a model of `layers` layers; points longer than its context (0: unlimited) are left out.
+    """Make the sweeps for a model of `layers` layers; points longer than its context (0: unlimited) are left out.
 
     Ranges are short, so that a node that could never hold the whole model is measured too; the longest comes last.
     Raises ValueError for

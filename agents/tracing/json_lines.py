@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 _EXTRA = ("trace", "request", "model", "instance", "status", "prompt_tokens", "output_tokens", "seconds")
-"""That a line has where whoever logs says them."""
+"""Keys that a line has where the caller of the logger gives them."""
 
 
 class JsonLines(logging.Formatter):
@@ -26,7 +26,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_json_lines() -> None:
-    """To standard error, from now on, all of this process."""
+    """Log to standard error, from now on, all of this process."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -14,7 +14,7 @@ _ASKED_BY = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
 
 class Span:
-    """Of one piece of work; `trace` is what is handed on to others."""
+    """Span of one piece of work; `trace` is what is handed on to others."""
 
     def __init__(self, trace: TraceParent, kept: Any = None) -> None:
         self.trace = trace
@@ -35,7 +35,8 @@ def ids_alone(_name: str, parent: TraceParent | None) -> Span:
 
 
 def spans_of(service: str) -> StartSpan:
-    """As the environment asks. Without OpenTelemetry (the `tracing` extra) that is said once, and nothing is kept."""
+    """Return the function that starts spans, as the environment asks. Without OpenTelemetry (the `tracing` extra) one
+    line says so, and no span is recorded."""
     if not any(os.environ.get(name) for name in _ASKED_BY):
         return ids_alone
     try:

@@ -23,7 +23,7 @@ class TraceParent:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
     def child(self) -> "TraceParent":
-        """As somebody hands it on who was given it."""
+        """Return the parent that a receiver hands on."""
         return TraceParent(self.trace_id, _digits(16), self.flags)
 
 
@@ -43,7 +43,7 @@ def read_trace_parent(text: str) -> TraceParent | None:
 
 
 def trace_id(text: str) -> str | None:
-    """Of a `traceparent`; None where there is none."""
+    """Read the trace id of a `traceparent`; None where there is none."""
     parent = read_trace_parent(text)
     return None if parent is None else parent.trace_id
 

@@ -1,1 +1,1 @@
-"""Where weights come from and how a range of layers is read out of a checkpoint without reading the rest."""
+"""Weights: their sources, and reading a range of layers out of a checkpoint without reading the rest."""

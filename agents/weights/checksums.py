@@ -21,7 +21,7 @@ class ChecksumFile(msgspec.Struct, frozen=True):
 
 
 def checksum_path(checkpoint: Path) -> Path:
-    """Where the checksums of a checkpoint (a folder, or one GGUF file) are kept."""
+    """Path of the checksums of a checkpoint (a folder, or one GGUF file)."""
     return checkpoint / f"weights{SUFFIX}" if checkpoint.is_dir() else checkpoint.with_name(checkpoint.name + SUFFIX)
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with weights; the message names the file and what to do."""
+"""Errors of weights; the message names the file and what to do."""
 
 import difflib
 from collections.abc import Iterable

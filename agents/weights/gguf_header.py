@@ -28,7 +28,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     """Rows first, as torch has it (the file lists them the other way round)."""
     offset: int
-    """From the start of the file."""
+    """Bytes from the start of the file."""
     size: int
     """Bytes."""
 

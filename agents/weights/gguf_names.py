@@ -1,4 +1,4 @@
-"""Which stored tensor of a GGUF file holds a tensor of the Hugging Face checkpoint."""
+"""Names of stored tensors in a GGUF file for those of the Hugging Face checkpoint."""
 
 import re
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from agents.weights.checkpoint import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read so far."""
+    """Bytes and time read so far."""
 
     names: tuple[str, ...]
     stored_bytes: int

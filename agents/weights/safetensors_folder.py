@@ -16,7 +16,7 @@ from agents.weights.safetensors_checkpoint import CONFIG, INDEX
 from agents.weights.source import record_checksums
 
 SHARD_BYTES = 2 << 30
-"""What is in memory at once, but for a tensor that is larger."""
+"""Most bytes in memory at once, but for a tensor that is larger."""
 
 
 def write_safetensors_folder(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> None:

@@ -1,4 +1,4 @@
-"""Where an agent gets the weights of a model: a file or folder on its machine."""
+"""Sources of a model's weights for an agent: a file or folder on its machine."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a spec file says of a cloud: what of it may be rented, or which machines of one's own there are."""
+"""Section of a spec file about a cloud: what of it may be rented, or which machines of one's own there are."""
 
 from typing import Annotated, Self
 
@@ -39,7 +39,7 @@ class KindSection(Section):
     memory_mib: Count
     """Memory for weights and KV cache; what the node's processes need comes on top."""
     stock: Count
-    """How many nodes of the kind there may be."""
+    """Number of nodes of the kind that there may be."""
     usd_per_hour: Positive
     """Nominal price of a node."""
 
@@ -63,11 +63,11 @@ class HostSection(Section):
     user: str
     """The user that nodes run as."""
     host_key: str
-    """Its public key, type and key. No other is accepted."""
+    """Public key of the host, type and key. No other is accepted."""
     key_file: FilePath | None = None
     """The private key to log in with, relative to the spec file; default: what an SSH agent holds."""
     node_config: Annotated[str, AfterValidator(_node_config)]
-    """What the machine is, such as `H100:8/n200`."""
+    """Node configuration of the machine, such as `H100:8/n200`."""
     zone: Name = OWNED
     """Hosts of a zone reach each other. Those of one zone and node_config are a pool, for all fleets."""
     usd_per_hour: NonNegative = 0.0
@@ -87,7 +87,8 @@ class CloudSection(Section):
     markets: Annotated[list[Market], Field(min_length=1)] = Field(default=[Market.ON_DEMAND])
     """Markets to rent on."""
     derived: bool = False
-    """Also sizes of `counts` that are not sold, priced per GPU from the nearest sold size and labelled so."""
+    """True where sizes of `counts` that are not sold are wanted too, priced per GPU from the nearest sold size and
+    labelled so."""
     kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
     """Kinds of node of cloud `local`, whose nodes are processes of the control plane's machine. Default: three."""
     hosts: Annotated[list[HostSection], Field(min_length=1, max_length=1000)] | None = None

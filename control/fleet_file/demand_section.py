@@ -1,4 +1,4 @@
-"""What a spec file says of a model's demand."""
+"""Section of a spec file about a model's demand."""
 
 from typing import Annotated, Literal, Self
 
@@ -11,10 +11,10 @@ from policies.forecasts import FORECASTS, PERIODS_S
 
 
 class ForecastSection(Section):
-    """How demand that is metered is carried on."""
+    """Forecast of demand that is metered."""
 
     policy: Annotated[str, Registered(FORECASTS.keys)] = "ewma"
-    """What carries past rates on."""
+    """Policy that forecasts rates from past ones."""
     half_life_minutes: Positive = 15.0
     """Half-life of the recent mean, and of the level of a season."""
     period: Annotated[str, Registered(PERIODS_S.keys)] = "day"
@@ -22,7 +22,7 @@ class ForecastSection(Section):
     quantile: Annotated[Number, Field(ge=0.5, lt=1)] | None = 0.9  # null: no head-room
     """Head-room: what the forecast would have needed to be enough in this share of the window."""
     window_hours: Positive = 24.0
-    """How far back head-room looks."""
+    """Hours that head-room looks back."""
 
 
 class HoldSection(Section):
@@ -43,7 +43,7 @@ class DemandSection(Section):
     trace: str | None = None
     """A rate series that ships with Medley; in a spec file also the path of a trace with arrival times."""
     at: Literal["mean", "peak"] = "mean"
-    """Which rate of a trace: the mean, or its busiest window (a trace file has windows of a minute)."""
+    """Rate of a trace that counts: the mean, or its busiest window (a trace file has windows of a minute)."""
     scale: Positive = 1.0
     """Factor on the rate of a trace."""
     metered: bool = False

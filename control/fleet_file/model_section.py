@@ -1,4 +1,4 @@
-"""What a spec file says of a model: its objective, its load, and how it may be served."""
+"""Section of a spec file about a model: its objective, its load, and how it may be served."""
 
 from typing import Annotated, Self
 
@@ -13,7 +13,7 @@ from templates_lib.values.work import Phase
 
 
 class SloSection(Section):
-    """What was promised of latency."""
+    """Latency objectives of a model."""
 
     ttft_ms: Positive
     """Milliseconds to the first token."""
@@ -34,7 +34,7 @@ class ModelSection(Section):
     """A model of the catalogue, or the name of a registered one; in a spec file also the path of a Hugging Face
     config.json, relative to the file."""
     name: Name | None = None
-    """What clients call it, unique in the fleet. Default: the model's name."""
+    """Name for clients, unique in the fleet. Default: the model's name."""
     slo: SloSection
     workload: str
     """A shape of prompt and output lengths that ships with Medley; in a spec file also the path of a trace file."""
@@ -45,7 +45,7 @@ class ModelSection(Section):
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
     engine: Annotated[str, Registered(stage_engines)] = DEFAULT_ENGINE
-    """What step times are of, and what nodes run. `vllm` is planned anywhere, and run on nodes of this machine only."""
+    """Engine of the step times, which nodes run. `vllm` is planned anywhere, and run on nodes of this machine only."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""
@@ -70,7 +70,7 @@ class ModelSection(Section):
 
     @property
     def model_id(self) -> str:
-        """Of the architecture: what weights and profiles are known by."""
+        """Name of the architecture: weights and profiles are known by it."""
         return self.served_name if is_path(self.model) else self.model
 
     @property

@@ -1,4 +1,4 @@
-"""What is wrong with a file, said so that it can be found and put right."""
+"""Problems of a file, with the place of each and what to put right."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

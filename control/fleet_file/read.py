@@ -1,4 +1,4 @@
-"""From the text of a spec file to its checked content."""
+"""Reading of a spec file: its text in, its checked content out."""
 
 from typing import Any
 

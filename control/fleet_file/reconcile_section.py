@@ -1,11 +1,11 @@
-"""What a spec file says of how a fleet is kept on its plan."""
+"""Section of a spec file about keeping a fleet on its plan."""
 
 from control.fleet_file.numbers import NonNegativeCount, Positive, Share
 from control.fleet_file.section import Section
 
 
 class DisruptionSection(Section):
-    """How much of a fleet may be moved voluntarily within a window. Failures are not counted."""
+    """Part of a fleet that may be moved voluntarily within a window. Failures are not counted."""
 
     max_instances: NonNegativeCount | None = None
     """Instances that may be moved within the window. Default: any number."""
@@ -16,7 +16,7 @@ class DisruptionSection(Section):
 
 
 class ReconcileSection(Section):
-    """How the fleet is kept on its plan."""
+    """Settings of the loop that keeps the fleet on its plan."""
 
     replan_minutes: Positive = 5.0
     """Minutes between plans."""

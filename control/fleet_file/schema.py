@@ -1,4 +1,4 @@
-"""What a spec file may say: `apiVersion: medley/v1`, `kind: Fleet`.
+"""Schema of a spec file: `apiVersion: medley/v1`, `kind: Fleet`.
 
 Every field's default is what the file means when it leaves the field out.
 """
@@ -35,7 +35,7 @@ class ReplicasSection(Section):
 
 
 class PolicySection(Section):
-    """What a plan may look like."""
+    """Limits and preferences of a plan."""
 
     mode: Mode = DEFAULT.mode
     """`zones`: work that belongs together meets in a zone, and traffic between zones is priced; `paper`: any instance
@@ -65,7 +65,7 @@ class PolicySection(Section):
 
 
 class OffersSection(Section):
-    """How offers are read, and what is sold beside what `clouds` names."""
+    """Reading of offers, and offers besides those of `clouds`."""
 
     files: list[FilePath] = Field(default=[])
     """YAML files of kind Offers, relative to the spec file: machines of one's own, negotiated prices. A later file's
@@ -81,7 +81,7 @@ class QuotaSection(Section):
 
     cloud: CloudName
     region: str
-    """Where the limit holds."""
+    """Region in which the limit holds."""
     family: str
     """The cloud's own name of the quota, such as `G-VT` or `NVIDIA_L4_GPUS`."""
     limit: NonNegative
@@ -91,14 +91,14 @@ class QuotaSection(Section):
 
 
 class SolverSection(Section):
-    """How hard to look for templates and plans."""
+    """Effort of the search for templates and plans."""
 
     n_max: Annotated[Whole, Field(ge=1, le=8)] = 6
     """Nodes of a template at most."""
     rho: Positive = 12.0
     """GPU memory of a template at most, in multiples of the model's weights as served."""
     slo_split: SloSplit = SloSplit.EVEN
-    """How a pipeline's latency budget is split over its stages."""
+    """Split of a pipeline's latency budget over its stages."""
     seed: NonNegativeCount = DEFAULT.seed
     """Seed of the solver: one snapshot and one seed give one plan."""
     gap: Share = DEFAULT.limits.gap
@@ -120,9 +120,9 @@ class FleetFile(Section):
     kind: Literal["Fleet"]
     name: Name
     models: Annotated[list[ModelSection], Field(min_length=1)]
-    """What is served, by the name that clients call it."""
+    """Models to serve, by the name that clients use."""
     clouds: list[CloudSection] = Field(default=[])
-    """What may be rented where."""
+    """Clouds to rent from, with the parts that may be rented."""
     offers: OffersSection = OffersSection()
     quotas: list[QuotaSection] = Field(default=[])
     """Limits of your accounts."""

@@ -1,4 +1,4 @@
-"""What sections of a spec file are made of."""
+"""Base of the sections of a spec file."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -27,12 +27,12 @@ def known(kind: str, name: str, valid: Collection[str]) -> str:
 
 
 def names_of(info: ValidationInfo) -> Names:
-    """What the file may name."""
+    """Return the names that the file may use."""
     names = info.context
     assert isinstance(names, Names)  # noqa: S101 - read() always passes them
     return names
 
 
 def is_path(name: str) -> bool:
-    """Whether a model or shape is given as a file, not as a name of the catalogue."""
+    """Tell whether a model or shape is given as a file, not as a name of the catalogue."""
     return "/" in name or name.endswith((".json", ".csv", ".csv.gz"))

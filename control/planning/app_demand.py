@@ -1,4 +1,4 @@
-"""How much an app of a fleet is asked for: a rate that its spec states, or what gateways meter."""
+"""Demand for an app of a fleet: a rate that its spec states, or what gateways meter."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from templates_lib.apps.app import App
 @dataclass(frozen=True, slots=True)
 class Stated:
     requests_per_s: float
-    """Of all request types together."""
+    """Requests per second of all request types together."""
     priority: int
 
 
@@ -26,7 +26,7 @@ class ForecastChoice:
     quantile: float | None
     """None: no head-room."""
     window_s: float
-    """In which head-room would have had to be enough."""
+    """Seconds within which head-room would have had to be enough."""
 
     def made(self) -> Forecast:
         chosen = FORECASTS[self.policy](self.half_life_s, self.period_s)
@@ -44,7 +44,7 @@ class Metered:
     most_held: int
     """Requests that one gateway holds while nothing serves the app."""
     hold_s: float
-    """For so long at most."""
+    """Longest time for which it is held, in seconds."""
     priority: int
 
     def rules(self, app: App, horizon_s: float) -> tuple[DemandRule, ...]:

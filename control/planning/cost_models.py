@@ -11,12 +11,12 @@ from templates_lib.values.node_config import NodeConfig
 
 
 def gpus_of(recipe: PipelineRecipe) -> dict[str, Gpu]:
-    """By name: the catalogue's, and the recipe's own."""
+    """Return GPUs by name: the catalogue's, and the recipe's own."""
     return load_gpus() | {gpu.name: gpu for gpu in recipe.gpus}
 
 
 def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
-    """By engine. Raises ValueError for an engine without an estimate."""
+    """Make the cost models by engine. Raises ValueError for an engine without an estimate."""
     gpus = gpus_of(recipe)
     engines = sorted({served.engine for served in recipe.served})
     return {e: MeasuredCostModel(e, recipe.profiles, estimated_cost_model(gpus, estimate_of(e))) for e in engines}
@@ -32,7 +32,7 @@ def evidence_of(recipe: PipelineRecipe) -> str:
 
 
 def how_to_measure(recipe: PipelineRecipe) -> str:
-    """What to run where step times of this machine's nodes are estimated; empty where none are."""
+    """Name the command to run where step times of this machine's nodes are estimated; empty where none are."""
     here = {gpu.name for gpu in recipe.gpus}
     if not any(node.gpu in here for _, node in _without_profile(recipe)):
         return ""

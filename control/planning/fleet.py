@@ -20,13 +20,13 @@ from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 @dataclass(frozen=True, slots=True)
 class ReconcileSettings:
-    """How a fleet is kept on its plan."""
+    """Settings of the loop that keeps a fleet on its plan."""
 
     replan_minutes: float
     payback_minutes: float | None
-    """In which a move that only saves money has to pay back what it costs; None: all are made."""
+    """Minutes within which a move that only saves money has to pay back what it costs; None: all moves are made."""
     payback_share: float | None
-    """Of the instances that run: what may be moved within an hour only to save money; None: any."""
+    """Share of the running instances that may be moved within an hour only to save money; None: any."""
     max_new_nodes_per_hour: int | None
     disruption: Disruption
 
@@ -36,7 +36,7 @@ class Fleet:
     name: str
     apps: tuple[App, ...]
     asked: Mapping[str, Stated | Metered]
-    """By app."""
+    """Demand by app: stated or metered."""
     sources: OfferSources
     machines: tuple[LocalMachine, ...]
     """Kinds of node that it may have on this machine; none: it names no local cloud."""
@@ -56,7 +56,7 @@ class Fleet:
         return tuple(rule for app in self.apps for rule in self._rules(app))
 
     def quotes(self, market: MarketView) -> Quotes:
-        """What it may rent on `market`. Raises SpecError."""
+        """Return what it may rent on `market`. Raises SpecError."""
         return market.judged(self.sources.quotes(market), self.settings.guardrails.max_unproven_nodes)
 
     def demand(

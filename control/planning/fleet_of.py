@@ -1,4 +1,4 @@
-"""From the checked content of a spec file to the fleet that it asks for."""
+"""The fleet that the checked content of a spec file asks for."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 def fleet_of(file: FleetFile, document: Document, own: Collection[OwnModel]) -> tuple[Fleet, tuple[str, ...]]:
-    """With notes on what was left out of the traces that it names. `file`: the checked content of `document`; `own`:
-    registered models. Raises SpecError."""
+    """Make the fleet, with notes on what was left out of the traces that it names. `file`: the checked content of
+    `document`; `own`: registered models. Raises SpecError."""
     hosts = own_hosts(file, document)
     apps, demand, notes = served_apps(file, document, own)
     machines, sources = local_machines(file), offer_sources(file, document)

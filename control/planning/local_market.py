@@ -12,7 +12,7 @@ from templates_lib.values.offer import Market, Offer
 
 ZONE = "here"
 NETWORK_GBPS = 10.0
-"""Of the loopback interface, at least; what a node's processor makes of it is measured with its profile."""
+"""Bandwidth of the loopback interface, at least; what a node's processor makes of it is measured with its profile."""
 CORE_TFLOPS = 0.1
 CORE_MEMORY_GBPS = 160.0
 """A processor of today with 256-bit units in fp32, for the estimate only. Assumptions; profiles replace them."""

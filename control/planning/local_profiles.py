@@ -27,7 +27,7 @@ class _Need:
 
 
 def profile_store(home: Path) -> ProfileStore:
-    """Of the Medley that keeps what is its own in `home`."""
+    """Return the store of the Medley whose folder is `home`."""
     return ProfileStore(home / "profiles")
 
 
@@ -60,13 +60,13 @@ def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, a
 
 
 def refit(stored: StoredProfile) -> StoredProfile:
-    """What was measured, fitted again. Raises SweepError."""
+    """Fit what was measured again. Raises SweepError."""
     terms, errors = _fit(stored.profile.config, stored.rows)
     return replace(stored, profile=replace(stored.profile, step_terms_s=terms, errors=errors))
 
 
 def _needs(world: World) -> Iterator[_Need]:
-    """What is the same for two served models is needed once."""
+    """Yield what has to be measured; what is the same for two served models is needed once."""
     found: dict[str, _Need] = {}
     for served in world.recipe.served:
         for machine in world.fleet.machines:

@@ -1,4 +1,4 @@
-"""Where the offers come from that a fleet may rent."""
+"""Sources of the offers that a fleet may rent."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,22 +18,22 @@ from control.offers.shipped import ShippedOffers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferSources:
-    """What a spec names, each with its position where only a market can tell whether it exists."""
+    """Offers that a spec names, each with its position where only a market can tell whether it exists."""
 
     selections: tuple[Selection, ...]
-    """Of clouds that rent."""
+    """Selections of clouds that rent."""
     clouds_at: Position
     by_region: bool
     """The Coral paper's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
     stated: tuple[Quotes, ...]
-    """What the spec itself says can be had: nodes of this machine, and machines of one's own."""
+    """Quotes that the spec itself states: nodes of this machine, and machines of one's own."""
     files: tuple[tuple[Path, Position], ...]
-    """Of kind Offers; a later one's price replaces an earlier."""
+    """Files of kind Offers; a later one's price replaces an earlier."""
     availability: tuple[Path, Position] | None
     quotas: tuple[tuple[QuotaLimit, Position], ...]
 
     def quotes(self, market: MarketView) -> Quotes:
-        """What can be rented on `market`. Raises SpecError at the position of what it does not have."""
+        """Return what can be rented on `market`. Raises SpecError at the position of what it does not have."""
         papers = ShippedOffers(self.selections, by_region=True).fetch
         sold = located(self.clouds_at, papers if self.by_region else partial(market.offers, self.selections))
         files = [located(at, FileOffers(path).fetch) for path, at in self.files]

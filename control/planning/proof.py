@@ -1,13 +1,13 @@
-"""What a plan's status and gap amount to, for people: a plan that met the solver's tolerance is not yet an optimum."""
+"""Status and gap of a plan in words: a plan that met the solver's tolerance is not yet an optimum."""
 
 import math
 
 _ROUNDING = 1e-6
-"""What solvers leave of a gap that is none: their feasibility tolerance."""
+"""Gap that solvers leave where there is none: their feasibility tolerance."""
 
 
 def proof_text(status: str, gap: float, tolerance: float | None = None) -> str:
-    """How near the least cost a plan is known to be: `optimal` only where nothing is left between cost and bound.
+    """Say how near the least cost a plan is known to be: `optimal` only where nothing is left between cost and bound.
 
     `status` and `gap` are the plan's own, `tolerance` is the gap at which the search for it could end (`solver.gap`),
     where that is known. Gaps are rounded up to a hundredth of a percent: what is said is proven.

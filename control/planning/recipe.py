@@ -1,4 +1,4 @@
-"""What a library is built from: enough to build the same one again."""
+"""Recipes of libraries: enough to build the same library again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from templates_lib.values.work import Unit, WorkClass
 
 
 class SourceRecipe(Protocol):
-    """What a library takes from one source. `control.planning.source_kinds` says of which kind it is."""
+    """The part of a library that comes from one source. `control.planning.source_kinds` says of which kind it is."""
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -41,9 +41,9 @@ class PipelineRecipe:
     unpruned: tuple[str, ...] = ()
     """Names of models of which every template is kept, because a guardrail of theirs limits how many instances run."""
     gpus: tuple[Gpu, ...] = ()
-    """Of `nodes`, those that the catalogue does not know."""
+    """GPUs of `nodes` that the catalogue does not know."""
     profiles: tuple[NodeProfile, ...] = ()
-    """What was measured; all else is estimated."""
+    """Measured profiles; all else is estimated."""
 
     @property
     def parameters(self) -> dict[str, float]:

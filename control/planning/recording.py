@@ -22,8 +22,9 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """In a file made by hand, `version`, `library_version` and `cost_model_fingerprint` of the snapshot may be empty:
-    they are then filled in. Where they are set, they must be true."""
+    """A snapshot and the recipe of its library. In a file made by hand, `version`, `library_version` and
+    `cost_model_fingerprint` of the snapshot may be empty: they are then filled in. Where they are set, they must be
+    true."""
 
     format: str
     name: str
@@ -31,7 +32,7 @@ class Recording:
     recipe: Recipe | None = None
     """None only in a file made by hand, whose templates come in another."""
     notes: tuple[str, ...] = ()
-    """What a reader of the plan should know about its prices."""
+    """Notes on its prices for the reader of a plan."""
 
 
 def content_version(snapshot: Snapshot) -> str:

@@ -11,7 +11,7 @@ SERVED = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Where the figures of a plan come from."""
+    """Sources of the figures of a plan."""
 
     cost_model: str
     """`measured`, `estimated`, or which of both for what."""
@@ -37,7 +37,7 @@ class PlanReport:
     there where nobody said how long an invocation is."""
 
     def tokens_per_s(self, instance: PlannedInstance) -> float | None:
-        """Of all `count` instances; None where the tokens of some work are not known."""
+        """Return the tokens per second of all `count` instances; None where the tokens of some work are not known."""
         if not instance.units_per_s.keys() <= self.tokens_per_unit.keys():
             return None
         return instance.count * sum(units * self.tokens_per_unit[k] for k, units in instance.units_per_s.items())
@@ -49,7 +49,7 @@ class PlanReport:
 
     @property
     def changes_fleet(self) -> bool:
-        """Whether the fleet that runs now is another one than the plan's."""
+        """Tell whether the fleet that runs now is another one than the plan's."""
         kept = sum(min(i.count, i.running) for i in self.plan.instances)
         planned = sum(i.count for i in self.plan.instances)
         return planned != kept or kept != len(self.snapshot.instances)
@@ -61,7 +61,7 @@ class PlanReport:
         return min(complete, key=lambda n: self.baselines[n].usd_per_hour) if complete else None
 
     def serves_less(self, baseline: str) -> bool:
-        """Whether a baseline leaves more demand unmet than the plan."""
+        """Tell whether a baseline leaves more demand unmet than the plan."""
         ours = unmet_share(self.plan, self.snapshot)
         return unmet_share(self.baselines[baseline], self.snapshot) > ours + SERVED
 

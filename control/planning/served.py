@@ -1,4 +1,4 @@
-"""From the models of a spec file to apps, and to the demand for them."""
+"""Apps made of the models of a spec file, and the demand for them."""
 
 import hashlib
 import json

@@ -42,15 +42,16 @@ def method_of(strategy: str) -> Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Session:
-    """What planning needs of the world outside: where libraries and plans are kept, who hears of progress, a monotonic
-    clock in seconds."""
+    """Ports of planning: where libraries and plans are stored, where progress is reported, a monotonic clock in
+    seconds."""
 
     store: LibraryStore
     plans: PlanStore
     progress: Progress
     clock: Callable[[], float]
     method: Method = plan_medley
-    """What makes its plans: the planner, or what is compared with it (simulations run fleets on baselines, too)."""
+    """Method that makes its plans: the planner, or what is compared with it (simulations run fleets on baselines,
+    too)."""
 
     def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
         """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
@@ -133,7 +134,7 @@ class Session:
         return PlanReport(kept.name, snapshot, plan, {}, basis, {}, per_unit)
 
     def certificates(self, plan: Plan) -> tuple[Certificate, ...]:
-        """What the templates of `plan` were certified for. Raises LookupError when its library is gone."""
+        """Return what the templates of `plan` were certified for. Raises LookupError when its library is gone."""
         names = sorted({instance.template_id for instance in plan.instances})
         return certificates(stored_template(self.store, name, plan.library_version).capacity for name in names)
 

@@ -32,7 +32,7 @@ class SourceKind:
     """(source, templates of this kind that run and that it would not make) → the same under the objectives of today.
     None: they count for what they were certified for last."""
     evidence: Callable[[Any], str] = lambda _: "given"
-    """What the capacities of a recipe rest on, for people."""
+    """Evidence that the capacities of a recipe rest on, for people."""
     unservable: Callable[[Any, Library], Iterable[str]] = lambda _recipe, _library: ()
     """(recipe, library of all sources) → why models of the recipe are in none of its templates, a line each."""
 

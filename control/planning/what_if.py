@@ -44,7 +44,7 @@ class PriceChange:
 class AvailabilityChange:
     where: OfferChoice
     nodes: int
-    """That could be had beyond those held, of each offer."""
+    """Number of nodes that could be had beyond those held, of each offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class DemandChange:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """In this order."""
+    """Changes, applied in this order."""
 
     without: tuple[OfferChoice, ...] = ()
-    """Not to be had, and what is held there is gone."""
+    """Offers that cannot be had, whose held nodes are gone."""
     prices: tuple[PriceChange, ...] = ()
     availability: tuple[AvailabilityChange, ...] = ()
     demand: tuple[DemandChange, ...] = ()
 
 
 def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App]) -> Snapshot:
-    """The snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. ValueError, with
+    """Return the snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. ValueError, with
     the nearest name, for a change that changes nothing because nothing is called so."""
     changed_at = (*(price.where for price in what_if.prices), *(stock.where for stock in what_if.availability))
     for choice in (*what_if.without, *changed_at):

@@ -1,4 +1,4 @@
-"""From a checked spec file to everything that a plan is made from, but the templates."""
+"""The world of a plan: everything that it is made from, but the templates, read from a checked spec file."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -31,19 +31,20 @@ class World:
     fleet: Fleet
     quotes: Quotes
     demand: tuple[Demand, ...]
-    """What is planned for: as the spec states it, and as far as it is metered what the caller knows was metered."""
+    """Demand that is planned for: as the spec states it, and as far as it is metered what the caller knows was
+    metered."""
     recipe: PipelineRecipe
     weights: dict[str, str]
     """Model id → where its weights are (`templates_lib.models.weights_place`), as far as it is known."""
     notes: tuple[str, ...]
-    """On what its spec names, for people."""
+    """Notes on what its spec names, for people."""
 
     @property
     def name(self) -> str:
         return self.fleet.name
 
     def quotes_on(self, market: MarketView) -> Quotes:
-        """What its spec names on another market, as far as there are templates for it. Raises SpecError."""
+        """Return what its spec names on another market, as far as there are templates for it. Raises SpecError."""
         quotes, known = self.fleet.quotes(market), {config.id for config in self.recipe.nodes}
         kept = tuple(offer for offer in quotes.offers if offer.node_config in known)
         lacking = sorted({offer.node_config for offer in quotes.offers} - known)
@@ -54,7 +55,7 @@ class World:
     def snapshot(
         self, now: str, library_version: str, cost_model_fingerprint: str, instances: tuple[Instance, ...] = ()
     ) -> Snapshot:
-        """Without a version: the caller hashes it. `instances`: that run."""
+        """Make a snapshot without a version: the caller hashes it. `instances`: that run."""
         return Snapshot(
             version="",
             now=now,
@@ -100,7 +101,8 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
 
 
 def stated_quotes(document: Document, own: Collection[OwnModel]) -> tuple[Quotes, ...]:
-    """What a spec itself says can be had; `own` as in `world_of`. Raises SpecError with every problem at once."""
+    """Return the quotes that a spec itself states; `own` as in `world_of`. Raises SpecError with every problem at
+    once."""
     return offer_sources(read(document, _names(own)), document).stated
 
 

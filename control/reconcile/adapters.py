@@ -1,4 +1,4 @@
-"""How adapters of the clouds are made, each when it is first needed."""
+"""Adapters of the clouds, each made when it is first needed."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ from templates_lib.values.offer import Market, Offer
 
 @dataclass(frozen=True, slots=True)
 class AdapterParts:
-    """What adapters are made of."""
+    """Parts that adapters are made of."""
 
     database: Database
     site: SkyPilotSite
@@ -51,8 +51,8 @@ ADAPTERS: dict[str, Callable[[AdapterParts, str], Cloud]] = {
 def makers(
     database: Database, home: DaemonHome, images: Mapping[str, str]
 ) -> Iterator[Mapping[str, Callable[[], Cloud]]]:
-    """By cloud; what they have started for themselves ends with the block. `images`: as of `SkyPilotSettings`. Raises
-    ValueError for the image of a cloud that none is chosen for."""
+    """Yield the makers by cloud; what they have started for themselves ends with the block. `images`: as of
+    `SkyPilotSettings`. Raises ValueError for the image of a cloud that none is chosen for."""
     with_images = clouds_of(SKYPILOT)
     for cloud in images:
         if cloud not in with_images:
@@ -72,7 +72,8 @@ def makers(
 
 
 def hosts_on_record(records: Iterable[FleetRecord], own: Collection[OwnModel]) -> tuple[OwnHost, ...]:
-    """By name; of two fleets that name a host the first one's word counts. `own`: registered models.
+    """List own machines by name; of two fleets that name a host the first one counts. `own`: registered models. `own`:
+    registered models.
 
     Raises the ValueError of a spec that cannot be read any more though it names hosts: without them, what runs there
     would count as lost.

@@ -8,7 +8,7 @@ from templates_lib.values.nearest_name import nearest_name
 
 
 class UnknownCloudError(ValueError):
-    """There is no adapter for a cloud."""
+    """Raised for a cloud without adapter."""
 
 
 class Clouds(Mapping[str, Cloud]):

@@ -97,7 +97,8 @@ class Daemon:
         self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
 
     async def serve(self) -> Outcome:
-        """Until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running.
+        """Serve until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running. What runs is
+        left running.
 
         Raises OSError when the ports are taken, DeposedError, BadKeyError for a damaged key file."""
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -147,7 +148,7 @@ class Daemon:
                 check_way_back(cloud, self._settings.address)
 
     async def _stand_by(self, reconciler: Reconciler, stop: asyncio.Event) -> bool:
-        """Until this process leads (True), or is to end, or has waited for as long as it may."""
+        """Wait until this process leads (True), or is to end, or has waited for as long as it may."""
         give_up_s = time.monotonic() + (self._settings.once_s or float("inf"))
         while not stop.is_set() and time.monotonic() < give_up_s:
             try:
@@ -225,6 +226,6 @@ def _now() -> datetime:
 
 
 def _reached(address: str, endpoint: str) -> str:
-    """Where gateways, which read this control plane's table, dial what listens at `endpoint`."""
+    """Return the address at which gateways, which read this control plane's table, reach the listener at `endpoint`."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     return f"tcp://{address or ('127.0.0.1' if host == '0.0.0.0' else host)}:{port}"  # noqa: S104 - it is replaced

@@ -1,4 +1,4 @@
-"""What a control plane keeps on disk. A second one that is to take its place needs the same keys."""
+"""Files of a control plane on disk. A second one that is to take its place needs the same keys."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ class DaemonHome:
 
     @property
     def gateway_key(self) -> Path:
-        """By which instances know gateways."""
+        """Key file by which instances know gateways."""
         return self.root / "gateway.key"
 
     @property
     def cloud(self) -> Path:
-        """Of the local cloud: records and logs of its nodes."""
+        """Folder of the local cloud: records and logs of its nodes."""
         return self.root / "local-cloud"
 
     @property
     def nodes(self) -> Path:
-        """What local nodes keep for themselves."""
+        """Folder in which local nodes keep their own files."""
         return self.root / "nodes"
 
     @property
     def tokenizers(self) -> Path:
-        """Of models whose weights are on the hub, for gateways to read."""
+        """Tokenizers of models whose weights are on the hub, for gateways to read."""
         return self.root / "tokenizers"
 
     @property

@@ -1,4 +1,4 @@
-"""What becomes of a new plan: pure."""
+"""The decision about a new plan: pure."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from templates_lib.values.plan import Plan
 
 class Verdict(StrEnum):
     KEEP = "keep"
-    """It wants what the fleet is held to already, or what waits already."""
+    """The plan wants what the fleet's plan in force wants already, or the proposal that waits already."""
     PROPOSE = "propose"
-    """It waits for somebody's word."""
+    """The plan waits for somebody's approval."""
     ACCEPT = "accept"
 
 
@@ -35,7 +35,7 @@ def decide(mode: FleetMode, target: FleetTarget, held: Plan | None, waiting: Pla
 
 
 def same(one: Plan, other: Plan) -> bool:
-    """Whether two plans want the same instances."""
+    """Tell whether two plans want the same instances."""
     return _counts(one) == _counts(other)
 
 

@@ -1,4 +1,4 @@
-"""What a plan would change of what runs now."""
+"""Changes that a plan would make to what runs now."""
 
 from control.db.database import Database
 from control.diff.fleet_diff import FleetDiff, fleet_diff

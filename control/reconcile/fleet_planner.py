@@ -35,16 +35,16 @@ def as_it_is(recording: Recording) -> Recording:
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
     record: FleetRecord
-    """As it was planned for."""
+    """Record of the fleet that it was planned for."""
     world: World
     snapshot: Snapshot
     plan: Plan
     report: PlanReport
     taken: Take
-    """What its budgets made it give up, and why."""
+    """Rung that its budgets made it take, and why."""
 
     def uses_up(self, offer: Offer) -> bool:
-        """Whether the plan takes all of an offer that it might count on."""
+        """Tell whether the plan takes all of an offer that it might count on."""
         sold = next((o for o in self.snapshot.offers if o.key == offer.key), None)
         if sold is None:
             return False
@@ -58,7 +58,7 @@ class _Read:
     record: FleetRecord
     own: tuple[OwnModel, ...]
     files: Mapping[Path, tuple[int, int] | None]
-    """That the spec names, with time of change, ns, and size; None: not there."""
+    """Files that the spec names, with time of change, ns, and size; None: not there."""
     world: World
 
 
@@ -90,7 +90,8 @@ class FleetPlanner:
         """By fleet. What is lost with the process only puts moves off that save money."""
 
     def world(self, record: FleetRecord) -> World:
-        """As its spec, the files that this names and the registered models are now. Raises SpecError, OfferError."""
+        """Return the world as its spec, the files that this names and the registered models are now. Raises SpecError,
+        OfferError."""
         own, known = self._own(), self._worlds.get(record.name)
         if known is None or (known.record, known.own) != (record, own) or known.files != _seen(known.files):
             files = _seen(files_of(record))  # before they are read: what changes meanwhile is read again
@@ -185,6 +186,6 @@ def _beside(offer: Offer, held: Mapping[str, int]) -> Offer:
 
 
 def _without(pool: SupplyPool, held: Mapping[str, int]) -> SupplyPool:
-    """What other fleets hold counts against the account's limits too."""
+    """Return the pool without what other fleets hold: it counts against the account's limits too."""
     taken = pool.taken(held)
     return replace(pool, limit=max(0.0, pool.limit - taken)) if taken else pool

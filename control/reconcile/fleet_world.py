@@ -1,4 +1,4 @@
-"""From a fleet on record to everything that its plan is made from."""
+"""The world of a fleet on record: everything that its plan is made from."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -27,7 +27,7 @@ def document_of(spec: str, folder: str, name: str) -> Document:
 
 
 def files_of(record: FleetRecord) -> tuple[Path, ...]:
-    """That its spec names, and that its world is read from. Raises SpecError."""
+    """List the files that its spec names, and that its world is read from. Raises SpecError."""
     if not record.folder:
         return ()
     document = document_of(record.spec, record.folder, record.name)
@@ -46,7 +46,7 @@ def refuse_paths(document: Document) -> None:
 
 
 def _paths(document: Document) -> list[tuple[Key, str]]:
-    """Where a spec names files, and which."""
+    """List where a spec names files, and which."""
     value = document.value if isinstance(document.value, dict) else {}
     named: list[tuple[Key, object]] = [
         (("offers", "availability"), _at(value, "offers", "availability")),

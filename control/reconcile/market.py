@@ -1,4 +1,4 @@
-"""Where prices, availability and demand come from: ports of the slow loop."""
+"""Ports of the slow loop to prices, availability and demand."""
 
 from datetime import datetime
 from typing import Protocol
@@ -15,7 +15,8 @@ class Market(Protocol):
     """Thread-safe."""
 
     def quotes(self, world: World, now: datetime) -> Quotes:
-        """What is sold to a fleet now: what its spec names, at the newest prices, without what is not to be asked."""
+        """Return what is sold to a fleet now: what its spec names, at the newest prices, without offers in a
+        cool-down."""
         ...
 
     def refused(self, offer: Offer, error: CloudError, now: datetime) -> None:
@@ -35,5 +36,5 @@ class DemandSource(Protocol):
     """Thread-safe."""
 
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:
-        """To be planned for."""
+        """Return the demand to plan for."""
         ...

@@ -18,12 +18,12 @@ HISTORY = timedelta(days=36)
 
 class Overrides(Protocol):
     def working(self, fleet: str, now: datetime) -> Mapping[str, Override]:
-        """By model."""
+        """Return the overrides in force by model."""
         ...
 
 
 class MeteredDemand:
-    """What operators say counts for models whose demand is stated in the spec, too."""
+    """Demand from metered load. Overrides of operators count for models whose demand is stated in the spec, too."""
 
     def __init__(self, database: Database, overrides: Overrides | None = None) -> None:
         """`overrides`: None for those in force by the database."""

@@ -1,4 +1,4 @@
-"""What a new node runs, by where it is."""
+"""Start of new nodes: what each runs, by where it is."""
 
 import os
 import sys
@@ -15,11 +15,11 @@ from templates_lib.values.engines import ENGINES
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"
-"""Of an agent on a machine of its own, below its user's home directory."""
+"""Home of an agent on a machine of its own, below its user's home directory."""
 
 
 def engines_at(cloud: str) -> frozenset[str]:
-    """What nodes of a cloud run."""
+    """Return the engines that nodes of a cloud run."""
     return frozenset(name for name, kind in ENGINES.items() if cloud == LOCAL or kind.on_rented_nodes)
 
 

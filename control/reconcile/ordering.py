@@ -1,4 +1,4 @@
-"""From a plan to what is kept running, and to how it is reached."""
+"""The fleet wanted by a plan, and the order in which it is reached."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime

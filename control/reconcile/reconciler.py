@@ -43,14 +43,14 @@ _UNASKED = "cannot be asked"
 
 @dataclass(slots=True)
 class _Fleet:
-    """What the loop remembers of a fleet. All of it can be read or made again."""
+    """State of a fleet in the loop. All of it can be read or made again."""
 
     record: FleetRecord
     target: FleetTarget
     wanted_s: float
-    """When it is to be planned next; monotonic, so that a clock that jumps neither hurries nor delays it."""
+    """Monotonic time at which it is to be planned next, so that a clock that jumps neither hurries nor delays it."""
     began_s: float = -math.inf
-    """When it was planned last."""
+    """Monotonic time at which it was planned last."""
     why: str = "the control plane has started"
     solved: Solved | None = None
     ordered: tuple[str, int, int] = ("", 0, 0)
@@ -59,14 +59,14 @@ class _Fleet:
     trouble: str = ""
     """Why it cannot be planned or run now; empty: it can."""
     to_publish: tuple[World, Plan] | None = None
-    """That gateways do not know of yet."""
+    """World and plan that gateways do not know of yet."""
     missed: set[str] = field(default_factory=set)
     """Keys of offers that it was refused, or that were taken from it, and has not rented from since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a loop works on."""
+    """Ports of a loop."""
 
     stores: ReconcileStores
     leader: PostgresLeader
@@ -83,9 +83,10 @@ class Ports:
     reach: Callable[[World, Plan], None] = lambda _, __: None
     """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
     gang: Callable[[ServingTemplate], Gang] = gang_of
-    """What nodes run. Raises UnplaceableError for a template that they cannot."""
+    """Function that makes the runs of a template's nodes. Raises UnplaceableError for a template that they cannot
+    run."""
     tokenizer: Callable[[str], str] = tokenizer_here
-    """Where weights are → where gateways find their tokenizer. Raises AwaitedError, NoWeightsError."""
+    """Function from where weights are to where gateways find their tokenizer. Raises AwaitedError, NoWeightsError."""
 
 
 class Reconciler:
@@ -100,7 +101,7 @@ class Reconciler:
         ports.keeper.observer = self
 
     def load(self) -> bool:
-        """Whether this process leads; then what an earlier one left is mended, and each fleet is held to its plan.
+        """Return whether this process leads; then mend what an earlier one left, and take each fleet's plan in force.
         Call it before the hub listens. Raises DatabaseUnavailableError."""
         if not self._lead():
             return False
@@ -127,11 +128,11 @@ class Reconciler:
         return self._leads
 
     def due_s(self) -> float:
-        """When a fleet is to be planned next, by the monotonic clock; inf: none is on record."""
+        """Monotonic time at which a fleet is to be planned next; inf: none is on record."""
         return min((max(f.wanted_s, f.began_s + _AGAIN_S) for f in self._fleets.values()), default=math.inf)
 
     def is_deposed(self) -> bool:
-        """Whether it has led, and somebody else does now."""
+        """True where it has led, and another process does now."""
         return self._has_read and self._ports.leader.is_lost
 
     def trouble(self) -> dict[str, str]:
@@ -139,7 +140,7 @@ class Reconciler:
         return {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
 
     def is_settled(self) -> bool:
-        """Whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
+        """True where every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
         if not self._leads:
             return False
         fleets = self._fleets.values()
@@ -195,7 +196,7 @@ class Reconciler:
         return self._leads
 
     def _read(self) -> None:
-        """Which fleets there are, which plan each is held to, and what it may spend."""
+        """Read which fleets there are, which plan is in force for each, and what it may spend."""
         fleets = self._ports.stores.fleets
         names, changed = fleets.news(fleet.record for fleet in self._fleets.values())
         for name in ({i.fleet for i in self._ports.keeper.known} | set(self._fleets)) - names:
@@ -233,7 +234,7 @@ class Reconciler:
             self._note("fleet.ended", "nothing of it runs any more", name)
 
     def _plan(self) -> None:
-        """Have solved what is due, one solve at a time for a fleet."""
+        """Start the solves that are due, one at a time for a fleet."""
         now_s = self._ports.monotonic()
         for name, fleet in self._fleets.items():
             if fleet.record.ending or now_s < max(fleet.wanted_s, fleet.began_s + _AGAIN_S):
@@ -248,7 +249,7 @@ class Reconciler:
         return 1.0 if fleet.solved is None else fleet.solved.world.fleet.reconcile.replan_minutes
 
     def _solve(self, record: FleetRecord, known: tuple[Instance, ...]) -> None:
-        """In a thread of the effects."""
+        """Solve in a thread of the effects."""
         try:
             self._solved.put((record.name, self._ports.planner.solve(record, known, self._now())))
         except Exception as error:
@@ -257,7 +258,7 @@ class Reconciler:
                 raise
 
     def _decide(self) -> None:
-        """What becomes of the plans that have been made since."""
+        """Decide about the plans that have been made since."""
         while not self._solved.empty():
             name, solved = self._solved.get()
             fleet = self._fleets.get(name)
@@ -302,7 +303,8 @@ class Reconciler:
             fleet.wanted_s, fleet.why = due_s, "an offer that was refused may be asked again"
 
     def _account(self, name: str, solved: Solved) -> None:
-        """What held nodes cost by this look at the market, and what the fleet gives up for its budgets from now on."""
+        """Record what held nodes cost by this look at the market, and what the fleet gives up for its budgets from now
+        on."""
         stores, now = self._ports.stores, self._now()
         stores.prices.observed({offer.key: offer.usd_per_hour for offer in solved.snapshot.offers}, now)
         if solved.taken.rung != (before := stores.budgets.given_up(name).rung):

@@ -1,4 +1,4 @@
-"""What the reconcile loop reads and writes."""
+"""Stores that the reconcile loop reads and writes."""
 
 from dataclasses import dataclass
 
@@ -38,5 +38,5 @@ class ReconcileStores:
         )
 
     def clouds_in_use(self) -> set[str]:
-        """Where nodes are on record that are not gone, or calls whose outcome is not known."""
+        """Return the clouds with nodes on record that are not gone, or with calls whose outcome is not known."""
         return self.nodes.clouds() | self.intents.clouds()

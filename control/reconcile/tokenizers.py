@@ -1,4 +1,4 @@
-"""Where gateways find what turns text into the tokens of a model: with its weights, or beside the routing table."""
+"""Tokenizers of models for gateways: with the weights, or next to the routing table."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ _AGAIN_S = 20.0
 
 
 class AwaitedError(LookupError):
-    """It is being fetched."""
+    """Raised while the tokenizer is being fetched."""
 
 
 def tokenizer_here(weights: str) -> str:
@@ -38,7 +38,8 @@ class Tokenizers:
         """Weights → when, and why."""
 
     def __call__(self, weights: str) -> str:
-        """As `tokenizer_here`. Raises AwaitedError too; after a failure, which it raises, it is tried again."""
+        """Return the place as `tokenizer_here` does. Raises AwaitedError too; after a failure, which it raises, it is
+        tried again."""
         if not is_on_hub(weights):
             return tokenizer_here(weights)
         kept = self._folder / quote(weights.removeprefix(PREFIX), safe="")
