@@ -69,8 +69,7 @@ def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
     """Make the sweeps for a model of `layers` layers; points longer than its context (0: unlimited) are left out.
 
     Ranges are short, so that a node that could never hold the whole model is measured too; the longest comes last.
-    Raises ValueError for
-    models of fewer than LEAST_LAYERS layers.
+    Raises ValueError for models of fewer than LEAST_LAYERS layers.
     """
     if layers < LEAST_LAYERS:
         raise ValueError(f"a model of {layers} layers cannot be profiled: at least {LEAST_LAYERS} are needed")

@@ -87,8 +87,7 @@ class CloudSection(Section):
     markets: Annotated[list[Market], Field(min_length=1)] = Field(default=[Market.ON_DEMAND])
     """Markets to rent on."""
     derived: bool = False
-    """True where sizes of `counts` that are not sold are wanted too, priced per GPU from the nearest sold size and
-    labelled so."""
+    """Offer sizes of `counts` that are not sold as well, priced per GPU from the nearest sold size and labelled so."""
     kinds: Annotated[list[KindSection], Field(min_length=1)] | None = None
     """Kinds of node of cloud `local`, whose nodes are processes of the control plane's machine. Default: three."""
     hosts: Annotated[list[HostSection], Field(min_length=1, max_length=1000)] | None = None

@@ -45,7 +45,7 @@ class ModelSection(Section):
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
     engine: Annotated[str, Registered(stage_engines)] = DEFAULT_ENGINE
-    """Engine of the step times, which nodes run. `vllm` is planned anywhere, and run on nodes of this machine only."""
+    """Engine that nodes run, and whose step times count. `vllm` is planned anywhere, run on nodes of this machine."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,
     relative to the file. Default: where the model says."""

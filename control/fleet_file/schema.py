@@ -65,7 +65,7 @@ class PolicySection(Section):
 
 
 class OffersSection(Section):
-    """Reading of offers, and offers besides those of `clouds`."""
+    """Offers besides those of `clouds`, and the form in which offers are read."""
 
     files: list[FilePath] = Field(default=[])
     """YAML files of kind Offers, relative to the spec file: machines of one's own, negotiated prices. A later file's
