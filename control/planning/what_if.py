@@ -68,8 +68,8 @@ class WhatIf:
 
 
 def supposed(snapshot: Snapshot, what_if: WhatIf, apps: Iterable[App]) -> Snapshot:
-    """Return the snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. ValueError, with
-    the nearest name, for a change that changes nothing because nothing is called so."""
+    """Return the snapshot of a fleet of `apps` as it might be, without a new version: the caller hashes it. Raises
+    ValueError, with the nearest name, for a change that changes nothing because nothing is called so."""
     changed_at = (*(price.where for price in what_if.prices), *(stock.where for stock in what_if.availability))
     for choice in (*what_if.without, *changed_at):
         if not any(choice.fits(offer) for offer in snapshot.offers):
