@@ -9,7 +9,7 @@ _SHOWN = 12
 
 
 def accept_price(act: ActionContext, key: str) -> Offer:
-    """Vouch for the price of an offer: plans use it from now on. Raises NotStoredError, with the offers whose price is
+    """Accept the price of an offer: plans use it from now on. Raises NotStoredError, with the offers whose price is
     in quarantine."""
     with act.as_one() as one:
         stored = PostgresOffers(one.database)
@@ -17,5 +17,5 @@ def accept_price(act: ActionContext, key: str) -> Offer:
         if found is None:
             aside = sorted(each.offer.key for market in stored.markets().values() for each in market.quarantined)
             raise NotStoredError(f"{key} is not in quarantine; in it are: {', '.join(aside[:_SHOWN]) or 'none'}")
-        one.record("offer.accepted", f"vouched for {found.usd_per_hour:g} $/h of {found.key}", found.key)
+        one.record("offer.accepted", f"accepted {found.usd_per_hour:g} $/h for {found.key}", found.key)
         return found

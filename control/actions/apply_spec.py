@@ -1,4 +1,4 @@
-"""Put a fleet on record, or change what its owner asks for."""
+"""Create a fleet, or change what its owner asks for."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class WantedFleet:
     project: str | None = None
 
     def record(self, before: FleetRecord | None, now: datetime) -> FleetRecord:
-        """The fleet as it will be on record."""
+        """The fleet as it will be stored."""
         name = self.world.name
         before = before or FleetRecord(name, DEFAULT_PROJECT, "", "", FleetMode.OBSERVE, 0, False, "")
         mode, project = self.mode or before.mode, self.project or before.project

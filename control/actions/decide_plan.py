@@ -11,7 +11,7 @@ from control.db.plan_summary import ListedPlan, PostgresPlanList
 from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 
 DRAFT = "~draft"
-"""Ends the fleet's name in plans of what is not on record: a draft, or a what-if. No fleet can take them."""
+"""Ends the fleet's name in plans of a draft or a what-if, which no fleet can accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def apply_plan(act: ActionContext, plan: str, mark: str, reason: str = "") -> Ac
 
 
 def accept_solved(act: ActionContext, fleet: str, plan: str) -> None:
-    """Accept a plan that was solved just now for the fleet as it is on record."""
+    """Accept a plan that was solved just now for the fleet as it is stored."""
     fleets = PostgresFleets(act.database)
     if (target := fleets.target(fleet)).accepted != plan:
         fleets.accept(target, plan, act.actor, act.signed("applied its spec"), act.now, act.trace)

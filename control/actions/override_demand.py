@@ -1,4 +1,4 @@
-"""Plan for a rate that somebody states, instead of the forecast."""
+"""Plan for a stated rate instead of the forecast."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What a plan would change of what runs now: what somebody looks at before he decides."""
+"""What a plan would change of what runs now, for people to look at before they decide."""
 
 import hashlib
 from dataclasses import dataclass

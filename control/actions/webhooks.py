@@ -49,7 +49,7 @@ def set_webhook(
 
 
 def remove_webhook(act: ActionContext, name: str, version: int | None = None) -> None:
-    """Send nothing there any more, what waits included. Raises NotStoredError; with `version` StaleVersionError."""
+    """Remove a webhook, and what waits to be sent there. Raises NotStoredError; with `version` StaleVersionError."""
     with act.as_one() as one:
         PostgresWebhooks(one.database).remove(name, version)
         one.record("webhook.removed", f"removed webhook {name}", name)

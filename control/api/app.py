@@ -16,9 +16,9 @@ from control.api.console import BUNDLE, Console
 from control.api.failures import tell_failures
 from control.api.guarded_route import PREFIX
 from control.api.metrics import ApiMetrics
-from control.api.observed import Observed
 from control.api.offer_book import OfferBook
 from control.api.openapi import describe
+from control.api.request_log import RequestLog
 from control.api.routes import ROUTERS
 from control.api.services import Services
 from control.api.settings import ApiSettings
@@ -61,7 +61,7 @@ def create_app(
     app.state.services = Services(database, settings, clock, metrics, followed, offers, home, pool.wake)
     app.router.default = Console(BUNDLE)
     app.add_middleware(Bounds, settings=settings)
-    app.add_middleware(Observed, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics)
     tell_failures(app)
     return app
 

@@ -1,4 +1,4 @@
-"""From histograms to what was promised: percentiles, shares within an objective, and how fast its budget burns."""
+"""Percentiles of histograms, shares within an objective, and how fast its error budget burns."""
 
 import math
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def percentile_s(histogram: dict[float, float], percent: float) -> float | None:
 
 
 def share_within(histogram: dict[float, float], limit_s: float) -> float | None:
-    """Of the observations, 0 to 1, interpolated in the bucket of the limit; None without observations."""
+    """Share of the observations, 0 to 1, interpolated in the bucket of the limit; None without observations."""
     total, within, low = sum(histogram.values()), 0.0, 0.0
     if not total:
         return None

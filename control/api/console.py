@@ -20,7 +20,7 @@ _INDEX = "/index.html"
 _NONCE = b"MEDLEY-CSP-NONCE"
 """What web/vite.config.ts writes where the nonce of an answer goes."""
 _SESSION = b"MEDLEY-SESSION"
-"""What web/index.html has where it is told whether its browser holds a session: asking would be refused without one."""
+"""What web/index.html has where the page learns whether its browser has a session: a request would be refused."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -31,7 +31,7 @@ _WORTH_PACKING = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _Asset:
     media_type: str
     content: bytes
     packed: bytes
@@ -43,7 +43,7 @@ class Console:
     finds the way itself, so that a link leads to where it was made."""
 
     def __init__(self, bundle: Path) -> None:
-        self._files: Mapping[str, _File] = {
+        self._files: Mapping[str, _Asset] = {
             f"/{path.relative_to(bundle).as_posix()}": _read(path)
             for path in sorted(bundle.rglob("*"))
             if path.is_file()
@@ -77,8 +77,8 @@ class Console:
         return Response(content, media_type="text/html", headers=policy)
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path) -> _Asset:
     content = path.read_bytes()
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     packed = b"" if len(content) < _WORTH_PACKING or path.suffix == ".woff2" else gzip.compress(content, mtime=0)
-    return _File(media_type, content, packed)
+    return _Asset(media_type, content, packed)

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of a route beside its own answer: every problem, and who may call it."""
+"""What the OpenAPI document says of a route besides its own answer: every problem, and who may call it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from control.api.problem import MEDIA_TYPE
 
 ROLE = "x-medley-role"
 _PROBLEM = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-_SAID = {
+_MEANINGS = {
     400: "The request cannot be read: broken JSON, a bad cursor, a malformed header.",
     401: "No token or session, or one that is wrong, expired or revoked.",
     403: "The role of the token does not cover this, or the CSRF token is missing.",
@@ -27,11 +27,11 @@ _WITH_BODY = (408, 413, 415)
 
 
 def problems(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
-    """For `responses=` of a route: what any may answer, and what this one may beside it."""
+    """The `responses=` of a route: problems that any may answer, and those of this one."""
     statuses = sorted({*_EVERYWHERE, *(_WITH_BODY if body else ()), *more})
-    return {status: {"description": _SAID[status], **_PROBLEM} for status in statuses}
+    return {status: {"description": _MEANINGS[status], **_PROBLEM} for status in statuses}
 
 
 def needs(role: Role) -> dict[str, Any]:
-    """For `openapi_extra=` of a route: it is enforced from there (`GuardedRoute`)."""
+    """The `openapi_extra=` of a route, from which `GuardedRoute` enforces the role."""
     return {ROLE: role.value}

@@ -24,7 +24,7 @@ def expected_version(
         Header(description="ETag of what was read; without it 428, when it is not the newest 412.", max_length=64),
     ] = None,
 ) -> int:
-    """Of a dependency: the version that a conditional write was judged on."""
+    """The version that a conditional write is based on, as a dependency."""
     return _read(if_match)
 
 

@@ -1,4 +1,4 @@
-"""Every exception as the problem that a caller is told. The type of an error is the answer's status."""
+"""Turn every exception into the problem that a caller gets. The type of an error decides the status."""
 
 import logging
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ def tell_failures(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    told = api_error(error, request)
-    if told.status >= 500:
-        _log.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=told.status == 500)
-    return problem_response(told, request.url.path, current_trace.get())
+    refusal = api_error(error, request)
+    if refusal.status >= 500:
+        _log.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=refusal.status == 500)
+    return problem_response(refusal, request.url.path, current_trace.get())
 
 
 def api_error(error: Exception, request: Request | None = None) -> ApiError:  # noqa: PLR0911 - one a kind
@@ -94,12 +94,12 @@ def _invalid(error: RequestValidationError, request: Request | None) -> ApiError
     if any(tuple(p["loc"]) == ("body",) and isinstance(error.body, bytes) for p in problems):
         return ApiError(415, "not-json", "send the body as application/json")
     schema = _schema(request)
-    fields = [_told(schema, p) for p in problems]
+    fields = [_field_problem(schema, p) for p in problems]
     detail = f"{len(fields)} fields are wrong" if len(fields) > 1 else "a field is wrong"
     return ApiError(422, "invalid", f"{detail}: {fields[0].message}", errors=fields)
 
 
-def _told(schema: type[BaseModel] | None, problem: Any) -> FieldProblem:
+def _field_problem(schema: type[BaseModel] | None, problem: Any) -> FieldProblem:
     place, *key = problem["loc"]
     if place != "body":
         return field_problem((place, *key), f"{problem['msg']}, is {str(problem['input'])[:60]!r}")

@@ -17,11 +17,11 @@ _HOLE_S = 2.0
 _OVERLAP = 100
 """Numbers before the newest that a feed looks at again when it starts, for those that are being written."""
 STREAM_S = 600.0
-"""Then a follower has to come again: it may not be allowed to any more."""
+"""Time after which a follower has to connect again: its token may have been revoked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class FeedMessage:
     id: int
     """What a follower resumes after; 0 for what need not be resumed."""
     event: str
@@ -34,24 +34,24 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FeedSource:
     """Where the messages of a feed come from; called in threads."""
 
-    after: Callable[[int], list[Message]]
+    after: Callable[[int], list[FeedMessage]]
     """Some of those after an id, oldest first."""
     newest: Callable[[], int]
-    passing: Callable[[], list[Message]] = list
+    passing: Callable[[], list[FeedMessage]] = list
     """What is worth a look now and nothing later: not numbered."""
 
 
 class Feed:
     """Make it on the loop that it is followed on."""
 
-    def __init__(self, source: Source, poll_s: float, heartbeat_s: float) -> None:
+    def __init__(self, source: FeedSource, poll_s: float, heartbeat_s: float) -> None:
         self._source = source
         self._poll_s = poll_s
         self._heartbeat_s = heartbeat_s
-        self._followers: set[asyncio.Queue[Message | None]] = set()
+        self._followers: set[asyncio.Queue[FeedMessage | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._last = 0
         self._holes: dict[int, float] = {}
@@ -68,7 +68,7 @@ class Feed:
     async def follow(self, after: int | None, fleet: str | None) -> AsyncIterator[bytes]:
         """Messages from `after` on, or from now; of all fleets, or of one. Ends after STREAM_S, and when its reader is
         too slow."""
-        queue: asyncio.Queue[Message | None] = asyncio.Queue(_MAX_BEHIND)
+        queue: asyncio.Queue[FeedMessage | None] = asyncio.Queue(_MAX_BEHIND)
         self._followers.add(queue)
         try:
             yield b"retry: 2000\n\n"
@@ -125,8 +125,8 @@ class Feed:
                         queue.put_nowait(message)
             await asyncio.sleep(self._poll_s)
 
-    def _settled(self, news: list[Message]) -> list[Message]:
-        """Those before which nothing can appear any more: writers commit in another order than they are numbered."""
+    def _settled(self, news: list[FeedMessage]) -> list[FeedMessage]:
+        """Messages before which nothing can appear later: writers commit in another order than they are numbered."""
         now_s, expected = time.monotonic(), self._last + 1
         for place, message in enumerate(news):
             if message.id != expected and now_s - self._holes.setdefault(expected, now_s) < _HOLE_S:
@@ -135,7 +135,7 @@ class Feed:
         self._holes = {at: since for at, since in self._holes.items() if at >= expected}
         return news
 
-    def _send_away(self, queue: asyncio.Queue[Message | None]) -> None:
+    def _send_away(self, queue: asyncio.Queue[FeedMessage | None]) -> None:
         self._followers.discard(queue)
         while not queue.empty():
             queue.get_nowait()

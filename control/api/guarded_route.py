@@ -87,7 +87,7 @@ def _acting(caller: CallerOf, services: ServicesOf) -> ActionContext:
 
 
 ActOf = Annotated[ActionContext, Depends(_acting)]
-"""For routes that change something: every action and every event begins with it."""
+"""Who calls, for routes that change something: every action takes it."""
 
 
 async def _once(

@@ -17,11 +17,11 @@ class MarketCell(BaseModel):
     gpu: str
     gpu_count: int
     market: Market
-    offers: int = Field(description="By zone and machine.")
-    usd_per_hour: float = Field(description="Of the cheapest of them.")
+    offers: int = Field(description="Number of offers, which differ in zone and machine.")
+    usd_per_hour: float = Field(description="Price of the cheapest of them.")
     usd_per_gpu_hour: float
-    available_count: int | None = Field(description="Nodes of all of them; null: of one at least nobody knows.")
-    success_share: float | None = Field(description="Of the likeliest that was asked for; null: none was.")
+    available_count: int | None = Field(description="Nodes of all of them; null: not known of one at least.")
+    success_share: float | None = Field(description="Highest of those that were asked for; null: none was.")
 
 
 def success_share(offer: Offer, listed: Listed, now: datetime) -> float | None:
@@ -31,7 +31,7 @@ def success_share(offer: Offer, listed: Listed, now: datetime) -> float | None:
 
 
 def market_cells(offers: Iterable[Offer], listed: Listed, now: datetime) -> list[MarketCell]:
-    """By cloud, region, configuration and market."""
+    """Cells by cloud, region, configuration and market."""
     groups: dict[tuple[str, str, str, Market], list[Offer]] = {}
     for offer in offers:
         groups.setdefault((offer.cloud, offer.region, offer.node_config, offer.market), []).append(offer)

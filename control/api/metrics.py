@@ -7,10 +7,10 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 
 
 class ApiMetrics:
-    """Of one app: a registry of its own, so that two in a process do not meet."""
+    """Metrics of one app, in a registry of its own, so that two apps in a process do not collide."""
 
     def __init__(self, *collectors: Collector) -> None:
-        """`collectors`: of what is told beside what the process counts itself."""
+        """`collectors`: further metrics, besides what the process counts itself."""
         self._registry = CollectorRegistry()
         for collector in collectors:
             self._registry.register(collector)

@@ -1,4 +1,4 @@
-"""What nodes of this machine have said: the end of their logs, which the local cloud keeps after they are gone, too."""
+"""The end of the logs of nodes on this machine, which the local cloud keeps after they are gone, too."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from control.lifecycle.held_node import HeldNode
 from templates_lib.values.clouds import LOCAL
 
 _PLACES = ("control/local-cloud/logs", "up/local-cloud/logs")
-"""Below the home of Medley: of `medley reconcile` and of `medley up`."""
+"""Folders below the home of Medley: of `medley reconcile` and of `medley up`."""
 
 
 class NodeLog(BaseModel):
     node: str
     place: int = Field(description="Which of the instance's nodes it is.")
     text: str = Field(description="The end of its output; empty where it is not here.")
-    size_bytes: int = Field(description="Of the whole log.")
+    size_bytes: int = Field(description="Size of the whole log.")
     missing: str = Field(description="Why there is no text, and where to look; empty: there is.")
 
 

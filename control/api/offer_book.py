@@ -1,4 +1,4 @@
-"""All offers of the market as the database knows it, read when it has changed: a page must not read everything anew."""
+"""All offers of the market as the database knows it, read when it has changed, not for every page."""
 
 import threading
 from bisect import bisect_right
@@ -29,7 +29,7 @@ _FRESH = timedelta(seconds=30)
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed:
     offers: tuple[Offer, ...]
-    """By key."""
+    """Offers by key."""
     configs: Mapping[str, NodeConfig]
     learned: Mapping[str, Learned]
 

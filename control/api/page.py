@@ -28,7 +28,7 @@ class Page(BaseModel, Generic[Item]):
 
 
 def page(rows: Sequence[Row], limit: int, shown: Callable[[Row], Item], key: Callable[[Row], Key]) -> Page[Item]:
-    """Of up to `limit` + 1 rows: the row too many says that there is a next page."""
+    """A page of up to `limit` + 1 rows: the row too many says that there is a next page."""
     kept = rows[:limit]
     following = encode(key(kept[-1])) if len(rows) > limit else None
     return Page(items=[shown(row) for row in kept], next=following)

@@ -17,7 +17,7 @@ _MOST = timedelta(days=3660)
 
 
 def period(since: datetime | None, until: datetime | None, now: datetime, otherwise: timedelta | datetime) -> Period:
-    """`otherwise`: where it begins when nothing is said, or how long ago. Raises ApiError 422."""
+    """The span of a query; `otherwise`: its begin where `since` is None, or how long ago. Raises ApiError 422."""
     end = min(until or now, now)
     begin = since or (otherwise if isinstance(otherwise, datetime) else _before(end, otherwise))
     if not begin <= end:

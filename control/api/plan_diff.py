@@ -20,7 +20,7 @@ class DiffStep(BaseModel):
 class PlanDiff(BaseModel):
     plan_id: str
     fleet: str
-    mark: str = Field(description="Of this diff: `:apply` takes it, so that what is applied is what was looked at.")
+    mark: str = Field(description="Hash of this diff: `:apply` takes it, and applies what was looked at.")
     is_empty: bool
     usd_per_hour_before: float
     usd_per_hour_after: float

@@ -1,4 +1,4 @@
-"""What a caller is told when a request is refused or fails: RFC 9457, `application/problem+json`."""
+"""The answer to a request that is refused or fails: RFC 9457, `application/problem+json`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

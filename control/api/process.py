@@ -1,4 +1,4 @@
-"""An API process: opens the database, serves until it is told to end."""
+"""An API process: opens the database, and serves until a signal ends it."""
 
 import gc
 import logging
@@ -21,7 +21,7 @@ from control.listener import listening, url_of
 _log = logging.getLogger(__name__)
 
 _GRACE_S = 10
-"""For requests under way; streams, which have no end, are cut off then and resumed elsewhere."""
+"""Time for requests under way; streams, which have no end, are cut off then and resumed elsewhere."""
 _HEADER_BYTES = 32 << 10
 
 
@@ -32,7 +32,7 @@ def serve(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> None:
-    """Until SIGINT or SIGTERM; then it answers what it has begun. `say` is told the URL. Raises OSError when the port
+    """Serve until SIGINT or SIGTERM, and answer what was begun. `say` gets the URL. Raises OSError when the port
     is taken, and what opening the database raises."""
     # uvicorn hands the signal on once it has shut down: by its default the process would end there and then, and an
     # embedded database would be left running

@@ -16,7 +16,7 @@ class Saving(BaseModel):
     )
     baseline_usd_per_hour: float
     usd_per_hour: float = Field(description="Saved.")
-    share: float = Field(description="Of the baseline's cost.")
+    share: float = Field(description="Share of the baseline's cost.")
 
 
 def saving_of(plan: ListedPlan, unmet_share: float | None) -> Saving | None:

@@ -22,6 +22,6 @@ class Services:
     streams: Streams
     offers: OfferBook
     home: Path
-    """Of what Medley keeps on this machine."""
+    """Folder of what Medley stores on this machine."""
     work_waits: Callable[[], None]
-    """Told after an operation was put down: a worker shall look."""
+    """Call it after an operation was stored, so that a worker looks for it."""

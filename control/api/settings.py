@@ -12,17 +12,17 @@ class ApiSettings:
     max_body_bytes: int = 1 << 20
     """A spec file may have as many (`control.fleet_file.document`); a model's config.json has less."""
     body_timeout_s: float = 20.0
-    """For a request's body to arrive: who sends a byte a minute holds no connection for long."""
+    """Time for a request's body to arrive: a sender of a byte a minute holds no connection for long."""
     statement_timeout_s: float = 15.0
-    """For one statement of a request in PostgreSQL: a request that takes longer is answered with 503."""
+    """Time for one statement of a request in PostgreSQL; a longer one is answered with 503."""
     threads: int = 12
     """Requests that work at the same time, each with a connection to PostgreSQL, of which a server has about 100."""
     session: timedelta = timedelta(hours=12)
     """A browser session; its token may end before."""
     idempotency: timedelta = timedelta(hours=24)
-    """For which an answer is kept under its Idempotency-Key."""
+    """Time for which an answer is stored under its Idempotency-Key."""
     stream_poll_s: float = 1.0
-    """How often a process that somebody follows looks for news."""
+    """Time between two looks for events while somebody follows."""
     heartbeat_s: float = 15.0
     """A comment in a stream without news, so that proxies keep it open."""
     max_streams: int = 200
@@ -32,4 +32,4 @@ class ApiSettings:
     workers: int = 1
     """Solves of this process at a time, each in a process of its own with some 300 MB."""
     operation_limit: timedelta = timedelta(minutes=30)
-    """After which an operation is ended as failed."""
+    """Time after which an operation fails."""

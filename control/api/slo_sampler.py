@@ -1,4 +1,4 @@
-"""Asks gateways every minute how fast they have answered, and keeps it. Any number of API processes may."""
+"""Samples the latencies of gateways every minute. Any number of API processes may."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ class SloSampler:
         self._before: dict[str, tuple[datetime, Mapping[str, GatewayFigures]]] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Sample every minute, until cancelled."""
         async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
             while self._gateways:
                 now = self._clock()
@@ -48,7 +48,7 @@ class SloSampler:
         try:
             figures = gateway_figures(await _text(client, gateway))
         except (httpx.HTTPError, ValueError) as error:
-            _log.warning("gateway %s does not say how fast it is: %s", gateway, error)
+            _log.warning("gateway %s does not answer with its latencies: %s", gateway, error)
             return
         minute = self._clock().replace(second=0, microsecond=0)
         before_at, before = self._before.get(gateway, (None, {}))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from control.api.feed import Feed, Message, Source
+from control.api.feed import Feed, FeedMessage, FeedSource
 from control.api.settings import ApiSettings
 from control.db.database import Database
 from control.db.events import PostgresEvents
@@ -29,19 +29,19 @@ class Streams:
 
 
 def streams(database: Database, settings: ApiSettings) -> Streams:
-    def feed(source: Source) -> Feed:
+    def feed(source: FeedSource) -> Feed:
         return Feed(source, settings.stream_poll_s, settings.heartbeat_s)
 
     loads = _Loads(database)
     return Streams(
         events=feed(
-            Source(
+            FeedSource(
                 lambda after: [_event(past) for past in PostgresEvents(database).since(after, _CHUNK)],
                 lambda: newest_event(database),
             )
         ),
         instances=feed(
-            Source(lambda after: _steps(database, after), lambda: newest_step(database), passing=loads.changed)
+            FeedSource(lambda after: _steps(database, after), lambda: newest_step(database), passing=loads.changed)
         ),
     )
 
@@ -53,13 +53,13 @@ def event_document(past: PastEvent) -> dict[str, object]:
     return document
 
 
-def _event(past: PastEvent) -> Message:
-    return Message(past.sequence, "event", past.event.fleet, msgspec.json.encode(event_document(past)).decode())
+def _event(past: PastEvent) -> FeedMessage:
+    return FeedMessage(past.sequence, "event", past.event.fleet, msgspec.json.encode(event_document(past)).decode())
 
 
-def _steps(database: Database, after: int) -> list[Message]:
+def _steps(database: Database, after: int) -> list[FeedMessage]:
     return [
-        Message(step.sequence, "transition", fleet, msgspec.json.encode(step).decode())
+        FeedMessage(step.sequence, "transition", fleet, msgspec.json.encode(step).decode())
         for fleet, step in instance_steps(database, after, _CHUNK)
     ]
 
@@ -71,11 +71,11 @@ class _Loads:
         self._database = database
         self._before: dict[str, bytes] = {}
 
-    def changed(self) -> list[Message]:
+    def changed(self) -> list[FeedMessage]:
         now = {load.instance: load for load in scheduler_loads(self._database)}
         encoded = {name: msgspec.json.encode(load) for name, load in now.items()}
         news = [
-            Message(0, "load", now[name].fleet, data.decode())
+            FeedMessage(0, "load", now[name].fleet, data.decode())
             for name, data in encoded.items()
             if self._before.get(name) != data
         ]

@@ -19,7 +19,7 @@ NewName = Annotated[str, StringConstraints(pattern=NAME_PATTERN), Field(descript
 Line = Annotated[str, StringConstraints(max_length=300), Readable]
 """A text of people for people; may be empty."""
 PathName = Annotated[str, Path(pattern=NAME_PATTERN)]
-"""Of a resource, in the path."""
+"""Name of a resource in the path."""
 PathId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 QueryText = Annotated[str | None, Query(max_length=200), Readable]
 """A filter; without it, all."""

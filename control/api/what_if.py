@@ -35,7 +35,7 @@ class AvailabilityChangeBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     where: OfferChoiceBody = OfferChoiceBody()
-    nodes: int = Field(ge=0, le=100_000, description="That could be had beyond those held, of each offer.")
+    nodes: int = Field(ge=0, le=100_000, description="Nodes of each offer that can be rented beyond those held.")
 
 
 class DemandChangeBody(BaseModel):
@@ -58,7 +58,7 @@ class WhatIfBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     without: list[OfferChoiceBody] = Field(
-        default=[], max_length=_MAX_CHANGES, description="Not to be had, and what is held there is gone."
+        default=[], max_length=_MAX_CHANGES, description="Offers that cannot be rented, and what is held there is gone."
     )
     prices: list[PriceChangeBody] = Field(default=[], max_length=_MAX_CHANGES)
     availability: list[AvailabilityChangeBody] = Field(default=[], max_length=_MAX_CHANGES)

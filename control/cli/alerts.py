@@ -1,4 +1,4 @@
-"""`medley alerts`: what somebody should know, and the webhooks that it is sent to."""
+"""`medley alerts`: list alerts, and manage the webhooks that they are sent to."""
 
 import os
 import time
@@ -10,9 +10,9 @@ import typer
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption, LimitOption
-from control.cli.output import Output, OutputOption, console, emit, say, table
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
-app = Commands(name="alerts", help="Watch for what people should know, and send it to webhooks.", no_args_is_help=True)
+app = Commands(name="alerts", help="List alerts, and send them to webhooks.", no_args_is_help=True)
 webhooks = Commands(name="webhook", help="Add, list, try and remove webhooks.", no_args_is_help=True)
 app.add_typer(webhooks)
 NameArgument = Annotated[str, typer.Argument(help="Its name.")]
@@ -20,7 +20,7 @@ NameArgument = Annotated[str, typer.Argument(help="Its name.")]
 
 @app.command("list")
 def list_(
-    every: Annotated[bool, typer.Option("--all", help="Also those that are over.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also resolved alerts.")] = False,
     limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
@@ -31,26 +31,24 @@ def list_(
 
     with open_database(database_url) as database:
         found = PostgresAlerts(database).recent(limit, open_only=not every)
-    if output is not Output.TABLE:
-        emit(found, output)
+    if emitted(found, output):
         return
     if not found:
-        typer.echo("no alert is open")
+        typer.echo("No alert is open.")
     for alert in found:
-        over = f", over since {alert.resolved_at[:16]}" if alert.resolved_at else ""
+        over = f", resolved at {alert.resolved_at[:16]}" if alert.resolved_at else ""
         typer.echo(f"{alert.opened_at[:16]}{over}  {alert.severity}  {alert.kind}  {alert.subject}: {alert.text}")
 
 
 @app.command("watch")
 def watch(
-    once: Annotated[bool, typer.Option("--once", help="Look and send once, then end: for cron.")] = False,
-    every_s: Annotated[float, typer.Option(min=1, help="Seconds between two looks.")] = 30.0,
+    once: Annotated[bool, typer.Option("--once", help="Check and send once, then exit: for cron.")] = False,
+    every_s: Annotated[float, typer.Option(min=1, help="Seconds between two checks.")] = 30.0,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Look at budgets, leaks and fleets, record alerts and send them, until interrupted.
+    """Check budgets, leaks and fleets, record alerts and send them, until interrupted.
 
-    `medley reconcile` and `medley up` do so themselves. Run this on another machine beside them, to be told when they
-    have stopped, too.
+    `medley reconcile` and `medley up` do so themselves. Run this on another machine, so that you learn when they stop.
     """
     from control.alerts.watch import AlertWatch
     from control.db.errors import DatabaseUnavailableError
@@ -64,10 +62,10 @@ def watch(
             except DatabaseUnavailableError as error:
                 if once:
                     raise
-                say(f"medley: {error}; trying on")
+                say(f"medley: {error}; trying again")
             else:
                 if once or sent.delivered or sent.failed:
-                    typer.echo(f"{sent.delivered} sent, {sent.failed} to be tried again")
+                    typer.echo(f"{sent.delivered} sent, {sent.failed} will be tried again")
             if once:
                 return
             time.sleep(every_s)
@@ -75,11 +73,10 @@ def watch(
 
 @app.command("rules")
 def rules(output: OutputOption = Output.TABLE) -> None:
-    """List what there is an alert for."""
+    """List the kinds of alerts, and when each opens."""
     from policies.alert_rules import RULES
 
-    if output is not Output.TABLE:
-        emit([{"kind": kind, "when": when} for kind, when in RULES.items()], output)
+    if emitted([{"kind": kind, "when": when} for kind, when in RULES.items()], output):
         return
     for kind, when in RULES.items():
         typer.echo(f"{kind:<20} {when}")
@@ -87,15 +84,13 @@ def rules(output: OutputOption = Output.TABLE) -> None:
 
 @webhooks.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="For people; one of the same name is replaced.")],
+    name: Annotated[str, typer.Argument(help="Name of the webhook; one of the same name is replaced.")],
     url: Annotated[str, typer.Argument(help="https://…")],
-    secret: Annotated[str, typer.Option(help="Where the secret that signs what is sent is: env:NAME or file:/PATH.")],
+    secret: Annotated[str, typer.Option(help="Place of the secret that signs what is sent: env:NAME or file:/PATH.")],
     kind: Annotated[
         list[str] | None, typer.Option(help="Only alerts of this kind; may be repeated.", show_default=False)
     ] = None,
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Allow http and addresses of one's own network.")
-    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Allow http and addresses of your own network.")] = False,
     database_url: DatabaseOption = None,
 ) -> None:
     """Have alerts sent to a URL, signed. The secret itself is never stored (docs/cost.md shows how to verify)."""
@@ -121,9 +116,9 @@ def add(
 
 @webhooks.command("test")
 def try_webhook(name: NameArgument, database_url: DatabaseOption = None) -> None:
-    """Send a webhook something that tells nothing, signed as alerts are, and say what it answers.
+    """Send a test message to a webhook, signed as alerts are, and show the answer.
 
-    It is sent from this shell, which needs the secret; exit code 1 when the receiver does not take it.
+    It is sent from this shell, which needs the secret. Exits with 1 when the receiver does not take it.
     """
     from control.actions.webhooks import try_webhook as attempt
 
@@ -136,15 +131,14 @@ def try_webhook(name: NameArgument, database_url: DatabaseOption = None) -> None
 
 @webhooks.command("list")
 def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """List webhooks, with what waits to be sent to each, and why."""
+    """List webhooks, with the deliveries that wait for each, and why they do."""
     from control.db.alerts import PostgresAlerts
     from control.db.database import open_database
     from control.db.webhooks import PostgresWebhooks
 
     with open_database(database_url) as database:
         found, pending = PostgresWebhooks(database).all(), PostgresAlerts(database).pending()
-    if output is not Output.TABLE:
-        emit(found, output)
+    if emitted(found, output):
         return
     shown = table("webhook", "url", "secret", "kinds", "waiting", "because")
     for each in found:

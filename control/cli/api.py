@@ -12,22 +12,22 @@ PORT = 8080
 
 def api(
     host: Annotated[
-        str, typer.Option(help="Where it listens. Put TLS in front of anything but this machine.")
+        str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
     workers: Annotated[
-        int, typer.Option(min=0, max=16, help="Solves at a time; 0: leave them to other processes.")
+        int, typer.Option(min=0, max=16, help="Plans solved at the same time; 0: other processes solve them.")
     ] = 1,
     gateway: Annotated[
         list[str] | None,
         typer.Option(
-            help="URL of a gateway, to be asked how fast it answers; may be repeated. A name with several addresses, "
+            help="URL of a gateway whose latencies are sampled; may be repeated. A name with several addresses, "
             "as service discovery gives it, is several gateways.",
             show_default=False,
         ),
     ] = None,
     proxies: Annotated[
-        str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are believed.")
+        str, typer.Option(help="Addresses of proxies in front, whose X-Forwarded-* headers are trusted.")
     ] = "127.0.0.1",
     database_url: DatabaseOption = None,
 ) -> None:

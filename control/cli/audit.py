@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption, LimitOption
-from control.cli.output import Output, OutputOption, emit, say
+from control.cli.output import Output, OutputOption, emitted, say
 
 if TYPE_CHECKING:
     from control.lifecycle.fleet_event import FleetEvent, PastEvent
 
 
 def audit(
-    fleet: Annotated[str, typer.Option(help="Of one fleet.")] = "",
-    kind: Annotated[str, typer.Option(help="Of one kind, such as plan.accepted.")] = "",
-    subject: Annotated[str, typer.Option(help="About one plan, instance, token, offer… by its id.")] = "",
+    fleet: Annotated[str, typer.Option(help="Only this fleet.")] = "",
+    kind: Annotated[str, typer.Option(help="Only this kind, such as plan.accepted.")] = "",
+    subject: Annotated[str, typer.Option(help="Only about this plan, instance, token, offer… (its id).")] = "",
     limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
@@ -26,11 +26,10 @@ def audit(
 
     with open_database(database_url) as database:
         newest = PostgresEvents(database).page(limit, fleet=fleet, kind=kind, subject=subject)
-    if output is not Output.TABLE:
-        emit([_flat(past) for past in reversed(newest)], output)
+    if emitted([_flat(past) for past in reversed(newest)], output):
         return
     if not newest:
-        say("medley: nothing of that is on record")
+        say("medley: no such event is recorded")
     for past in reversed(newest):
         at = datetime.fromisoformat(past.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         about = "  ".join(part for part in (past.event.fleet, past.event.subject) if part)

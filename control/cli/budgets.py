@@ -8,7 +8,7 @@ import typer
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say, table
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
 if TYPE_CHECKING:
     from control.cost.budgets import BudgetReport
@@ -52,8 +52,7 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 
     with acting(database_url) as act:
         found, less = budget_reports(act.database, act.now), PostgresBudgets(act.database).all_given_up()
-    if output is not Output.TABLE:
-        emit(found, output)
+    if emitted(found, output):
         return
     if not found:
         typer.echo("No budget is set: `medley budgets set --fleet NAME --usd-per-month 5000` sets one.")

@@ -50,7 +50,7 @@ def check(
 
 
 def _claims(plan: "Plan", database_url: str | None) -> "tuple[dict[str, Claim] | None, str]":
-    """What the plan's library certified, or why that cannot be known: a check needs no database."""
+    """The capacities that the plan's library certified, or why they are not known: a check needs no database."""
     from control.checker import claims_of
     from control.db.database import open_database
     from control.db.errors import DatabaseError

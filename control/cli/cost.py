@@ -1,4 +1,4 @@
-"""`medley cost`: what was spent, on what, and where the month is going."""
+"""`medley cost`: what was spent, on what, and the forecast of the month."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emit, table
 from control.ledger.cost_line import By
 
 if TYPE_CHECKING:
     from control.cost.report import CostReport
 
 _AGO = re.compile(r"(\d{1,5})([mhd])")
+_FIGURES = ("$", "$/h", "nodes")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def cost(
-    by: Annotated[By, typer.Option(help="What the lines are.")] = By.MODEL,
+    by: Annotated[By, typer.Option(help="What costs are grouped by.")] = By.MODEL,
     since: Annotated[
         str | None,
         typer.Option(
-            help="Begin of the period: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago. Default: of this month.",
+            help="Start of the period: 2026-11-01, 2026-11-01T12:00, or 90m, 24h, 7d ago. Default: of this month.",
             show_default=False,
         ),
     ] = None,
@@ -32,8 +33,8 @@ def cost(
 ) -> None:
     """Show what was spent, to the cent: a node costs from its intent until it is gone. Times are UTC.
 
-    Also what is spent an hour now, today, this month, by its end at this rate, and what leaked: the money of nodes that
-    no row explains.
+    Also shows what is spent an hour now, today, this month, by its end at this rate, and what leaked: the cost of nodes
+    that no row explains.
     """
     from control.cost.report import cost_report
     from control.db.database import open_database
@@ -52,7 +53,7 @@ def cost(
 
 
 def moment(option: str, text: str, now: datetime) -> datetime:
-    """Without a zone it is UTC's. Raises ValueError."""
+    """Read a time, UTC where it names no zone. Raises ValueError."""
     if (ago := _AGO.fullmatch(text)) is not None:
         return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
@@ -65,19 +66,15 @@ def moment(option: str, text: str, now: datetime) -> datetime:
 
 
 def _print(report: "CostReport") -> None:
-    from rich.table import Table
-
     typer.echo(f"{report.since[:16].replace('T', ' ')} to {report.until[:16].replace('T', ' ')} UTC")
-    table = Table(box=None, pad_edge=False)
-    for name in (report.by.value, "$", "$/h", "nodes"):
-        table.add_column(name, justify="left" if name == report.by else "right")
+    shown = table(report.by.value, *_FIGURES, right=_FIGURES)
     for line in report.lines:
-        table.add_row(line.name, f"{line.usd:,.2f}", f"{line.usd_per_hour:,.4f}", str(line.nodes))
-    table.add_row("all", f"{report.usd:,.2f}", "", "", style="bold")
-    console().print(table)
+        shown.add_row(line.name, f"{line.usd:,.2f}", f"{line.usd_per_hour:,.4f}", str(line.nodes))
+    shown.add_row("all", f"{report.usd:,.2f}", "", "", style="bold")
+    console().print(shown)
     typer.echo(f"now {report.usd_per_hour:,.4f} $/h for {report.nodes} nodes; today {report.today_usd:,.2f} $")
     typer.echo(f"this month {report.month_usd:,.2f} $, at this rate {report.month_forecast_usd:,.2f} $ by its end")
     if report.unpriced_node_hours:
-        typer.echo(f"not included: {report.unpriced_node_hours:,.1f} node hours of which nobody knows the price")
+        typer.echo(f"not included: {report.unpriced_node_hours:,.1f} node hours whose price is not known")
     nodes = f"; {report.leaked_nodes} such nodes exist now" if report.leaked_nodes else ""
     typer.echo(f"leaked: {report.leaked_usd:,.2f} ${nodes}")

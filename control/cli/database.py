@@ -46,9 +46,9 @@ def downgrade(
 
 @app.command("status")
 def status(database_url: DatabaseOption = None, output: OutputOption = Output.TABLE) -> None:
-    """Say which database is used, and its revision.
+    """Show which database is used, and its revision.
 
-    Exit code 1, with what to do, when commands cannot use it: it does not answer, or is at another revision.
+    Exits with 1, and says what to do, when commands cannot use it: it does not answer, or is at another revision.
     """
     from control.db.database import open_database
     from control.db.revision import current_revision
@@ -66,25 +66,25 @@ def backup(
     file: Annotated[Path, typer.Argument(help="Where to write it; readable by you only.")],
     database_url: DatabaseOption = None,
 ) -> None:
-    """Write all state into one file, while everything goes on.
+    """Write all state into one file, while everything keeps running.
 
-    Keep $MEDLEY_HOME/control/*.key with it: nodes know their control plane by them.
+    Store $MEDLEY_HOME/control/*.key with it: nodes know their control plane by these keys.
     """
     from control.db.backup import back_up
     from control.db.database import open_database
 
     with open_database(database_url) as database:
         back_up(database, file)
-        typer.echo(f"{database.name} is in {file} ({file.stat().st_size / 1e6:.1f} MB)")
+        typer.echo(f"Backup of {database.name} written to {file} ({file.stat().st_size / 1e6:.1f} MB)")
 
 
 @app.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(help="Of `medley db backup`.")],
+    file: Annotated[Path, typer.Argument(help="File that `medley db backup` wrote.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Replace all state by that of a backup.
+    """Replace all state by a backup.
 
     The first round of `medley reconcile` then compares it with the clouds: nodes that were launched since are
     terminated, those that are gone are replaced, all others are adopted as they run.
@@ -94,6 +94,6 @@ def restore(
 
     with open_database(database_url, upgrade=database_url is None) as database:
         if not yes:
-            typer.confirm(f"Everything in {database.name} is replaced by {file}. Do this?", abort=True)
+            typer.confirm(f"This replaces everything in {database.name} by {file}. Do this?", abort=True)
         put_back(database, file)
-        typer.echo(f"{database.name} is as it was when {file} was written")
+        typer.echo(f"{database.name} restored from {file}.")

@@ -1,4 +1,4 @@
-"""`medley demand`: what clients ask of a fleet, who waits, and what operators say instead of a forecast."""
+"""`medley demand`: the demand of a fleet, requests that wait, and overrides of the forecast."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -8,9 +8,9 @@ import typer
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emit, table
 
-app = Commands(name="demand", help="Show and override the demand that is planned for.", no_args_is_help=True)
+app = Commands(name="demand", help="Show and override the demand that plans are made for.", no_args_is_help=True)
 
 _SHOWN = timedelta(hours=1)
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
@@ -19,7 +19,7 @@ ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the fle
 
 @app.command("show")
 def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """What gateways were offered in the last hour, in steps of five minutes, what they hold, and overrides."""
+    """Show the demand that gateways metered in the last hour, requests that wait, and overrides."""
     from control.db.database import open_database
     from control.db.demand import PostgresDemand
     from control.db.demand_overrides import PostgresDemandOverrides
@@ -42,10 +42,8 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
         }
         emit({"offered": rates, "waiting": waiting, "overrides": list(overrides.values())}, output)
         return
-    from rich.table import Table
-
-    table = Table("model", "requests/s", "of an hour", "prompt tokens/s", "output tokens/s", "waiting", "override")
-    table.box, table.pad_edge = None, False
+    rates_shown = ("requests/s", "mean of the hour", "prompt tokens/s", "output tokens/s")
+    shown = table("model", *rates_shown, "waiting", "override")
     for key, history in sorted(offered.items()):
         app_name = key.rpartition("/")[0]
         over = overrides.get(app_name)
@@ -55,34 +53,34 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
         rates_now = (history.requests_per_s, history.prompt_tokens_per_s, history.output_tokens_per_s)
         last, prompt, made = (f"{rate[-1]:.3g}" for rate in rates_now)
         mean = f"{history.requests_per_s.mean():.3g}"
-        table.add_row(app_name, last, mean, prompt, made, str(waiting.get(app_name, 0)), said)
-    console().print(table)
+        shown.add_row(app_name, last, mean, prompt, made, str(waiting.get(app_name, 0)), said)
+    console().print(shown)
 
 
 @app.command("override")
 def override(
     fleet: FleetArgument,
     model: ModelArgument,
-    requests_per_s: Annotated[float, typer.Argument(help="To be planned for, whatever is metered or in the spec.")],
-    reason: Annotated[str, typer.Option(help="Why, for people.")],
-    hours: Annotated[float, typer.Option(help="Until it expires.")] = 1.0,
+    requests_per_s: Annotated[float, typer.Argument(help="Rate to plan for, instead of the forecast.")],
+    reason: Annotated[str, typer.Option(help="Reason, for people.")],
+    hours: Annotated[float, typer.Option(help="Hours until it expires.")] = 1.0,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Plan for this rate instead of the forecast, for a time. In place of an earlier override."""
+    """Plan for this rate instead of the forecast, for some hours. Replaces an earlier override."""
     from control.actions.override_demand import override_demand
 
     with acting(database_url) as act:
         try:
             until = act.now + timedelta(hours=hours)
         except (OverflowError, ValueError):
-            raise ValueError(f"--hours {hours:g} is no time that an override could last") from None
+            raise ValueError(f"--hours {hours:g} is no duration that an override can have") from None
         override_demand(act, fleet, model, requests_per_s, until, reason)
     typer.echo(f"Plans serve {requests_per_s:g} requests/s of {model} until {until:%Y-%m-%d %H:%M} UTC.")
 
 
 @app.command("forecast")
 def forecast(fleet: FleetArgument, model: ModelArgument, database_url: DatabaseOption = None) -> None:
-    """End an override: the forecast, or the rate of the spec, counts again."""
+    """End an override: plans follow the forecast, or the rate of the spec, again."""
     from control.actions.override_demand import end_override
 
     with acting(database_url) as act:

@@ -10,14 +10,14 @@ from control.cli.options import DatabaseOption, SnapshotOption, SpecOption, Temp
 from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
-    from control.cli.planning import Kept
+    from control.cli.planning import PlanInContext
     from control.planning.session import Session
 
 
 def explain(
     plan: Annotated[
         str | None,
-        typer.Argument(help="A plan's file, or the id of a kept plan (`medley plans list`).", metavar="[PLAN]"),
+        typer.Argument(help="A plan's file, or the id of a stored plan (`medley plans list`).", metavar="[PLAN]"),
     ] = None,
     file: SpecOption = None,
     snapshot: SnapshotOption = None,
@@ -48,7 +48,7 @@ def explain(
 
 def _source(
     plan: str | None, file: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> "AbstractContextManager[tuple[Session, Kept]]":
+) -> "AbstractContextManager[tuple[Session, PlanInContext]]":
     from control.cli.planning import kept, made_now
 
     if plan is None:

@@ -9,7 +9,7 @@ import typer
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, table
+from control.cli.output import Output, OutputOption, console, emitted, table
 from control.given_name import DEFAULT_PROJECT, check_name
 from control.lifecycle.fleet import FleetMode
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from control.actions.plan_change import PlanChange
     from control.db.database import Database
 
-app = Commands(name="fleets", help="List fleets, say how far each may go, end them.", no_args_is_help=True)
+app = Commands(name="fleets", help="List fleets, set their modes, end them.", no_args_is_help=True)
 _TOP_REASONS = 3
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FleetArgument = Annotated[str, typer.Argument(help="Name of the fleet.")]
@@ -27,19 +27,19 @@ def apply(
     file: Annotated[Path, typer.Option("--file", "-f", help="Spec file (apiVersion: medley/v1, kind: Fleet).")],
     mode: Annotated[
         FleetMode | None,
-        typer.Option(help="How far the control plane may go. Default: as it is; observe if it is new."),
+        typer.Option(help="How far the control plane may go. Default: unchanged; observe for a new fleet."),
     ] = None,
     project: Annotated[
         str | None,
         typer.Option(
-            help=f"Project that its cost is counted for. Default: as it is; {DEFAULT_PROJECT} if it is new.",
+            help=f"Project that pays for it. Default: unchanged; {DEFAULT_PROJECT} for a new fleet.",
             show_default=False,
         ),
     ] = None,
     yes: YesOption = False,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Put a fleet on record, or change it: plan it, show what would change in dollars, capacity and requests, and ask.
+    """Create or change a fleet: plan it, show what would change in dollars, capacity and requests, and ask.
 
     In mode observe the plan is shown and nothing is touched. Otherwise `medley reconcile` applies what you confirm.
     """
@@ -96,7 +96,7 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
 
 @app.command("list")
 def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """All fleets, their modes and plans."""
+    """List fleets with their modes and plans."""
     from control.db.database import open_database
     from control.db.fleets import PostgresFleets
 
@@ -115,19 +115,18 @@ def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOptio
             }
             for record in fleets.all()
         ]
-    if output is not Output.TABLE:
-        emit(rows, output)
+    if emitted(rows, output):
         return
     shown = table("fleet", "project", "mode", "plan", "waits for approval", "changed")
     for row in rows:
         cells = (row["name"], row["project"], row["mode"], str(row["plan"])[:12], str(row["waits"])[:12])
         shown.add_row(*map(str, cells), str(row["updated_at"])[:19])
-    console().print(shown if rows else "No fleet is on record: `medley apply -f SPEC` adds one.")
+    console().print(shown if rows else "No fleet exists: `medley apply -f SPEC` creates one.")
 
 
 @app.command("mode")
 def mode(fleet: FleetArgument, mode: FleetMode, database_url: DatabaseOption = None) -> None:
-    """Say how far the control plane may go: observe, approve or auto."""
+    """Set how far the control plane may go: observe, approve or auto."""
     from control.actions.apply_spec import set_mode
 
     with acting(database_url) as act:
@@ -137,7 +136,7 @@ def mode(fleet: FleetArgument, mode: FleetMode, database_url: DatabaseOption = N
 
 @app.command("end")
 def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOption = None) -> None:
-    """Drain and give back everything of a fleet, and take it off the record."""
+    """Drain and release all instances of a fleet, and remove it."""
     from control.actions.end_fleet import end_fleet
 
     with acting(database_url) as act:
@@ -176,7 +175,7 @@ def _show(change: "PlanChange") -> None:
         for line in describe(step):
             typer.echo(f"  {line}")
     for wait in diff.transition.stuck:
-        typer.echo(f"  not done: {wait.reason}")
+        typer.echo(f"  not possible: {wait.reason}")
     typer.echo(
         f"{diff.usd_per_hour_before:.2f} -> {diff.usd_per_hour_after:.2f} $/h (at most {diff.most_usd_per_hour:.2f} on "
         f"the way); {diff.kept} instances stay, {diff.launched} come, {diff.drained + diff.released} go, "

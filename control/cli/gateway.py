@@ -9,14 +9,14 @@ PORT = 8000
 
 def gateway(
     host: Annotated[
-        str, typer.Option(help="Where it listens. Put TLS in front of anything but this machine.")
+        str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
 ) -> None:
     """Serve all models of all fleets, by the routing table that `medley reconcile` writes in $MEDLEY_HOME/control.
 
-    Any number of these may run; each needs that directory. They go on serving while the control plane and the database
-    are away. Logs are JSON lines on stderr.
+    Any number of these may run; each needs that directory. They keep serving while the control plane and the database
+    are down. Logs are JSON lines on stderr.
     """
     from agents.tracing.json_lines import log_json_lines
     from control.cli.reconciling import home

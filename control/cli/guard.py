@@ -32,7 +32,7 @@ def guarded(command: Callable[P, T]) -> Callable[P, T]:
         except (typer.Exit, SystemExit):
             raise
         except typer.Abort:
-            typer.echo("\nmedley: nothing was changed: the answer was not yes (`--yes` answers for you)", err=True)
+            typer.echo("\nmedley: nothing was changed: you did not answer yes (`--yes` does)", err=True)
             raise typer.Exit(1) from None
         except BrokenPipeError:
             # The reader of our output (such as `head`) has seen enough; keep Python from failing at its last flush.

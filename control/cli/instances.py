@@ -1,4 +1,4 @@
-"""`medley instances`, `medley events`: what runs, where, how busy, and what became of it."""
+"""`medley instances`, `medley events`: what runs, where, how busy it is, and its history."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -6,30 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption, LimitOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
 if TYPE_CHECKING:
     from control.fleet.instance_view import ExecutorView, InstanceView, NodeView
 
 
 def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """Show every instance that is not terminated: its nodes, the layers they hold, and how busy they are."""
+    """Show every instance that is not terminated: its nodes, their layers, and how busy it is."""
     from control.db.database import open_database
     from control.fleet.live_instances import instance_views
 
     with open_database(database_url) as database:
         views = instance_views(database)
-    if output is not Output.TABLE:
-        emit(views, output)
+    if emitted(views, output):
         return
     if not views:
-        typer.echo("no instance is on record but those that are terminated")
+        typer.echo("No instance runs: all that are recorded are terminated.")
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("instance", "model", "leg", "state", "since", "stage", "layers", "node", "cpu", "MiB", "load", "KV"):
-        table.add_column(name, justify="right" if name in ("stage", "cpu", "MiB", "load", "KV") else "left")
+    columns = ("instance", "model", "leg", "state", "since", "stage", "layers", "node", "cpu", "MiB", "load", "KV")
+    shown = table(*columns, right=("stage", "cpu", "MiB", "load", "KV"))
     for view in views:
         executors, before = {each.id: each for each in view.executors}, None
         for number, node in enumerate(view.nodes):
@@ -37,18 +33,18 @@ def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption 
             own = _of_instance(view) if number == 0 else ("", "", "", "", "")
             if executor is not None and is_first:
                 own = own[0], f"{node.executor}: {executor.component}", own[2], executor.state or "-", own[4]
-            table.add_row(*own, *_of_node(node), *(_load(executor or view) if is_first else ("", "")))
+            shown.add_row(*own, *_of_node(node), *(_load(executor or view) if is_first else ("", "")))
             before = node.executor
-    console().print(table)
+    console().print(shown)
 
 
 def events(
-    instance: Annotated[str | None, typer.Argument(help="Id of an instance; without it, of all.")] = None,
+    instance: Annotated[str | None, typer.Argument(help="Id of an instance; default: all.")] = None,
     limit: LimitOption = 50,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show what became of instances, step by step, with the reasons."""
+    """Show the history of instances, step by step, with the reasons."""
     from control.db.database import open_database
     from control.db.instances import PostgresInstances
 
@@ -57,11 +53,10 @@ def events(
         if instance is not None:
             stored.load(instance)
         steps = (stored.recent(limit) if instance is None else stored.history(instance))[-limit:]
-    if output is not Output.TABLE:
-        emit(steps, output)
+    if emitted(steps, output):
         return
     if not steps:
-        say("medley: no instance was ever asked for")
+        say("medley: no instance was ever requested")
     for step in steps:
         at = datetime.fromisoformat(step.at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
         typer.echo(f"{at}  {step.instance_id}  {step.from_state or 'new'} -> {step.to_state}: {step.reason}")

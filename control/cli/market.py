@@ -1,4 +1,4 @@
-"""The commands of `medley offers` that ask clouds, and look at what they said."""
+"""The commands of `medley offers` that ask clouds, and show their answers."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ import typer
 from control.cli.acting import acting
 from control.cli.market_text import age, at
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
 
 if TYPE_CHECKING:
     from control.market.refresh import Refreshed
@@ -29,11 +29,11 @@ def refresh(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Ask all clouds at once for what they sell now, and keep it.
+    """Ask all clouds at once for what they sell now, and store it.
 
-    AWS, GCP and RunPod are asked themselves, with the credentials of their own tools; of the others SkyPilot's
-    catalogue is read. A cloud that fails is named with the reason and keeps what it said last; one whose credentials
-    are missing or expired is left out of plans until they are mended (or `medley offers forget CLOUD`). Exit status 1
+    AWS, GCP and RunPod are asked directly, with the credentials of their own tools; for the others SkyPilot's
+    catalogue is read. A cloud that fails is named with the reason, and its last offers stay; plans leave out
+    one whose credentials are missing or expired until they are repaired (or `medley offers forget CLOUD`). Exits with 1
     when none answered.
     """
     from control.db.database import open_database
@@ -42,7 +42,7 @@ def refresh(
 
     sources = sources_of(_clouds(file, cloud), os.environ, from_skypilot=from_skypilot)
     if not sources:
-        raise ValueError("there is no cloud to ask: only the local one is named")
+        raise ValueError("there is no cloud to ask: the spec names only the local one")
     with open_database(database_url) as database:
         done = ask(database, sources, datetime.now(UTC))
     if output is Output.TABLE:
@@ -59,24 +59,23 @@ def history(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show what an offer cost, change by change."""
+    """Show the price history of an offer."""
     from control.db.database import open_database
     from control.db.live_offers import PostgresOffers
 
     with open_database(database_url) as database:
         points = PostgresOffers(database).history(offer, datetime.now(UTC) - timedelta(hours=hours))
-    if output is not Output.TABLE:
-        emit(points, output)
+    if emitted(points, output):
         return
     if not points:
-        typer.echo(f"no price of {offer} is on record; `medley offers list` shows the keys' parts")
+        typer.echo(f"No price of {offer} is recorded: `medley offers list` shows the parts of keys.")
     for point in points:
         price = "not sold" if point.usd_per_hour is None else f"{point.usd_per_hour:.4f} $/h"
         typer.echo(f"{at(point.observed_at)}  {price:>14}  {point.source}")
 
 
 def calls(hours: HoursOption = 24, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """Show how often clouds were asked for nodes, offer by offer, and what is avoided after their answers."""
+    """Show how often clouds were asked for nodes, offer by offer, and which offers are avoided since."""
     from control.db.database import open_database
     from control.db.market_memory import PostgresMarketMemory
     from control.market.call_report import call_report
@@ -85,32 +84,27 @@ def calls(hours: HoursOption = 24, output: OutputOption = Output.TABLE, database
     with open_database(database_url) as database:
         stored = PostgresMarketMemory(database)
         report = call_report(stored.calls(now - timedelta(hours=hours)), stored.read(), now)
-    if output is not Output.TABLE:
-        emit(report, output)
+    if emitted(report, output):
         return
     if not report:
-        typer.echo("no cloud was asked for a node in that time")
+        typer.echo("No cloud was asked for a node in that time.")
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
     right = ("calls", "given", "most/min", "estimate")
-    for name in ("what", *right, "last answer", "avoided for", "why"):
-        table.add_column(name, justify="right" if name in right else "left")
+    shown = table("what", *right, "last answer", "avoided for", "why", right=right)
     for line in report:
         avoided = "" if line.avoided_until is None else age(line.avoided_until - now)
-        table.add_row(
+        shown.add_row(
             line.subject, str(line.calls), str(line.granted), str(line.most_in_a_minute),
             f"{line.success_estimate:.0%}", line.outcome.value, avoided, line.reason,
         )  # fmt: skip
-    console().print(table)
+    console().print(shown)
 
 
 def accept(
     offer: Annotated[str, typer.Argument(help="Key of an offer whose price is in quarantine.")],
     database_url: DatabaseOption = None,
 ) -> None:
-    """Vouch for a price that was quarantined: plans use it from now on."""
+    """Accept a price that was quarantined: plans use it from now on."""
     from control.actions.accept_price import accept_price
 
     with acting(database_url) as act:
@@ -119,16 +113,16 @@ def accept(
 
 
 def forget(
-    cloud: Annotated[str, typer.Argument(help="Whose live offers to drop.")], database_url: DatabaseOption = None
+    cloud: Annotated[str, typer.Argument(help="Name of the cloud.")], database_url: DatabaseOption = None
 ) -> None:
-    """Drop a cloud's live offers, and that it is left out: its dated ones that ship count again."""
+    """Drop a cloud's live offers, and the reason why plans leave it out: the dated ones that ship are used again."""
     from control.db.database import open_database
     from control.db.live_offers import PostgresOffers
 
     with open_database(database_url) as database:
         if not PostgresOffers(database).forget(cloud):
-            raise ValueError(f"no live offer of {cloud!r} is kept")
-    typer.echo(f"the offers of {cloud} are those that ship with Medley again")
+            raise ValueError(f"{cloud!r} has no live offer")
+    typer.echo(f"Live offers of {cloud} dropped: plans use those that ship with Medley.")
 
 
 def _clouds(file: Path | None, cloud: list[str] | None) -> tuple[str, ...]:

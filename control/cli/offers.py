@@ -10,7 +10,7 @@ from control.cli import market
 from control.cli.guard import Commands
 from control.cli.market_text import age
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
 if TYPE_CHECKING:
     from control.market.view import StoredMarket
@@ -38,8 +38,8 @@ def list_(
 ) -> None:
     """List offers by GPU, the cheapest first: live ones of clouds that were asked, else the dated ones that ship.
 
-    Of a spec file, with its own offers and its availability, or of all clouds. What was refused lately, is left out or
-    has an impossible price is named, with the reason.
+    With -f the offers that the spec file may use, with its own offers and availability. Offers that were refused
+    lately, are left out or have an impossible price are named, with the reason.
     """
     from control.db.database import open_database
     from control.market.view import StoredMarket
@@ -52,27 +52,23 @@ def list_(
     offers = sorted(quotes.offers, key=lambda o: (quotes.configs[o.node_config].gpu, per_gpu[o.key], o.key))
     for held_back in quotes.quarantined:
         say(f"medley: left out {held_back.offer.key}: {held_back.reason}")
-    if output is not Output.TABLE:
-        emit(offers, output)
+    if emitted(offers, output):
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("configuration", "zone", "machine", "market", "$/h", "$/GPU/h", "available", "age", "source"):
-        table.add_column(name, justify="right" if name in ("$/h", "$/GPU/h", "available", "age") else "left")
+    right = ("$/h", "$/GPU/h", "available", "age")
+    shown = table("configuration", "zone", "machine", "market", *right, "source", right=right)
     for offer in offers:
         known = "?" if offer.available_count is None else str(offer.available_count)
-        table.add_row(
+        shown.add_row(
             offer.node_config, offer.zone_id, offer.instance_type, offer.market.value, f"{offer.usd_per_hour:.2f}",
             f"{per_gpu[offer.key]:.2f}", known, _age(offer, stored), f"{'derived; ' * offer.derived}{offer.source}",
         )  # fmt: skip
-    console().print(table)
+    console().print(shown)
     for note in quotes.notes:
         say(f"Note: {note}")
 
 
 def _age(offer: "Offer", stored: "StoredMarket") -> str:
-    """Since somebody said that the price holds."""
+    """Time since a source last confirmed the price."""
     live = stored.clouds.get(offer.cloud)
     if live is not None and live.succeeded_at is not None and offer.source.startswith(live.source):
         return age(stored.now - live.succeeded_at)

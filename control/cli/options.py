@@ -23,5 +23,5 @@ DatabaseOption = Annotated[
     ),
 ]
 MOST_ROWS = 100_000
-"""That a command shows at once: more belongs in a query of one's own."""
-LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="At most so many, the newest.")]
+"""Rows that a command shows at most: for more, query the database."""
+LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Most rows to show, the newest.")]

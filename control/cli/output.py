@@ -1,4 +1,4 @@
-"""How a command hands over its result: a table for people, JSON or YAML for programs."""
+"""How a command prints its result: a table for people, JSON or YAML for programs."""
 
 import os
 import sys
@@ -43,13 +43,20 @@ def emit(document: Any, output: Output) -> None:
     sys.stdout.write(render(document, output))
 
 
+def emitted(document: Any, output: Output) -> bool:
+    """Whether programs read the result, which is printed then; else the command prints a table."""
+    if output is not Output.TABLE:
+        emit(document, output)
+    return output is not Output.TABLE
+
+
 def say(text: str) -> None:
-    """A line for people, apart from the result: on stderr."""
+    """Write a line for people to stderr, apart from the result."""
     typer.echo(text, err=True)
 
 
 def console() -> "Console":
-    """For tables on stdout: as wide as the terminal, or wide enough to read where there is none."""
+    """A console on stdout: as wide as the terminal, or wide enough for tables where there is none."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=PIPE_WIDTH)
@@ -76,16 +83,16 @@ def refuse_unwritable(*paths: Path | None) -> None:
         if path.is_dir():
             raise ValueError(f"{path}: cannot be written: it is a folder")
         if not os.access(folder, os.W_OK):
-            raise ValueError(f"{path}: cannot be written: the folder {folder} is not ours to write")
+            raise ValueError(f"{path}: cannot be written: you may not write in the folder {folder}")
 
 
 def refuse_unwritable_folder(folder: Path) -> None:
-    """The same for a folder that is made if it is not there."""
+    """Raise ValueError for a folder that cannot be written, or made where it is not there."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise ValueError(f"{folder}: cannot be written: {there} is a file")
     if not os.access(there, os.W_OK):
-        raise ValueError(f"{folder}: cannot be written: the folder {there} is not ours to write")
+        raise ValueError(f"{folder}: cannot be written: you may not write in the folder {there}")
 
 
 def write_text(path: Path, text: str) -> None:

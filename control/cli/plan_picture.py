@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_ROWS = 40
-"""Planned instances drawn; the dearest first, the rest only counted."""
+"""Planned instances drawn; the most expensive first, the rest only counted."""
 INCH_PER_ROW = 0.34
 
 
@@ -46,8 +46,8 @@ def _draw_fleet(axes: "Axes", report: PlanReport) -> None:
     from matplotlib.colors import to_hex
     from matplotlib.patches import Patch
 
-    dearest = sorted(report.plan.instances, key=lambda i: (-i.usd_per_hour, i.template_id, i.zone))
-    shown = sorted(dearest[:MOST_ROWS], key=lambda i: (i.model, i.phase, i.zone, i.template_id))
+    by_cost = sorted(report.plan.instances, key=lambda i: (-i.usd_per_hour, i.template_id, i.zone))
+    shown = sorted(by_cost[:MOST_ROWS], key=lambda i: (i.model, i.phase, i.zone, i.template_id))
     colours: dict[str, str] = {}
     tones = colormaps["tab20"]
     palette = [to_hex(tones(n)) for n in (*range(1, 20, 2), *range(0, 20, 2))]

@@ -90,7 +90,7 @@ def _totals(report: PlanReport) -> RenderableType:
     plan, tolerance = report.plan, report.snapshot.settings.limits.gap
     parts = [
         f"Cost {plan.usd_per_hour:,.2f} $/h = rent {plan.rent_usd_per_hour:,.2f} + traffic "
-        f"{plan.traffic_usd_per_hour:,.2f}; beside it: initialisation {plan.init_usd:,.2f} $, spot risk "
+        f"{plan.traffic_usd_per_hour:,.2f}; not included: initialisation {plan.init_usd:,.2f} $, spot risk "
         f"{plan.spot_risk_usd_per_hour:,.2f} $/h"
     ]
     parts.append(

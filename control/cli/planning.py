@@ -47,7 +47,7 @@ def _opened(database_url: str | None) -> Iterator[tuple[Session, Database]]:
 def prepared(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
 ) -> Iterator[tuple[Session, Recording, Templates]]:
-    """What to plan from, read before the database is touched so that a mistake is told at once."""
+    """What to plan from, read before the database is opened so that mistakes show at once."""
     if (spec is None) == (snapshot is None):
         raise ValueError("give either -f SPEC or --snapshot FILE")
     if templates is not None and snapshot is None:
@@ -83,8 +83,8 @@ def planned(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """A plan that was made before, with all that it was made from."""
+class PlanInContext:
+    """A stored plan with all that it was made from."""
 
     name: str
     plan: Plan
@@ -95,7 +95,7 @@ class Kept:
 @contextmanager
 def kept(
     plan: str, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[Session, Kept]]:
+) -> Iterator[tuple[Session, PlanInContext]]:
     """`plan` is the id of a kept plan, or its beginning, or a plan's file. Without `snapshot` its snapshot is the one
     that the database keeps."""
     is_file = plan.endswith(".json") or Path(plan).exists()
@@ -112,22 +112,22 @@ def kept(
                     f"{snapshot}: is snapshot {recording.snapshot.version}, but the plan was made on "
                     f"{made.snapshot_version}"
                 )
-            yield opened, Kept(recording.name, made, recording.snapshot, library.library)
+            yield opened, PlanInContext(recording.name, made, recording.snapshot, library.library)
             return
         world = opened.plans.snapshot(made.snapshot_version)
         running = {i.template_id for i in world.instances}
         name = found.name if found else opened.plans.find(made.id).name
-        yield opened, Kept(name, made, world, opened.store.load(made.library_version, running))
+        yield opened, PlanInContext(name, made, world, opened.store.load(made.library_version, running))
 
 
 @contextmanager
 def made_now(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[Session, Kept]]:
-    """A new plan, with all that it was made from."""
+) -> Iterator[tuple[Session, PlanInContext]]:
+    """Make a plan, and return it with all that it was made from."""
     with prepared(spec, snapshot, templates, database_url) as (opened, recording, library):
         plan = opened.plan(recording, library, baselines=False).plan
-        yield opened, Kept(recording.name, plan, recording.snapshot, library.library)
+        yield opened, PlanInContext(recording.name, plan, recording.snapshot, library.library)
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""`medley plans`: the plans that were made before."""
+"""`medley plans`: stored plans."""
 
 from typing import Annotated
 
@@ -6,9 +6,9 @@ import typer
 
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption, LimitOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emitted, table
 
-app = Commands(name="plans", help="List and show the plans that the database keeps.", no_args_is_help=True)
+app = Commands(name="plans", help="List and show stored plans.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -22,30 +22,26 @@ def list_(
 
     with session(database_url) as opened:
         plans = opened.plans.newest(limit)
-    if output is not Output.TABLE:
-        emit(plans, output)
+    if emitted(plans, output):
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("plan", "made at", "fleet", "policy", "$/h", "unmet requests/s", "snapshot"):
-        table.add_column(name, justify="right" if name in ("$/h", "unmet requests/s") else "left")
+    right = ("$/h", "unmet requests/s")
+    shown = table("plan", "made at", "fleet", "policy", *right, "snapshot", right=right)
     for plan in plans:
         unmet = ", ".join(f"{key} {rate:.3g}" for key, rate in plan.unmet.items())
-        table.add_row(
+        shown.add_row(
             plan.id[:12], plan.created_at, plan.name, plan.policy, f"{plan.usd_per_hour:,.2f}", unmet,
             plan.snapshot_version[:12],
         )  # fmt: skip
-    console().print(table)
+    console().print(shown)
 
 
 @app.command("show")
 def show(
-    plan: Annotated[str, typer.Argument(help="Id of a kept plan, or how it begins.")],
+    plan: Annotated[str, typer.Argument(help="Id of a stored plan, or its beginning.")],
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show a kept plan as `medley plan` did, without the baselines."""
+    """Show a stored plan as `medley plan` did, without the baselines."""
     from control.cli.plan import print_report
     from control.cli.planning import session
 

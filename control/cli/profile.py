@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.guard import Commands
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emit, table
 from control.db.location import home_directory
 
 if TYPE_CHECKING:
@@ -97,17 +97,13 @@ def list_(output: OutputOption = Output.TABLE) -> None:
         measured = [profile_document(stored) for stored in profiles]
         emit({**about, "gpus": cards, "engines": engines, "setups": setups, "profiles": measured}, output)
         return
-    from rich.table import Table
-
     if profiles:
         print_comparisons(profiles, console())
-    table = Table(box=None, pad_edge=False)
     parts = next(iter(gpus.values())).origins
-    for name in ("GPU", *(part.replace("_", " ") for part in parts)):
-        table.add_column(name)
+    shown = table("GPU", *(part.replace("_", " ") for part in parts))
     for name, card in gpus.items():
-        table.add_row(name, *(_origin(name, card.origins[part]) for part in parts))
-    console().print(table)
+        shown.add_row(name, *(_origin(name, card.origins[part]) for part in parts))
+    console().print(shown)
     sys.stdout.write("a number: measured rows that were fitted; `of`: lent by that card; `assumed`: by analogy\n")
     for name, evidence in engines.items():
         sys.stdout.write(f"engine {name}: {evidence}\n")
@@ -122,15 +118,12 @@ def _origin(gpu: str, origin: "Origin") -> str:
 
 
 def _print(report: "ValidationReport") -> None:
-    from rich.table import Table
-
     sys.stdout.write(f"{report.used:,} of {report.rows:,} rows used; {report.skipped_share:.1%} skipped\n")
     for what, reasons in (("skipped", report.skipped), ("dropped", report.dropped)):
         for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
             sys.stdout.write(f"  {what} {count:,}: {reason}\n")
-    table = Table(box=None, pad_edge=False)
-    for name in ("rows of", "rows", "TTFT median", "p90", "bias", "TPOT median", "p90", "bias"):
-        table.add_column(name, justify="left" if name == "rows of" else "right")
+    right = ("rows", "TTFT median", "p90", "bias", "TPOT median", "p90", "bias")
+    shown = table("rows of", *right, right=right)
     whole = {
         "all": report.overall,
         "held out of the fit": report.held_out,
@@ -140,9 +133,9 @@ def _print(report: "ValidationReport") -> None:
     parts = (whole, report.per_gpu, report.per_model, report.per_backend, report.per_mode)
     for part in parts:
         for name, errors in part.items():
-            table.add_row(name, *_cells(errors))
-        table.add_section()
-    console().print(table)
+            shown.add_row(name, *_cells(errors))
+        shown.add_section()
+    console().print(shown)
     sys.stdout.write(
         "errors are |predicted / measured - 1|; a bias above 1 is predicted too slow; rows are predicted\n"
     )

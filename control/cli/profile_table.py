@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
-from control.cli.output import Output, console, emit
+from control.cli.output import Output, console, emitted, table
 from control.db.location import home_directory
 from control.planning.local_profiles import profile_store
 from control.profiles.comparison import LAYERS, compare
@@ -29,33 +28,31 @@ def profile_document(stored: StoredProfile) -> dict[str, Any]:
 
 
 def print_profiles(profiles: Sequence[StoredProfile], output: Output) -> None:
-    """With the error of each."""
-    if output is not Output.TABLE:
-        emit([profile_document(stored) for stored in profiles], output)
+    """Print profiles with the error of each."""
+    if emitted([profile_document(stored) for stored in profiles], output):
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("node", "model", "engine", "steps", "held out", "median error", "worst", "measured"):
-        table.add_column(name, justify="right" if name in ("steps", "held out", "median error", "worst") else "left")
+    right = ("steps", "held out", "median error", "worst")
+    shown = table("node", "model", "engine", *right, "measured", right=right)
     for profile, rows in ((one.profile, len(one.rows)) for one in profiles):
         errors = profile.errors
-        table.add_row(
+        shown.add_row(
             profile.config, f"{profile.model} {profile.dtype}", profile.engine, str(rows), str(errors.rows),
             f"{errors.median:.1%}", f"{errors.worst:.1%}", profile.measured_at[:19],
         )  # fmt: skip
-    console().print(table)
+    console().print(shown)
 
 
 def print_comparisons(profiles: Sequence[StoredProfile], console: Console) -> None:
     models = load_models()
-    table = Table(title=f"Measured here, ms of {LAYERS} layers", title_justify="left", box=None, pad_edge=False)
-    for name in ("node", "model", "step", "measured", "estimated", "ratio", "held-out error", "share of"):
-        numbers = ("measured", "estimated", "ratio", "held-out error")
-        table.add_column(name, justify="right" if name in numbers else "left")
+    right = ("measured", "estimated", "ratio", "held-out error")
+    shown = table(
+        "node", "model", "step", *right, "share of", right=right, title=f"Measured here, ms of {LAYERS} layers"
+    )
     for stored in profiles:
         profile = stored.profile
         for one in compare(stored, models[profile.model]) if profile.model in models else ():
-            table.add_row(
+            shown.add_row(
                 profile.config, profile.model, one.step, f"{one.measured_ms:.1f}", f"{one.estimated_ms:.1f}",
                 f"{one.ratio:.2f}", f"{profile.errors.median:.1%}", profile.machine,
             )  # fmt: skip
-    console.print(table)
+    console.print(shown)

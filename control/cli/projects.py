@@ -7,7 +7,7 @@ import typer
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import MOST_ROWS, DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, table
+from control.cli.output import Output, OutputOption, console, emitted, table
 from control.given_name import check_name
 
 app = Commands(name="projects", help="Create and list projects.", no_args_is_help=True)
@@ -34,8 +34,7 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 
     with acting(database_url) as act:
         found = PostgresProjects(act.database).page(MOST_ROWS)
-    if output is not Output.TABLE:
-        emit(found, output)
+    if emitted(found, output):
         return
     shown = table("project", "fleets", "description", right=("fleets",))
     for project in found:

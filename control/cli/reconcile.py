@@ -1,4 +1,4 @@
-"""`medley reconcile`: keep every fleet on its plan."""
+"""`medley reconcile`: make every fleet what its plan says."""
 
 import asyncio
 import logging
@@ -15,33 +15,32 @@ HUB_PORT, REGISTRY_PORT = 7501, 7502
 
 def reconcile(
     once: Annotated[
-        bool, typer.Option("--once", help="End as soon as every fleet is as its plan wants it: for cron and the like.")
+        bool, typer.Option("--once", help="Exit as soon as every fleet is as its plan says: for cron and the like.")
     ] = False,
-    timeout_minutes: Annotated[float, typer.Option(min=0.01, help="Of --once.")] = 30.0,
+    timeout_minutes: Annotated[float, typer.Option(min=0.01, help="Longest run of --once.")] = 30.0,
     bind: Annotated[str, typer.Option(help="Address to listen on for nodes.")] = "127.0.0.1",
     address: Annotated[
         str, typer.Option(help="Host name or address by which nodes of other machines reach it.")
     ] = "127.0.0.1",
     hub_port: Annotated[int, typer.Option(min=1, max=65535, help="Nodes report to it.")] = HUB_PORT,
     registry_port: Annotated[int, typer.Option(min=1, max=65535, help="New nodes register at it.")] = REGISTRY_PORT,
-    demand_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Gateways report to it what is asked of models. 0: any.")
-    ] = 0,
+    demand_port: Annotated[int, typer.Option(min=0, max=65535, help="Gateways report demand to it. 0: any.")] = 0,
     reach_s: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds until nodes can have found it: none is missed before.")
+        float, typer.Option(min=0, max=3600, help="Seconds that nodes get to find it, before one counts as lost.")
     ] = 45.0,
     image: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CLOUD=IMAGE", help="Of its nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's own."
+            metavar="CLOUD=IMAGE",
+            help="For a cloud's nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's.",
         ),
     ] = None,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Keep every fleet on its plan: prices, plan, launch, repair, drain.
+    """Make every fleet what its plan says: ask prices, plan, launch, repair, drain.
 
-    Of several of these on one database one leads and the others wait. Its end leaves everything running. Fleets are
-    put on record with `medley apply`; each begins in mode observe, in which nothing is touched.
+    When several run on one database, one leads and the others wait. When it ends, everything keeps running. `medley
+    apply` creates fleets; each begins in mode observe, in which nothing is touched.
     """
     from control.cli.progress import build_progress
     from control.cli.reconciling import fleet_planner, home
@@ -69,19 +68,19 @@ def reconcile(
     if not once:
         return
     if outcome.stood_by:
-        typer.echo("another control plane leads, and keeps the fleets")
+        typer.echo("another control plane leads, and manages the fleets")
         return
     which = "every other fleet" if outcome.trouble else "every fleet"
     if not outcome.settled:
-        typer.echo("not every fleet is as its plan wants it yet")
+        typer.echo("not every fleet is as its plan says yet")
     elif not outcome.trouble or any(record.name not in outcome.trouble for record in records):
-        typer.echo(f"{which} is as its plan wants it")
+        typer.echo(f"{which} is as its plan says")
     for record in records:
         if not targets[record.name].proposed:
             continue
         observed = record.mode is FleetMode.OBSERVE
-        why = "in mode observe nothing is done" if observed else f"`medley approve {record.name}` shows what it changes"
-        typer.echo(f"{record.name}: a plan waits: {why}")
+        why = "mode observe touches nothing" if observed else f"`medley approve {record.name}` shows what it changes"
+        typer.echo(f"{record.name}: a plan waits for approval: {why}")
     if not outcome.settled or outcome.trouble:
         raise typer.Exit(1)
 
@@ -91,6 +90,6 @@ def _images(given: Iterable[str]) -> dict[str, str]:
     for each in given:
         cloud, _, image = each.partition("=")
         if not cloud or not image:
-            raise ValueError(f"--image {each}: it is to be CLOUD=IMAGE, such as aws=ami-0123456789abcdef0")
+            raise ValueError(f"--image {each}: write CLOUD=IMAGE, such as aws=ami-0123456789abcdef0")
         images[cloud] = image
     return images

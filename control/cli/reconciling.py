@@ -1,4 +1,4 @@
-"""What commands that plan fleets on record share."""
+"""The home and the planner, which several commands share."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`medley replay`: a recorded span under another policy, beside what really happened."""
+"""`medley replay`: a recorded span under another policy, compared with what happened."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,16 @@ import typer
 from click import Choice
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, write_text
+from control.cli.output import (
+    Output,
+    OutputOption,
+    console,
+    emitted,
+    refuse_unwritable_folder,
+    say,
+    table,
+    write_text,
+)
 from control.simulator.replay.change import Change
 from policies.baselines import MEDLEY, strategies
 from policies.forecasts import FORECASTS
@@ -27,7 +36,7 @@ def replay(
     until: Annotated[str | None, typer.Option(help="Its end, as --since. Default: now.", show_default=False)] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", help="Another spec than is on record.", metavar="SPEC", show_default=False),
+        typer.Option("--file", "-f", help="Another spec than the stored one.", metavar="SPEC", show_default=False),
     ] = None,
     strategy: Annotated[str, typer.Option(help="What plans.", click_type=Choice(strategies()))] = MEDLEY,
     forecast: Annotated[
@@ -44,14 +53,14 @@ def replay(
         Path | None,
         typer.Option("--folder", help="Write report.html, its pictures and replay.json there.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn: start-up times, which nodes are lost.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random draws: start-up times, which nodes are lost.")] = 0,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Go through a recorded span of a fleet once more, under another policy or spec, beside what really happened.
+    """Go through a recorded span of a fleet once more, under another policy or spec, and compare it with what happened.
 
-    The real loop and planner run on the offers, demand and answers of clouds that are on record, from the fleet that
-    ran then. Nothing is rented, and the database is only read. Exits 1 for a span that is not on record whole.
+    The real loop and planner run on the offers, demand and answers of clouds that are recorded, from the fleet that
+    ran then. Nothing is rented, and the database is only read. Exits with 1 for a span that is not recorded as a whole.
     """
     import logging
     import tempfile
@@ -82,8 +91,7 @@ def replay(
     compared = comparison(found)
     if folder is not None:
         _write(found, compared, folder)
-    if output is not Output.TABLE:
-        emit(compared, output)
+    if emitted(compared, output):
         return
     _print(found, compared)
 
@@ -96,31 +104,26 @@ def _write(found: "Replay", compared: "Comparison", folder: Path) -> None:
     charts = replay_charts(found)
     write_page(folder, replay_page(compared, charts), charts)
     write_text(folder / "replay.json", render(compared, Output.JSON))
-    say(f"the report is {folder / 'report.html'}")
+    say(f"Report: {folder / 'report.html'}")
 
 
 def _print(found: "Replay", compared: "Comparison") -> None:
-    from rich.table import Table
-
     from control.simulator.replay.comparison import lines
 
     every = 1 if len(found.happened.usd) <= _MOST_STEPS else 24
     changed = "; ".join(compared.policy) or "the same policy"
     typer.echo(f"{compared.fleet}, {compared.since[:16]} to {compared.until[:16]} UTC: {changed}")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("from" if every == 1 else "day from")
-    for name in ("$", "unmet %", "moves", "launched", "refused"):
-        table.add_column(f"{name} was", justify="right")
-        table.add_column("replayed", justify="right")
+    right = [each for name in ("$", "unmet %", "moves", "launched", "refused") for each in (f"{name} was", "replayed")]
+    shown = table("from" if every == 1 else "day from", *right, right=right)
     for line in lines(found, every):
-        table.add_row(line.since[:16].replace("T", " "), *_cells(line.happened, line.replayed))
-    table.add_row("all", *_cells(compared.happened, compared.replayed), style="bold")
-    console().print(table)
+        shown.add_row(line.since[:16].replace("T", " "), *_cells(line.happened, line.replayed))
+    shown.add_row("all", *_cells(compared.happened, compared.replayed), style="bold")
+    console().print(shown)
     was, now = compared.happened, compared.replayed
     if was.usd > 0:
         typer.echo(f"{now.usd - was.usd:+,.2f} $ ({100 * (now.usd / was.usd - 1):+.1f} %)")
     if compared.unpriced_node_hours:
-        say(f"not in what it was: {compared.unpriced_node_hours:,.1f} node hours of which nobody knows the price")
+        say(f"not in what it was: {compared.unpriced_node_hours:,.1f} node hours whose price is not known")
     for text in (*compared.troubles, *compared.notes):
         say(text)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say
+from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, table
 
 if TYPE_CHECKING:
     from control.simulator.report.summary import ModelSummary, Summary
 
 
-class Rows(StrEnum):
+class RowFile(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
 
@@ -23,9 +23,9 @@ def simulate(
     file: Annotated[Path, typer.Option("--file", "-f", help="Scenario file (apiVersion: medley/v1, kind: Scenario).")],
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", help="For the results. Default: <name>-simulated, here.", show_default=False),
+        typer.Option("--folder", help="Folder for the results. Default: <name>-simulated, here.", show_default=False),
     ] = None,
-    rows: Annotated[Rows, typer.Option(help="How rows of requests, nodes and epochs are written.")] = Rows.CSV,
+    rows: Annotated[RowFile, typer.Option(help="How rows of requests, nodes and epochs are written.")] = RowFile.CSV,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Write pictures and report.html.")] = True,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
@@ -65,26 +65,22 @@ def simulate(
         summary = write_results(run(scenario, around), target, rows=form, plots=plots, progress=progress)
     if output is Output.TABLE:
         _print(summary)
-        say(f"the {'report is' if plots else 'results are'} {target / 'report.html' if plots else f'in {target}'}")
+        say(f"Report: {target / 'report.html'}" if plots else f"Results: {target}")
     else:
         emit(summary, output)
 
 
 def _print(summary: "Summary") -> None:
-    from rich.table import Table
-
     facts = summary.facts
     typer.echo(
         f"{facts.name}: fleet {facts.fleet} for {summary.hours:.3g} h under {facts.strategy}, "
         f"{summary.requests:,} requests"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("model")
-    for name in ("requests", "within SLO %", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s", "refused"):
-        table.add_column(name, justify="right")
+    right = ("requests", "within SLO %", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s", "refused")
+    shown = table("model", *right, right=right)
     for model in summary.models:
-        table.add_row(model.name, f"{model.requests:,}", *_figures(model))
-    console().print(table)
+        shown.add_row(model.name, f"{model.requests:,}", *_figures(model))
+    console().print(shown)
     typer.echo(
         f"{summary.spent_usd:,.2f} $ for nodes, {summary.spent_usd_per_hour:,.2f} $/h "
         f"(plans: {summary.planned_usd_per_hour:,.2f} $/h, start-ups {summary.init_usd_per_hour:,.2f} $/h); "

@@ -1,4 +1,4 @@
-"""`medley status`: how the fleet does against its plan and its promises."""
+"""`medley status`: fleets compared with their plans and objectives."""
 
 import http.client
 import math
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
 if TYPE_CHECKING:
     from control.fleet.fleet_status import FleetStatus, ModelStatus
@@ -41,11 +41,10 @@ def status(
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database, datetime.now(UTC))
         trouble_of = {name: held.trouble for name, held in PostgresFleets(database).targets().items() if held.trouble}
-    if output is not Output.TABLE:
-        emit({"clouds": clouds, "fleets": found, "trouble": trouble_of}, output)
+    if emitted({"clouds": clouds, "fleets": found, "trouble": trouble_of}, output):
         return
     if not found:
-        typer.echo("no fleet runs: every instance on record is terminated")
+        typer.echo("No fleet runs: all recorded instances are terminated.")
     for fleet in found:
         _print(fleet)
     for name, trouble in trouble_of.items():
@@ -80,20 +79,16 @@ def _figures(gateway: str | None) -> "dict[str, GatewayFigures]":
 
 
 def _print(fleet: "FleetStatus") -> None:
-    from rich.table import Table
-
     typer.echo(f"fleet {fleet.fleet}: plan {fleet.plan[:12]}, {fleet.usd_per_hour:,.3f} $/h")
     for key, rate in fleet.unmet.items():
         typer.echo(f"  the plan leaves {rate:.3g} requests/s of {key} unserved")
-    table = Table(box=None, pad_edge=False)
-    for name in ("model", "leg", "ready", "running", "waiting", "capacity/s", "unit"):
-        table.add_column(name, justify="left" if name in ("model", "leg", "unit") else "right")
+    right = ("ready", "running", "waiting", "capacity/s")
+    shown = table("model", "leg", *right, "unit", right=right)
     for model in fleet.models:
         for leg in model.legs:
-            ready = f"{leg.ready} of {leg.planned}"
-            load = ready, str(leg.running), str(leg.waiting)
-            table.add_row(model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit)
-    console().print(table)
+            load = f"{leg.ready} of {leg.planned}", str(leg.running), str(leg.waiting)
+            shown.add_row(model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit)
+    console().print(shown)
     for model in fleet.models:
         typer.echo(f"{model.model}: {model.requests} requests, {model.resumptions} resumptions; {_latencies(model)}")
 

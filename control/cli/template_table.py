@@ -4,6 +4,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from control.cli.output import table
 from control.planning.templates import StoredTemplate
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.placement import Executor
@@ -33,15 +34,11 @@ def print_template(stored: StoredTemplate, console: Console) -> None:
 
 
 def _stages(executor: Executor) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in PLACE:
-        table.add_column(name)
-    for name in RUNS:
-        table.add_column(name, justify="right")
+    shown = table(*PLACE, *RUNS, right=RUNS)
     for number, stage in enumerate(executor.stages, start=1):
         layers = f"{stage.first_layer}-{stage.first_layer + stage.layers - 1}"
         for n in stage.nodes:
             split = (str(each) for each in (n.tp, n.dp, n.pp, n.ep))
             steps = (f"{each:,}" for each in (n.batch_cap, n.chunk_tokens, n.kv_blocks))
-            table.add_row(str(number), layers, f"{n.count} x {n.config}", f"{n.weight:.1%}", *split, *steps)
-    return table
+            shown.add_row(str(number), layers, f"{n.count} x {n.config}", f"{n.weight:.1%}", *split, *steps)
+    return shown

@@ -9,7 +9,7 @@ import typer
 
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit
+from control.cli.output import Output, OutputOption, console, emitted, table
 
 if TYPE_CHECKING:
     from templates_lib.ports.library_store import LibraryInfo
@@ -45,23 +45,19 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 
     with session(database_url) as opened:
         libraries = opened.store.libraries()
-    if output is not Output.TABLE:
-        emit([_document(info) for info in libraries], output)
+    if emitted([_document(info) for info in libraries], output):
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("library", "of", "configurations", "sets", "templates", "kept", "seconds", "built"):
-        table.add_column(name, justify="right" if name in ("sets", "templates", "kept", "seconds") else "left")
+    right = ("sets", "templates", "kept", "seconds")
+    shown = table("library", "of", "configurations", *right, "built", right=right)
     for info in libraries:
         done = sum(unit.done for unit in info.units)
-        table.add_row(
+        shown.add_row(
             info.version or "(unfinished)", ", ".join(dict.fromkeys(c.component for c in info.classes)),
             str(len(info.configs)),
             f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}",
             info.finished_at[:19] or f"{done} of {len(info.units)} units",
         )  # fmt: skip
-    console().print(table)
+    console().print(shown)
 
 
 @app.command("show")
@@ -85,8 +81,7 @@ def show(
                 stored = stored_template(opened.store, name)
             except LookupError:
                 raise no_library from None
-            if output is not Output.TABLE:
-                emit(stored, output)
+            if emitted(stored, output):
                 return
             from control.cli.template_table import print_template
 
@@ -104,17 +99,13 @@ def _document(info: "LibraryInfo") -> dict[str, Any]:
 
 
 def _print(info: "LibraryInfo", output: Output) -> None:
-    if output is not Output.TABLE:
-        emit(_document(info), output)
+    if emitted(_document(info), output):
         return
-    from rich.table import Table
-
-    table = Table(title=f"Library {info.version}", title_justify="left", box=None, pad_edge=False)
-    for name in ("class", "node sets", "templates", "kept", "seconds"):
-        table.add_column(name, justify="left" if name == "class" else "right")
+    right = ("node sets", "templates", "kept", "seconds")
+    shown = table("class", *right, right=right, title=f"Library {info.version}")
     for unit in info.units:
-        table.add_row(unit.name, f"{unit.sets:,}", f"{unit.templates:,}", f"{unit.kept:,}", f"{unit.seconds:.1f}")
-    table.add_row("all", f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}", style="bold")
-    console().print(table)
+        shown.add_row(unit.name, f"{unit.sets:,}", f"{unit.templates:,}", f"{unit.kept:,}", f"{unit.seconds:.1f}")
+    shown.add_row("all", f"{info.sets:,}", f"{info.templates:,}", f"{info.kept:,}", f"{info.seconds:.1f}", style="bold")
+    console().print(shown)
     parameters = ", ".join(f"{name} {value:g}" for name, value in info.parameters.items())
     sys.stdout.write(f"{info.kind}; {parameters}; {len(info.configs)} configurations: {', '.join(info.configs)}\n")

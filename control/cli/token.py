@@ -1,4 +1,4 @@
-"""`medley token`: who may speak to the API."""
+"""`medley token`: who may use the API and call models."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -9,20 +9,20 @@ from control.access.role import Role
 from control.cli.acting import acting
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, say
+from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
 from control.given_name import DEFAULT_PROJECT, check_name
 
-app = Commands(name="token", help="Make, list and revoke API tokens.", no_args_is_help=True)
+app = Commands(name="token", help="Create, list and revoke API tokens.", no_args_is_help=True)
 
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="Who or what will use it, for people.")],
-    role: Annotated[Role, typer.Option(help="What its holder may do.")] = Role.VIEWER,
+    name: Annotated[str, typer.Argument(help="Name of its user, for people.")],
+    role: Annotated[Role, typer.Option(help="What its user may do.")] = Role.VIEWER,
     days: Annotated[
         float | None, typer.Option(help="Days until it expires. Default: never.", show_default=False)
     ] = None,
-    project: Annotated[str, typer.Option(help="Project that its use of models is counted for.")] = DEFAULT_PROJECT,
+    project: Annotated[str, typer.Option(help="Project that pays for its use.")] = DEFAULT_PROJECT,
     requests_per_minute: Annotated[
         int | None, typer.Option(help="Requests a minute at each gateway. Default: no limit.", show_default=False)
     ] = None,
@@ -35,7 +35,7 @@ def create(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Make a token and print it. It is not shown again: the database holds its hash only."""
+    """Create a token and print it. It is not shown again: the database holds its hash only."""
     from control.actions.tokens import create_token
 
     check_name("project", project)
@@ -43,7 +43,7 @@ def create(
         try:
             expires_at = None if days is None else act.now + timedelta(days=days)
         except (OverflowError, ValueError):
-            raise ValueError(f"--days {days:g} is no time that a token could live") from None
+            raise ValueError(f"--days {days:g} is no lifetime that a token can have") from None
         token, secret = create_token(act, name, role, expires_at, project, requests_per_minute, tokens_per_minute)
     if output is Output.TABLE:
         typer.echo(secret.reveal())
@@ -56,27 +56,24 @@ def create(
 
 @app.command("list")
 def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
-    """List all tokens that were ever made, the newest first. Their secrets are not known to anybody."""
+    """List all tokens, revoked and expired ones too, the newest first. Their secrets are not stored."""
     from control.db.api_tokens import PostgresApiTokens
     from control.db.database import open_database
 
     with open_database(database_url) as database:
         tokens = PostgresApiTokens(database).list()
-    if output is not Output.TABLE:
-        emit(tokens, output)
+    if emitted(tokens, output):
         return
-    from rich.table import Table
-
     now = datetime.now(UTC)
     columns = ("id", "name", "role", "project", "created at", "expires at", "works", "requests/min", "tokens/min")
-    table = Table(*columns, box=None, pad_edge=False)
+    shown = table(*columns)
     for token in tokens:
         ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
         limits = ("" if n is None else f"{n:,}" for n in (token.requests_per_minute, token.tokens_per_minute))
         made = f"{token.created_at:%Y-%m-%d %H:%M}"
-        table.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits)
-    console().print(table)
+        shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits)
+    console().print(shown)
 
 
 @app.command("revoke")

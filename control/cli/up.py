@@ -16,20 +16,20 @@ CONSOLE_PORT = 8080
 
 def up(
     file: SpecOption = None,
-    host: Annotated[str, typer.Option(help="Where the gateway listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the gateway; 0: any.")] = PORT,
+    host: Annotated[str, typer.Option(help="Address that the gateway listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the gateway; 0: any.")] = PORT,
     console_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the console; any where it is taken.")
+        int, typer.Option(min=0, max=65535, help="Port of the console; any other where it is taken.")
     ] = CONSOLE_PORT,
     database_url: DatabaseOption = None,
 ) -> None:
     """Serve a fleet on this machine: the local cloud, its nodes, a gateway, the console.
 
     Without -f, the fleet that comes with Medley: SmolLM2-135M cut over unequal nodes, none of which could hold it.
-    Its step times are measured once; later runs are ready sooner. Ctrl-C ends it and leaves nothing running.
+    Its step times are measured once; later runs start faster. Ctrl-C ends it and leaves nothing running.
     """
-    from control.api.beside import serving_beside
     from control.api.settings import ApiSettings
+    from control.api.thread import serving_in_thread
     from control.cli.acting import who
     from control.cli.progress import build_progress
     from control.db.location import home_directory
@@ -45,7 +45,7 @@ def up(
 
     def console(gateway: str) -> AbstractContextManager[str]:
         settings = ApiSettings(host=host, port=console_port, gateways=(gateway,))
-        return serving_beside(settings, database_url, os.environ)
+        return serving_in_thread(settings, database_url, os.environ)
 
     with build_progress() as progress:
         left = bring_up(UpOptions(spec, home, database_url, who(), host, port, console), Steps(typer.echo), progress)

@@ -1,4 +1,4 @@
-"""Everything from nothing: database, profiles, library, plan, launch, serve; and back to nothing."""
+"""Bring up everything: database, profiles, library, plan, launch, serve; and end it again."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome
 from control.up.serving import AlreadyUpError, Leading, Serving
-from control.up.site import Loop, Parts, Site
+from control.up.site import Loop, LoopParts, Site
 from control.up.steps import Steps
 from templates_lib.ports.source import Progress
 from templates_lib.sources.placement_kinds import executors_of
@@ -48,7 +48,7 @@ from templates_lib.values.plan import Plan, PlannedInstance
 _log = logging.getLogger(__name__)
 
 PROJECT = "medley-up"
-"""Of the fleets that are brought up here."""
+"""Project of the fleets that `medley up` serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +57,22 @@ class UpOptions:
     home: Path
     database_url: str | None
     actor: str
-    """Whose command it is, as events name it."""
+    """Id of the user, as events name it."""
     host: str
     port: int
     console: Callable[[str], AbstractContextManager[str]]
-    """Serves the console, told the gateway's URL, which is asked how fast it answers; tells its own."""
+    """Serves the console for the gateway at a URL; the context's value is its own URL."""
 
 
 def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, str]:
-    """Serve until SIGINT, SIGTERM or SIGHUP; what may still run afterwards, and why.
+    """Serve until SIGINT, SIGTERM or SIGHUP. Returns nodes that may still run, each with the reason.
 
     Raises what reading a spec, profiling, planning and the database raise, AlreadyUpError, GatewayError, OSError.
     """
     document = read_text(options.spec)
     world = read_world(options.spec)
     weights_of(world)
-    if not world.fleet.machines:  # before anything is put on record, built or planned
+    if not world.fleet.machines:  # before anything is stored, built or planned
         raise UnrunnableError(f"`medley up` runs the local cloud only, which {options.spec} does not name")
     machines = world.fleet.machines
     home = UpHome.below(options.home)
@@ -81,7 +81,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         with steps.step("database") as done:
             upgrade = options.database_url is None
             database = stack.enter_context(
-                open_kept_database(options.database_url, lambda what: _told(steps, what), upgrade=upgrade)
+                open_kept_database(options.database_url, lambda what: _warn(steps, what), upgrade=upgrade)
             )
             done.text = database.name
         with steps.step("profiles") as done:
@@ -114,11 +114,11 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
             serving.on_transition(step)
 
         def reach(world: World, plan: Plan) -> None:
-            """Also of a spec that somebody else applies meanwhile."""
+            """Make the local cloud offer the machines of a plan, also where somebody else applied the spec."""
             _check_reach(plan)
             cloud.offer(machine.kind for machine in world.fleet.machines)
 
-        def loop(parts: Parts) -> Loop:
+        def loop(parts: LoopParts) -> Loop:
             return Leading(
                 Reconciler(
                     Ports(
@@ -139,7 +139,7 @@ def _act(database: Database, options: UpOptions) -> ActionContext:
     return ActionContext(database, _now(), options.actor, "medley up")
 
 
-def _told(steps: Steps, what: str) -> None:
+def _warn(steps: Steps, what: str) -> None:
     _log.warning("%s", what)
     steps.say(f"database   {what}")
 

@@ -1,4 +1,4 @@
-"""The gateway beside `medley up`: a process with a life of its own, found again by the next run."""
+"""The gateway of `medley up`: a process of its own, which the next run finds again."""
 
 import json
 import os
@@ -19,11 +19,11 @@ from control.up.home import UpHome, write_private
 
 _START_S = 60.0
 _END_S = 5.0
-"""For answers under way when everything is ended."""
+"""Time for answers under way when everything ends."""
 
 
 class GatewayError(ValueError):
-    """It does not come up; the message says what it said last."""
+    """The gateway does not start; the message has the last line of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class GatewayRecord:
     url: str
     host: str
     port: int
-    """Both as they were asked for; port 0: any."""
+    """Host and port as they were requested; port 0: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GatewayProcess:
         return is_leader(self.leader, "")
 
     def stop(self) -> None:
-        """Answers under way get `_END_S`."""
+        """End the process; answers under way get `_END_S`."""
         with suppress(psutil.Error):
             process = psutil.Process(self.leader.pid)
             if self.lives:
@@ -60,7 +60,7 @@ class GatewayProcess:
 
 
 def running_gateway(home: UpHome) -> GatewayProcess | None:
-    """The one of this or an earlier run."""
+    """The gateway of this or an earlier run; None: none runs."""
     with suppress(OSError, msgspec.MsgspecError):
         record = msgspec.json.decode(home.gateway_record.read_bytes(), type=GatewayRecord)
         found = GatewayProcess(record.url, record.leader, record.host, record.port)
@@ -69,7 +69,7 @@ def running_gateway(home: UpHome) -> GatewayProcess | None:
 
 
 def ensure_gateway(home: UpHome, host: str, port: int) -> GatewayProcess:
-    """The one that runs already, or a new one. Raises GatewayError."""
+    """The gateway that runs already, or a new one. Raises GatewayError."""
     found = running_gateway(home)
     if found is not None:
         if (found.host, found.port) == (host, port):
@@ -82,15 +82,15 @@ def ensure_gateway(home: UpHome, host: str, port: int) -> GatewayProcess:
 def _started(home: UpHome, host: str, port: int) -> GatewayProcess:
     command = (sys.executable, "-m", "control.gateway", "--host", host, "--port", str(port))
     files = ("--table", str(home.table), "--key", str(home.gateway_key))
-    said = home.root / "gateway.out"
-    with said.open("wb") as out, home.gateway_log.open("ab") as log:
+    output = home.root / "gateway.out"
+    with output.open("wb") as out, home.gateway_log.open("ab") as log:
         os.fchmod(log.fileno(), 0o600)
         # A session of its own: Ctrl-C is for `medley up`, which ends the gateway when its turn comes.
         process = subprocess.Popen(
             (*command, *files), stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True
         )
     try:
-        line = _first_line(said, process)
+        line = _first_line(output, process)
     except BaseException:  # nobody would find it again
         process.kill()
         process.wait()
@@ -100,16 +100,16 @@ def _started(home: UpHome, host: str, port: int) -> GatewayProcess:
         process.kill()
         process.wait()
         last = home.gateway_log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        raise GatewayError(f"the gateway does not come up; it said: {last[0]} (its log: {home.gateway_log})")
+        raise GatewayError(f"the gateway does not start: {last[0]} (its log: {home.gateway_log})")
     url = json.loads(line)["url"]
     write_private(home.gateway_record, msgspec.json.encode(GatewayRecord(leader, url, host, port)))
     return GatewayProcess(url, leader, host, port)
 
 
-def _first_line(said: Path, process: subprocess.Popen[bytes]) -> str | None:
+def _first_line(output: Path, process: subprocess.Popen[bytes]) -> str | None:
     give_up_s = time.monotonic() + _START_S
     while time.monotonic() < give_up_s:
-        text = said.read_text()
+        text = output.read_text()
         if "\n" in text:
             return text.partition("\n")[0]
         if process.poll() is not None:

@@ -16,7 +16,7 @@ _TIMEOUT_S = 5.0
 
 
 class Greeting:
-    """Make it on a running loop. Said once."""
+    """Prints the greeting once. Create it on a running loop."""
 
     def __init__(self, steps: Steps, url: str, key: Secret, models: Collection[str], instances: int) -> None:
         """`url`: of the gateway; `instances`: how many have to be ready."""
@@ -54,7 +54,7 @@ class Greeting:
         say("For the console: medley token create you --role operator")
 
     def _is_served(self) -> bool:
-        """Whether the gateway says so of every model."""
+        """Whether the gateway reports every model as ready."""
         try:
             with urllib.request.urlopen(f"{self._url}/readyz", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - our own
                 return self._models <= set(json.load(answer)["ready"])

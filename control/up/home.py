@@ -1,4 +1,4 @@
-"""What `medley up` keeps on disk, so that its next run, after whatever end, finds it again."""
+"""What `medley up` stores on disk, so that its next run finds it again, however this one ends."""
 
 import os
 import socket
@@ -14,8 +14,8 @@ from control.reconcile.daemon_home import DaemonHome
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """Where nodes find the control plane. A node that outlives it looks for the next one there."""
+class ListenPorts:
+    """Where nodes find the control plane, also the next one: a node may outlive it."""
 
     hub: Port
     registry: Port
@@ -27,7 +27,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class UpHome(DaemonHome):
-    """That of a control plane, and what goes with its gateway."""
+    """The home of a control plane and of its gateway."""
 
     @classmethod
     def below(cls, home: Path, name: str = "up") -> Self:
@@ -43,22 +43,22 @@ class UpHome(DaemonHome):
 
     @property
     def api_key(self) -> Path:
-        """The token that `medley up` prints: only its hash is in the database."""
+        """File of the token that `medley up` prints: only its hash is in the database."""
         return self.root / "api.key"
 
     @property
     def lock(self) -> Path:
-        """Held by the one that is up."""
+        """File that a running `medley up` holds locked."""
         return self.root / "lock"
 
-    def ports(self) -> Ports:
-        """The same as last time; free ones the first time, or when somebody else has taken one."""
+    def ports(self) -> ListenPorts:
+        """The ports of the last run; free ones the first time, or when another process has taken one."""
         path = self.root / "ports.json"
         with suppress(OSError, msgspec.MsgspecError):
-            ports = msgspec.json.decode(path.read_bytes(), type=Ports)
+            ports = msgspec.json.decode(path.read_bytes(), type=ListenPorts)
             if _is_free(ports.hub) and _is_free(ports.registry):
                 return ports
-        ports = Ports(*_free_ports())
+        ports = ListenPorts(*_free_ports())
         write_private(path, msgspec.json.encode(ports))
         return ports
 

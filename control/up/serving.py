@@ -1,4 +1,4 @@
-"""What `medley up` does once everything is there: the loop leads, and what happens is said."""
+"""What `medley up` does once everything is there: its loop leads, and events are printed."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ class AlreadyUpError(ValueError):
 
 
 class Leading:
-    """The loop of a site whose owner has to be the only one. What keeps fleets from being run is said, once."""
+    """The loop of a site that must be the only leader. Each reason why a fleet cannot run is printed once."""
 
     def __init__(self, reconciler: Reconciler, steps: Steps) -> None:
         self._reconciler = reconciler
@@ -43,7 +43,7 @@ class Leading:
 
 
 class Serving:
-    """Says what happens while it serves."""
+    """Prints events while it serves."""
 
     def __init__(self, steps: Steps, gateway: GatewayProcess, key: Secret, solved: Solved) -> None:
         self._steps = steps
@@ -53,10 +53,10 @@ class Serving:
         self._greeting = Greeting(steps, gateway.url, key, models, missing)
 
     def on_transition(self, step: PastTransition) -> None:
-        """In any thread."""
+        """Print a step of an instance's life. May be called from any thread."""
         self._steps.say(f"{step.instance_id:<14} {step.from_state} -> {step.to_state}: {step.reason}")
-        told = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone
-        self._loop.call_soon_threadsafe(told, step.instance_id)
+        noted = self._greeting.ready if step.to_state is InstanceState.READY else self._greeting.gone
+        self._loop.call_soon_threadsafe(noted, step.instance_id)
 
     async def serve(self, site: Site) -> dict[str, str]:
         self._loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -74,6 +74,6 @@ class Serving:
         return left
 
     def _found(self, instances: set[str]) -> None:
-        """Of an earlier run."""
+        """Count the ready instances of an earlier run."""
         for instance in instances:
             self._greeting.ready(instance)

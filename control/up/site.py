@@ -49,19 +49,19 @@ class Loop(Protocol):
         ...
 
     def wake(self, fleet: str, why: str) -> None:
-        """Plan it as soon as may be."""
+        """Plan a fleet as soon as possible."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LoopParts:
     """What a loop of a site works with."""
 
     keeper: Keeper
     publisher: Publisher
     effects: ThreadEffects
     start: NodeStart
-    """Of a node of the local cloud."""
+    """What a new node of the local cloud runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +69,18 @@ class Site:
     home: UpHome
     database: Database
     cloud: LocalCloud
-    loop: Callable[[Parts], Loop]
+    loop: Callable[[LoopParts], Loop]
     host: str
     port: int
-    """Of the gateway; 0: any."""
+    """Port of the gateway; 0: any."""
     epoch: Callable[[], int] | None = None
-    """In which its loop leads (`PostgresIntents`)."""
+    """Epoch in which its loop leads (`PostgresIntents`)."""
 
 
 async def keep_up(
     site: Site, gateway: GatewayProcess, found: Callable[[set[str]], None], stop: asyncio.Event
 ) -> dict[str, str]:
-    """Serve until `stop`, then end everything; node → why it may still run. `found` is told of the instances that an
+    """Serve until `stop`, then end everything; node → why it may still run. `found` gets the instances that an
     earlier run left ready.
 
     Raises OSError when the ports of the control plane are taken, BadKeyError for a damaged key file, and what the
@@ -93,7 +93,7 @@ async def keep_up(
     hub_at, registry_at = _local(ports.hub), _local(ports.registry)
     starts = NodeStarts(clouds, _HERE, ports.hub, ports.registry, keys.public, site.home)
     start = starts[site.cloud.name]
-    loop = site.loop(Parts(keeper, made.publisher, effects, start))
+    loop = site.loop(LoopParts(keeper, made.publisher, effects, start))
     await asyncio.to_thread(loop.load)
     _clean(site.home, keeper.nodes)
     found(keeper.ready)
@@ -109,7 +109,7 @@ async def keep_up(
     try:
         done, _ = await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            task.result()  # a loop that broke is a bug: it is told after everything has ended
+            task.result()  # a loop that broke is a bug: it is raised after everything has ended
     finally:
         alerts.end()
         for task in (*tasks, stopped):
@@ -128,7 +128,7 @@ async def keep_up(
 
 
 async def _keep_gateway(site: Site, gateway: GatewayProcess) -> None:
-    """It is started again whenever it dies."""
+    """Start the gateway again whenever it dies."""
     while True:
         await asyncio.sleep(_WATCH_S)
         if not gateway.lives:

@@ -1,4 +1,4 @@
-"""What `medley up` says while it comes up: one line a step, with how long it took."""
+"""What `medley up` prints while it starts: one line a step, with the time it took."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ class Steps:
         self._began_s = time.monotonic()
 
     def say(self, line: str) -> None:
-        """Whoever reads may be gone, as a terminal that was closed: what serves, and what ends it, goes on."""
+        """Write a line; a terminal that was closed neither stops what serves nor what ends it."""
         with suppress(OSError):
             self._say(line)
 
@@ -29,7 +29,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[StepResult]:
-        """Said when it is done, with what the caller has put into the result."""
+        """Write a line when the step is done, with what the caller has put into the result."""
         result, began_s = StepResult(), time.monotonic()
         yield result
         self.say(f"{name:<10} {result.text:<70} {time.monotonic() - began_s:6.1f} s")

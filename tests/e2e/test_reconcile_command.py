@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_fleet_is_said_and_nothing_is_put_on_record(team: T
 def test_a_round_for_cron_says_what_somebody_should_know(team: Team) -> None:
     with open_database(data_dir=team.home / "postgres") as database:
         PostgresIntents(database).leaked("nobody-knows", "aws", START, None, START)
-    assert "no alert is open" in team.ok("alerts", "list")
+    assert "No alert is open" in team.ok("alerts", "list")
     team.ok("reconcile", "--once")
     assert "critical  leak  cloud aws: 1 nodes exist that no row explains" in team.ok("alerts", "list")
 
@@ -160,7 +160,7 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     assert "0.00 -> 0.0" in shown
     assert re.search(r"^the plan (saves|costs) .*homo", shown, re.MULTILINE)
     assert "nothing is touched" in shown
-    assert f"{FLEET}: a plan waits: in mode observe nothing is done" in team.ok("reconcile", "--once")
+    assert f"{FLEET}: a plan waits for approval: mode observe touches nothing" in team.ok("reconcile", "--once")
     assert team.agents() == []
     (listed,) = json.loads(team.ok("fleets", "list", "-o", "json"))
     assert (listed["mode"], listed["plan"]) == ("observe", "")
@@ -179,14 +179,14 @@ def test_a_fleet_from_its_first_look_to_its_end(team: Team) -> None:
     team.until("joined")
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    assert "every fleet is as its plan wants it" in team.ok("reconcile", "--once")
+    assert "every fleet is as its plan says" in team.ok("reconcile", "--once")
     running = team.agents()
     instances = json.loads(team.ok("instances", "-o", "json"))
     assert {instance["state"] for instance in instances} == {"ready"}
     assert len(running) == sum(len(instance["nodes"]) for instance in instances)
 
     # Cron comes again, and there is nothing to do; a second control plane stands by.
-    assert "every fleet is as its plan wants it" in team.ok("reconcile", "--once")
+    assert "every fleet is as its plan says" in team.ok("reconcile", "--once")
     assert team.agents() == running
     leader = team.start()
     team.until("is planned")

@@ -38,8 +38,8 @@ def test_mistakes_are_named(medley: Run) -> None:
         (("revoke", made["id"][:-1] + "x"), f"is not stored; the nearest is '{made['id']}' (`medley token list`)"),
         (("create", " "), "needs a name"),
         (("create", "x", "--days", "-1"), "would never work"),
-        (("create", "x", "--days", "nan"), "is no time that a token could live"),
-        (("create", "x", "--days", "1e30"), "is no time that a token could live"),
+        (("create", "x", "--days", "nan"), "is no lifetime that a token can have"),
+        (("create", "x", "--days", "1e30"), "is no lifetime that a token can have"),
         (("create", "x", "--role", "root"), "'root' is not one of"),
     ):
         run = medley("token", *arguments)

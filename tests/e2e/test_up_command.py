@@ -276,7 +276,7 @@ def test_a_port_that_is_taken_ends_it_and_leaves_nothing(up_place: Path) -> None
         failed = start(up_place, "--port", str(taken.getsockname()[1]))
         assert failed.process.wait(PATIENCE_S) == 1
     last = failed.said.splitlines()[-1]
-    assert last.startswith("medley: error: the gateway does not come up; it said: gateway: ")
+    assert last.startswith("medley: error: the gateway does not start: gateway: ")
     assert "in use" in last
     wait_until(lambda: running_in(up_place) == {})
 

@@ -24,27 +24,8 @@ from control.api.routes import (
     webhooks,
 )
 
-ROUTERS = (
-    health.router,
-    session.open_router,
-    session.router,
-    projects.router,
-    models.router,
-    fleets.router,
-    plans.router,
-    decisions.router,
-    instances.router,
-    templates.router,
-    offers.router,
-    demand.router,
-    cost.router,
-    budgets.router,
-    alerts.router,
-    webhooks.router,
-    slo.router,
-    status.router,
-    events.router,
-    tokens.router,
-    operations.router,
-    idempotency_keys.router,
-)
+_RESOURCES = (
+    health, session, projects, models, fleets, plans, decisions, instances, templates, offers, demand, cost, budgets,
+    alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
+)  # fmt: skip
+ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

@@ -1,4 +1,4 @@
-"""Alerts: what somebody should know, and by which rules."""
+"""Alerts, and the rules that open them."""
 
 from typing import Annotated
 
@@ -40,9 +40,9 @@ def list_alerts(
     services: ServicesOf,
     limit: Limit = 50,
     cursor: Cursor = None,
-    every: Annotated[bool, Query(alias="all", description="Also those that are over.")] = False,
+    every: Annotated[bool, Query(alias="all", description="Also resolved ones.")] = False,
 ) -> Page[Alert]:
-    """The newest first."""
+    """List alerts, the newest first."""
     (before,) = after(cursor, int) or (None,)
     rows = PostgresAlerts(services.database).recent(
         limit + 1, open_only=not every, before=None if before is None else int(before)
@@ -52,7 +52,7 @@ def list_alerts(
 
 @router.get("/alerts/rules", responses=problems())
 def list_rules(services: ServicesOf) -> Rules:  # noqa: ARG001 - as every route has it
-    """What there is an alert for."""
+    """List the rules of alerts."""
     return Rules(items=[Rule(kind=kind, when=when) for kind, when in RULES.items()])
 
 

@@ -20,7 +20,7 @@ Dollars = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class BudgetLimits(BaseModel):
-    """At least one of the first two, which the release before called `usd_per_hour` and `usd_per_month`."""
+    """Limits, at least one of the first two, which the release before called `usd_per_hour` and `usd_per_month`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,7 +43,7 @@ class Budgets(BaseModel):
 
 @router.get("/budgets", responses=problems())
 def list_budgets(services: ServicesOf) -> Budgets:
-    """By scope and name; there is at most one a fleet and one a project."""
+    """List budgets by scope and name; there is at most one a fleet and one a project."""
     return Budgets(items=list(budgets.budget_reports(services.database, services.clock())))
 
 

@@ -24,9 +24,9 @@ class Decision(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     mark: str = Field(
-        default="", max_length=64, description="Of the diff that was looked at; without it 409, with the diff."
+        default="", max_length=64, description="Mark of the diff that was looked at; without it 409, with the diff."
     )
-    reason: Line = Field(default="", description="For the history.")
+    reason: Line = Field(default="", description="Reason, for the history.")
 
 
 class Decided(BaseModel):

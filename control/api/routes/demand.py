@@ -1,4 +1,4 @@
-"""Demand: the load that gateways were offered, who waits, and what operators say instead of a forecast."""
+"""Demand: the load that gateways metered, requests that wait, and overrides of the forecast."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -36,11 +36,11 @@ class NewOverride(BaseModel):
 
     requests_per_s: float = Field(ge=0, le=1e9, allow_inf_nan=False, description="0: nothing is to run.")
     expires_at: AwareDatetime
-    reason: Line = Field(min_length=1, description="For people who wonder later.")
+    reason: Line = Field(min_length=1, description="Reason, for people.")
 
 
 class Offered(BaseModel):
-    """One request type, in equal steps, the oldest first."""
+    """Demand of one request type, in equal steps, the oldest first."""
 
     begins_at: datetime
     step_s: float
@@ -57,7 +57,7 @@ class Demand(BaseModel):
 
 @router.get("/fleets/{fleet}/demand", responses=problems(404))
 def get_demand(fleet: PathName, services: ServicesOf, hours: Hours = 24.0) -> Demand:
-    """As gateways metered it. The step grows with the span."""
+    """The demand that gateways metered. The step grows with the span."""
     PostgresFleets(services.database).load(fleet)
     now, stored = services.clock(), PostgresDemand(services.database)
     step_s = 60 if hours <= 2 else 300 if hours <= 24 else 3600

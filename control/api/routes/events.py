@@ -49,7 +49,7 @@ def list_events(
     subject: QueryText = None,
     kind: QueryText = None,
 ) -> Page[Event]:
-    """Newest first."""
+    """List events, the newest first."""
     last = after(cursor, int)
     before = None if last is None else int(last[0])
     rows = PostgresEvents(services.database).page(

@@ -25,16 +25,14 @@ from control.lifecycle.fleet import FleetMode, FleetRecord, FleetTarget
 router = api_router("fleets")
 Confirm = Annotated[
     list[str] | None,
-    Query(
-        max_length=200, description="Models whose traffic may be lost, each by name, after a 409 has said what that is."
-    ),
+    Query(max_length=200, description="Models that serve and may be drained, each by name: a 409 says which."),
 ]
 
 
 class NewFleet(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    spec: SpecDocument = Field(description="As in a spec file (docs/spec.md). Its name is the fleet's.")
+    spec: SpecDocument = Field(description="The content of a spec file (docs/spec.md). Its name is the fleet's.")
     project: str | None = Field(
         default=None, pattern=NAME_PATTERN, description="null: as it is; `default` for a new fleet."
     )
@@ -73,7 +71,7 @@ class Fleet(BaseModel):
 def list_fleets(
     services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, project: QueryText = None
 ) -> Page[Fleet]:
-    """By name."""
+    """List fleets by name."""
     (last,) = after(cursor, str) or ("",)
     fleets = PostgresFleets(services.database)
     rows, targets = fleets.page(limit + 1, str(last), project), fleets.targets()

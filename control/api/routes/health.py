@@ -1,4 +1,4 @@
-"""For whoever watches the process: does it live, can it answer, how does it do. Open to all."""
+"""Liveness, readiness and metrics of the process. Open to all."""
 
 from contextlib import suppress
 
@@ -32,7 +32,7 @@ def ready(services: ServicesOf) -> Health:
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
 def metrics(services: ServicesOf) -> Response:
-    """In Prometheus' format."""
+    """Metrics in Prometheus' format."""
     # Without the database the rest is worth knowing all the more; the gauge keeps what it was.
     with suppress(DatabaseError):
         services.metrics.open_operations.set(PostgresOperations(services.database).open_count())

@@ -1,4 +1,4 @@
-"""Idempotency keys: whoever has put an answer in a safe place has it forgotten here."""
+"""Idempotency keys: a caller that has stored an answer has it forgotten here."""
 
 from typing import Annotated
 
@@ -15,5 +15,5 @@ PathKey = Annotated[str, Path(pattern=r"^[A-Za-z0-9._~-]{1,200}$")]
 
 @router.delete("/idempotency-keys/{key}", status_code=204, responses=problems())
 def forget_answer(key: PathKey, caller: CallerOf, services: ServicesOf) -> None:
-    """Forget what this caller was answered under the key: its next request under it is a new one. Again: no harm."""
+    """Forget the answer that this caller got under the key: its next request under it is new. Again: no harm."""
     PostgresAnswers(services.database).forget_answer(caller.token_id, key)

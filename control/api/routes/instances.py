@@ -23,14 +23,14 @@ from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 
 router = api_router("instances")
-TailBytes = Annotated[int, Query(ge=1, le=1 << 18, description="Of each node.")]
+TailBytes = Annotated[int, Query(ge=1, le=1 << 18, description="Bytes of each node's log.")]
 
 
 class DrainReason(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: Line = Field(
-        default="an operator asked for it", min_length=1, description="For people, and for the history."
+        default="an operator asked for it", min_length=1, description="Reason, for people and for the history."
     )
 
 
@@ -52,7 +52,7 @@ def list_instances(
         list[InstanceState] | None, Query(max_length=9, description="Any of these; default: all but terminated.")
     ] = None,
 ) -> Page[InstanceView]:
-    """By id."""
+    """List instances by id."""
     (last,) = after(cursor, str) or ("",)
     records = instance_page(services.database, limit + 1, str(last), fleet, state or ())
     return page(list(views(services.database, records)), limit, lambda view: view, lambda view: (view.id,))
@@ -85,7 +85,7 @@ def get_history(instance: PathId, services: ServicesOf) -> History:
 
 @router.get("/instances/{instance}/logs", responses=problems(404))
 def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Logs:
-    """The end of what each of its nodes has said, where the node is of this machine; else where to look."""
+    """The end of the log of each of its nodes, where the node is on this machine; else where to look."""
     PostgresInstances(services.database).load(instance)
     held = PostgresNodes(services.database).of_instance(instance)
     return Logs(items=[node_log(services.home, held[place], tail_bytes) for place in sorted(held)])

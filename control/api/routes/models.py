@@ -57,15 +57,15 @@ class Model(BaseModel):
     dtype: str
     weight_bytes: float
     max_context_tokens: int
-    weights: str = Field(description="Where nodes find them; empty: not said.")
-    config: dict[str, Any] | None = Field(description="As registered; null for the catalogue's.")
+    weights: str = Field(description="Where nodes find them; empty: not stated.")
+    config: dict[str, Any] | None = Field(description="The registered config.json; null for the catalogue's.")
     version: int = Field(description="0 for the catalogue's, which cannot be changed.")
     updated_at: datetime | None
 
 
 @router.get("/models", responses=problems())
 def list_models(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Model]:
-    """By name, those of the catalogue and those registered."""
+    """List models by name, those of the catalogue and registered ones."""
     (last,) = after(cursor, str) or ("",)
     everything = sorted(_all(services.database), key=lambda model: model.name)
     rows = [model for model in everything if model.name > str(last)][: limit + 1]

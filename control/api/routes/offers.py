@@ -1,4 +1,4 @@
-"""Offers: what can be rented where at what price, what that was, and what clouds answered lately."""
+"""Offers: what can be rented where at what price, price history, and recent answers of clouds."""
 
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -39,20 +39,20 @@ class Offer(BaseModel):
     gpu: str
     gpu_count: int
     market: Market
-    usd_per_hour: float = Field(description="Of the whole machine.")
+    usd_per_hour: float = Field(description="Price of the whole machine.")
     usd_per_gpu_hour: float
-    available_count: int | None = Field(description="Nodes that could be had; null: nobody knows.")
+    available_count: int | None = Field(description="Nodes that can be rented; null: not known.")
     interruptions_per_hour: float
     observed_at: str
     source: str
-    learned: Learned | None = Field(description="From what its cloud answered; null: it was not asked for.")
+    learned: Learned | None = Field(description="Learned from answers of its cloud; null: it was not asked for.")
     success_share: float | None = Field(description="Chance that the next node of it is given; null: as `learned`.")
 
 
 class PricePoint(BaseModel):
-    usd_per_hour: float | None = Field(description="null: not sold any more.")
+    usd_per_hour: float | None = Field(description="null: no longer sold.")
     source: str
-    observed_at: datetime = Field(description="When the source says that it began.")
+    observed_at: datetime = Field(description="Since when, by its source.")
     recorded_at: datetime
 
 
@@ -73,7 +73,7 @@ class CloudMarket(BaseModel):
     attempted_at: datetime
     succeeded_at: datetime | None = Field(description="null: never.")
     left_out: str = Field(description="Why its offers are not planned with; empty: they are.")
-    failure: str = Field(description="Of the last attempt; empty: there was none.")
+    failure: str = Field(description="Failure of the last attempt; empty: it succeeded.")
     offers: int
     quarantined: list[Quarantined]
     notes: list[str]
@@ -109,7 +109,7 @@ def list_offers(
     gpu: QueryText = None,
     market: Market | None = None,
 ) -> Page[Offer]:
-    """By key: live ones of clouds that were asked, else the dated ones that ship with Medley."""
+    """List offers by key: live ones of clouds that were asked, else the dated ones that ship with Medley."""
     (last,) = after(cursor, str) or ("",)
     now = services.clock()
     listed = services.offers.read(now)
@@ -148,7 +148,7 @@ def get_price_history(services: ServicesOf, offer: OfferKey, since: Since = None
 
 @router.get("/markets", responses=problems())
 def list_markets(services: ServicesOf) -> Markets:
-    """Clouds that were asked, how that went, and which prices cannot be right."""
+    """List clouds that were asked, the outcome, and prices that cannot be right."""
     items = [
         CloudMarket(
             cloud=each.cloud,
@@ -201,5 +201,5 @@ def refresh_offers(body: CloudsToAsk, act: ActOf, response: Response, services: 
 
 @router.post("/offers:accept", status_code=204, responses=problems(404, body=True))
 def accept_offer(body: AcceptedOffer, act: ActOf) -> None:
-    """Vouch for a price that is quarantined: plans use it from now on."""
+    """Accept a price that is quarantined: plans use it from now on."""
     accept_price(act, body.offer)

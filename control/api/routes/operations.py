@@ -33,8 +33,8 @@ class Operation(BaseModel):
     id: str
     kind: str
     state: OperationState
-    progress: str = Field(description="For people: what is being done now.")
-    result: dict[str, Any] | None = Field(description="Of its kind; `plan_id` where it made a plan.")
+    progress: str = Field(description="Current step, for people.")
+    result: dict[str, Any] | None = Field(description="Result of its kind; `plan_id` where it made a plan.")
     problem: OperationProblem | None
     fleet: str = Field(description="Empty: it is about no fleet.")
     created_by: str
@@ -51,7 +51,7 @@ def list_operations(
     fleet: QueryText = None,
     kind: QueryText = None,
 ) -> Page[Operation]:
-    """Newest first."""
+    """List operations, the newest first."""
     last = after(cursor, str, str)
     before = None if last is None else (moment(str(last[0])), str(last[1]))
     rows = PostgresOperations(services.database).page(limit + 1, before, fleet, kind)
@@ -60,7 +60,7 @@ def list_operations(
 
 @router.get("/operations/{operation_id}", responses=problems(404))
 def get_operation(operation_id: PathId, response: Response, services: ServicesOf) -> Operation:
-    """With Retry-After while it is under way."""
+    """One operation, with Retry-After while it is under way."""
     found = PostgresOperations(services.database).load(operation_id)
     if found.state in OPEN:
         response.headers["Retry-After"] = "1"
@@ -77,7 +77,7 @@ def cancel_operation(operation_id: PathId, act: ActOf) -> Operation:
 
 
 def accepted(response: Response, operation: stored.Operation) -> Operation:
-    """For the answer 202."""
+    """The document of an answer 202."""
     response.headers["Location"] = f"/api/v1/operations/{operation.id}"
     response.headers["Retry-After"] = "1"
     return Operation.model_validate(operation)

@@ -39,7 +39,7 @@ PlanId = Annotated[str, Path(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
 
 class NewPlan(BaseModel):
-    """A dry run: of a fleet on record, of a draft of it, or of a draft alone; with `what_if` as things might be."""
+    """A dry run of a stored fleet, of a draft of it, or of a draft alone; with `what_if` under other conditions."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,12 +50,12 @@ class NewPlan(BaseModel):
     project: str | None = Field(
         default=None,
         pattern=rf"^$|{NAME_PATTERN}",
-        description="Whose budgets hold for `spec`; null: as on record, or default; empty: of a project to come, which "
-        "has none.",
+        description="The project whose budgets limit `spec`; null: the stored one, or default; empty: a new project, "
+        "which has none.",
     )
     over_budget: bool = Field(
         default=False,
-        description="Make a plan that leaves demand unmet for want of money; else that fails, with the numbers.",
+        description="Also make a plan that leaves demand unmet for lack of budget; else it fails, with the numbers.",
     )
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class NewPlan(BaseModel):
         if self.fleet is None and self.spec is None:
             raise ValueError("give fleet, spec or both")
         if self.spec is None and self.project is not None:
-            raise ValueError("project belongs to spec: a fleet on record has one")
+            raise ValueError("project belongs to spec: a stored fleet has one")
         return self
 
 
@@ -82,7 +82,7 @@ class PlanItem(BaseModel):
     )
     proof: str = Field(description="How near the optimum it is known to be, for people; `optimal` for no gap only.")
     baselines: list[Baseline]
-    draft: bool = Field(description="Of a draft or a what-if: nothing can be held to it.")
+    draft: bool = Field(description="Whether it is of a draft or a what-if, which no fleet can accept.")
     saving: Saving | None = Field(
         description="Against the homogeneous baseline; null: none was made, or it serves less."
     )
@@ -114,14 +114,14 @@ class Plan(PlanItem):
     offers: list[PlannedOffer]
     flows: list[Flow]
     demand: list[Demand]
-    unmet_share: float = Field(description="Of all requests, 0 to 1.")
+    unmet_share: float = Field(description="Share of all requests, 0 to 1.")
     duals: dict[str, float] = Field(description="LP shadow prices by row name, $/h per unit.")
     reasons: list[Reason]
 
 
 class PlanExplanation(BaseModel):
     plan_id: str
-    explained_at: datetime | None = Field(description="null: by the plan's own relaxation only, nothing is verified.")
+    explained_at: datetime | None = Field(description="null: by the plan's own relaxation; nothing is verified.")
     explanation: Explanation
 
 
@@ -129,7 +129,7 @@ class PlanExplanation(BaseModel):
 def list_plans(
     services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, fleet: QueryText = None
 ) -> Page[PlanItem]:
-    """Newest first. Drafts and what-ifs of a fleet are listed under `FLEET~draft`."""
+    """List plans, the newest first. Drafts and what-ifs of a fleet are listed under `FLEET~draft`."""
     last = after(cursor, str, str)
     before = None if last is None else (moment(str(last[0])), str(last[1]))
     rows = PostgresPlanList(services.database).page(limit + 1, before, fleet)
@@ -162,7 +162,7 @@ def create_plan(body: NewPlan, act: ActOf, response: Response, services: Service
 
 @router.get("/plans/{plan}", responses=problems(404))
 def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
-    """With what it rests on."""
+    """One plan with what it is based on."""
     plans = PostgresPlans(services.database)
     listed, found = PostgresPlanList(services.database).of(plan), plans.load(plan)
     snapshot = plans.snapshot(found.snapshot_version)
@@ -174,7 +174,7 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
 
 @router.get("/plans/{plan}/explanation", responses=problems(404))
 def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
-    """What the newest `:explain` of this plan has found; before that, what its own shadow prices say."""
+    """The result of the newest `:explain` of this plan; before one, what its own shadow prices say."""
     listed = PostgresPlanList(services.database).of(plan)
     found = PostgresOperations(services.database).newest_of_plan("explain", plan, listed.fleet)
     if found is None:

@@ -43,7 +43,7 @@ class Project(BaseModel):
 
 @router.get("/projects", responses=problems())
 def list_projects(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Project]:
-    """By name."""
+    """List projects by name."""
     (last,) = after(cursor, str) or ("",)
     rows = stored.PostgresProjects(services.database).page(limit + 1, str(last))
     return page(rows, limit, Project.model_validate, lambda row: (row.name,))

@@ -24,15 +24,15 @@ router = api_router("session")
 class SignIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    token: str = Field(min_length=1, max_length=200, description="As `medley token create` printed it.")
+    token: str = Field(min_length=1, max_length=200, description="The text that `medley token create` printed.")
 
 
 class Session(BaseModel):
     token_id: str
-    name: str = Field(description="Of the token: who this is.")
+    name: str = Field(description="Name of the token.")
     role: Role
-    expires_at: datetime | None = Field(description="Of the session; null: the token was sent itself.")
-    csrf_token: str = Field(description="For the X-CSRF-Token header of unsafe requests; empty without a cookie.")
+    expires_at: datetime | None = Field(description="End of the session; null: the token was sent itself.")
+    csrf_token: str = Field(description="Value of the X-CSRF-Token header for unsafe requests; empty without a cookie.")
 
 
 @open_router.post("/session", status_code=201, responses=problems(body=True))

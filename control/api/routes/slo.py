@@ -1,4 +1,4 @@
-"""Objectives and how they are kept, over time."""
+"""Attainment of objectives over time."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ router = api_router("slo")
 
 
 class Attainment(BaseModel):
-    """Of one objective in one span; null: nothing was observed."""
+    """Attainment of one objective in one span; null: nothing was observed."""
 
     observed: int
     p50_ms: float | None

@@ -1,4 +1,4 @@
-"""How all does, in one answer: what `medley status` shows."""
+"""The state of clouds, fleets and instances in one answer, as `medley status` shows it."""
 
 from pydantic import BaseModel, Field
 
@@ -24,7 +24,7 @@ class Status(BaseModel):
     fleets: list[FleetStatus] = Field(
         description="Those that run, against their plans. Latencies are null here: see `fleets/NAME/slo`."
     )
-    solves: list[LastSolve] = Field(description="Of every fleet that is not ending, by name.")
+    solves: list[LastSolve] = Field(description="Last solve of every fleet that is not ending, by name.")
 
 
 @router.get("/status", responses=problems())

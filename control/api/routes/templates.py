@@ -29,8 +29,8 @@ class Libraries(BaseModel):
 class TemplateItem(BaseModel):
     id: str
     nodes: dict[str, int] = Field(description="Node configuration: how many.")
-    units_per_s: float = Field(description="Of the class: prompt tokens, output tokens, or requests of a whole one.")
-    usd_per_hour: float | None = Field(description="In its cheapest zone, spot left out; null: none sells all.")
+    units_per_s: float = Field(description="Unit of the class: prompt tokens, output tokens, or whole requests.")
+    usd_per_hour: float | None = Field(description="In the cheapest zone, without spot; null: no zone sells all.")
 
 
 class Template(BaseModel):
@@ -66,7 +66,7 @@ def list_templates(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[TemplateItem]:
-    """By id, those that do work of one class: what they sustain, and the least that they cost now."""
+    """List templates of one work class by id, with what they sustain and the least that they cost now."""
     (last,) = after(cursor, str) or ("",)
     rows = template_page(services.database, version, work_class, limit + 1, str(last))
     prices = least_prices(services.offers.read(services.clock()).offers)

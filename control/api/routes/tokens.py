@@ -22,13 +22,13 @@ router = api_router("tokens")
 class NewToken(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: Line = Field(min_length=1, description="Who or what will use it, for people.")
+    name: Line = Field(min_length=1, description="Name of its user, for people.")
     role: Role
     expires_at: AwareDatetime | None = Field(default=None, description="null: never.")
-    project: str = Field(default=DEFAULT_PROJECT, pattern=NAME_PATTERN, description="That its use of models is of.")
-    requests_per_minute: int | None = Field(default=None, ge=1, le=2**31 - 1, description="At each gateway.")
+    project: str = Field(default=DEFAULT_PROJECT, pattern=NAME_PATTERN, description="Project that pays for its use.")
+    requests_per_minute: int | None = Field(default=None, ge=1, le=2**31 - 1, description="Limit at each gateway.")
     tokens_per_minute: int | None = Field(
-        default=None, ge=1, le=2**31 - 1, description="Of prompts and answers, at each gateway."
+        default=None, ge=1, le=2**31 - 1, description="Limit of prompts and answers, at each gateway."
     )
 
 
@@ -52,7 +52,7 @@ class TokenWithSecret(Token):
 
 @router.get("/tokens", responses=problems(), openapi_extra=needs(Role.ADMIN))
 def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Token]:
-    """Newest first, all that were ever made."""
+    """List all tokens, revoked and expired ones too, the newest first."""
     last = after(cursor, str, str)
     before = None if last is None else (moment(str(last[0])), str(last[1]))
     rows = PostgresApiTokens(services.database).page(limit + 1, before)

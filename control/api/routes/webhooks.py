@@ -1,4 +1,4 @@
-"""Webhooks: where alerts are sent. For admins: many a webhook's URL is all that it takes to write to it."""
+"""Webhooks: where alerts are sent. For admins only: the URL of many a webhook is its password."""
 
 import re
 import threading
@@ -23,7 +23,7 @@ from policies.alert_rules import AlertKind
 router = api_router("alerts")
 _ADMIN = needs(Role.ADMIN)
 _TRIALS = threading.BoundedSemaphore(2)
-"""At a time: a receiver may take its time, and others need this process's threads."""
+"""Most trials at a time: receivers may be slow, and others need this process's threads."""
 _ENV_PATTERN = r"^env:MEDLEY_WEBHOOK_[A-Z0-9_]{1,100}$"
 
 
@@ -55,10 +55,10 @@ class Webhook(BaseModel):
     name: str
     url: str
     secret: str = Field(description="Where it is, `env:NAME` or `file:/PATH`: never itself.")
-    kinds: list[str] = Field(description="Of alerts that are sent there; empty: all.")
+    kinds: list[str] = Field(description="Kinds of alerts that are sent there; empty: all.")
     internal: bool = Field(description="Whether http and private addresses are allowed.")
-    waiting: int = Field(description="What is still to be sent there.")
-    because: str = Field(description="What the last attempt at the oldest of these said.")
+    waiting: int = Field(description="Deliveries that wait.")
+    because: str = Field(description="Outcome of the last attempt at the oldest of these.")
     version: int
 
 
@@ -68,7 +68,7 @@ class Webhooks(BaseModel):
 
 @router.get("/webhooks", responses=problems(), openapi_extra=_ADMIN)
 def list_webhooks(services: ServicesOf) -> Webhooks:
-    """By name."""
+    """List webhooks by name."""
     pending = PostgresAlerts(services.database).pending()
     found = stored.PostgresWebhooks(services.database).all()
     return Webhooks(items=[_shown(each, pending.get(each.name, (0, ""))) for each in found])
@@ -95,7 +95,7 @@ def put_webhook(
 
 @router.delete("/webhooks/{webhook}", status_code=204, responses=problems(404, 412, 428), openapi_extra=_ADMIN)
 def delete_webhook(webhook: PathName, version: Version, act: ActOf) -> None:
-    """Send nothing there any more, what waits included."""
+    """Remove a webhook, and what still waits to be sent there."""
     webhooks.remove_webhook(act, webhook, version)
 
 

@@ -59,13 +59,13 @@ def _work(database: Database, operations: PostgresOperations, operation: Operati
         try:
             result = JOBS[operation.kind](job)
         except Exception as error:
-            told = api_error(error)
+            refusal = api_error(error)
             _log.log(
-                logging.ERROR if told.status == 500 else logging.INFO, "%s failed: %s", operation.kind, error,
-                exc_info=told.status == 500, extra=extra,
+                logging.ERROR if refusal.status == 500 else logging.INFO, "%s failed: %s", operation.kind, error,
+                exc_info=refusal.status == 500, extra=extra,
             )  # fmt: skip
-            problem: dict[str, Any] = {"name": told.name, "detail": told.detail, "facts": told.facts}
-            problem["errors"] = [each.model_dump() for each in told.errors]
+            problem: dict[str, Any] = {"name": refusal.name, "detail": refusal.detail, "facts": refusal.facts}
+            problem["errors"] = [each.model_dump() for each in refusal.errors]
             operations.fail(operation.id, holder, problem, datetime.now(UTC))
             return
         operations.succeed(operation.id, holder, result, datetime.now(UTC))

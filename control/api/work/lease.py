@@ -1,4 +1,4 @@
-"""Holds an operation while it is worked on, and ends this process when it may not be worked on any more.
+"""Holds an operation while it is worked on, and ends this process when it may no longer be worked on.
 
 A solver cannot be interrupted from within, so its process is ended: when the operation was cancelled, when it takes too
 long, when somebody tells the worker to end, and when the API process that started it is gone. In the last two cases the
@@ -55,7 +55,7 @@ class Lease:
     def _hold(self) -> None:
         while not self._over.is_set():
             if signal.sigtimedwait({signal.SIGTERM}, _LOOK_S) is not None:
-                self._give_up("it was told to end", hand_back=True)
+                self._give_up("the worker was asked to end", hand_back=True)
             elif os.getppid() != self._parent:
                 self._give_up("the API process is gone", hand_back=True)
             elif time.monotonic() > self._until_s:

@@ -19,7 +19,7 @@ _LOOK_S = 5.0
 """Between looks for what other processes have left."""
 _END_S = 5.0
 _BACK_OFF_S = 2.0
-"""After a worker was started, before another is: one that dies at once is not started a thousand times a second."""
+"""Pause between two starts: a worker that dies at once is not started a thousand times a second."""
 
 
 class WorkPool:
@@ -38,7 +38,7 @@ class WorkPool:
             self._loop.call_soon_threadsafe(self._work.set)
 
     async def run(self) -> None:
-        """Until cancelled; then its workers are ended, and what they had begun is for others."""
+        """Run until cancelled; then end the workers, whose operations others take over."""
         self._loop = asyncio.get_running_loop()
         try:
             while True:

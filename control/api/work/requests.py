@@ -9,15 +9,15 @@ from control.planning.what_if import WhatIf
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     fleet: str
-    """On record; empty: of `spec`."""
+    """Name of a stored fleet; empty: that of `spec`."""
     spec: dict[str, Any] | None = None
-    """A draft, in place of what is on record."""
+    """A draft, in place of the stored spec."""
     what_if: WhatIf | None = None
     baselines: bool = True
     project: str | None = None
-    """Whose budgets hold for a draft; None: as on record, or the default one; empty: none's."""
+    """Project whose budgets limit a draft; None: the stored one, or the default; empty: no budget does."""
     over_budget: bool = False
-    """A plan that leaves demand unmet for want of money is made; else it is refused, with the numbers."""
+    """Whether a plan that leaves demand unmet for lack of budget is made; else it is refused, with the numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ def test_the_commands_add_list_watch_and_remove(
     assert "env:HOOK_SECRET" in run("webhook", "list")
     assert SECRET not in run("webhook", "list", "-o", "json")
     assert "0 0 sent" in run("watch", "--once")
-    assert "no alert is open" in run("list")
+    assert "No alert is open" in run("list")
     assert "HTTP 204" in run("webhook", "test", "ops")
     receiver.answers = [503]
     assert "did not take it: HTTP 503" in run("webhook", "test", "ops")

@@ -10,11 +10,11 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from control.api.app import routed
-from control.api.beside import serving_beside
 from control.api.caller import COOKIE
 from control.api.console import Console
 from control.api.failures import tell_failures
 from control.api.settings import ApiSettings
+from control.api.thread import serving_in_thread
 
 _PAGE = '<meta name="medley-session" content="MEDLEY-SESSION"><script nonce="MEDLEY-CSP-NONCE"></script>'
 
@@ -88,7 +88,7 @@ def test_the_document_needs_no_database() -> None:
 def test_it_is_served_beside_what_a_process_does_and_ends_with_it(database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = ApiSettings(port=taken.getsockname()[1], workers=0)
-        with serving_beside(settings, database_url, os.environ) as url:
+        with serving_in_thread(settings, database_url, os.environ) as url:
             assert not url.endswith(f":{settings.port}")
             assert httpx.get(f"{url}/readyz", timeout=60).json() == {"status": "ready"}
     with pytest.raises(httpx.ConnectError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from control.api.feed import Feed, Message, Source
+from control.api.feed import Feed, FeedMessage, FeedSource
 from control.api.streams import streams
 from control.db.database import Database
 from control.db.events import PostgresEvents
@@ -80,7 +80,7 @@ def test_none_is_missed_when_writers_commit_out_of_order() -> None:
 
     async def follow() -> None:
         there = {1, 3}
-        source = Source(lambda after: [_message(n) for n in sorted(there) if n > after], lambda: max(there))
+        source = FeedSource(lambda after: [_message(n) for n in sorted(there) if n > after], lambda: max(there))
         feed = Feed(source, 0.01, 1.0)
         stream = feed.follow(0, None)
         assert [data for _, data in await read(stream, 1)] == [1]
@@ -96,7 +96,7 @@ def test_none_is_missed_when_writers_commit_out_of_order() -> None:
 def test_who_reads_too_slowly_is_sent_away() -> None:
     async def follow() -> None:
         newest = 0
-        source = Source(lambda after: [_message(n) for n in range(after + 1, newest + 1)], lambda: newest)
+        source = FeedSource(lambda after: [_message(n) for n in range(after + 1, newest + 1)], lambda: newest)
         feed = Feed(source, 0.01, 2 * PATIENCE_S)  # no heartbeat comes first
         stream = feed.follow(0, None)
         await anext(stream)
@@ -116,5 +116,5 @@ def test_what_is_no_event_id_is_refused(viewer: Api) -> None:
     assert viewer.get("/events:follow?since=-1").status_code == 422
 
 
-def _message(number: int) -> Message:
-    return Message(number, "event", "", json.dumps(number))
+def _message(number: int) -> FeedMessage:
+    return FeedMessage(number, "event", "", json.dumps(number))

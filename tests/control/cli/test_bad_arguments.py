@@ -43,7 +43,7 @@ def test_it_says_what_is_wrong(
 
 
 def test_nothing_is_shown_with_a_word(database_option: tuple[str, str]) -> None:
-    assert "nothing of that is on record" in CliRunner().invoke(app, ["audit", *database_option]).output
+    assert "no such event is recorded" in CliRunner().invoke(app, ["audit", *database_option]).output
     assert "no instance" in CliRunner().invoke(app, ["events", *database_option]).output
 
 

@@ -51,12 +51,12 @@ def filled(database: Database) -> Database:
 
 
 def test_nothing_on_record_is_said_so(database: Database, database_url: str) -> None:
-    assert "no instance is on record" in run(database_url, "instances").stdout
+    assert "No instance runs" in run(database_url, "instances").stdout
     assert json.loads(run(database_url, "instances", "-o", "json").stdout) == []
     assert run(database_url, "events").stdout == ""
     assert json.loads(run(database_url, "events", "-o", "json").stdout) == []
     status = run(database_url, "status")
-    assert "no fleet runs" in status.stdout
+    assert "No fleet runs" in status.stdout
     assert "no gateway runs here; name one with --gateway" in status.stderr
     assert json.loads(run(database_url, "status", "-o", "json").stdout) == {"clouds": [], "fleets": [], "trouble": {}}
 

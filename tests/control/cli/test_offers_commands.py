@@ -106,11 +106,11 @@ def test_an_impossible_price_waits_for_a_person(offers: Any, prices: dict[str, f
     changes = json.loads(offers("history", L40S, "-o", "json").stdout)
     assert [point["usd_per_hour"] for point in changes] == [0.79, 7.9]
     assert "7.9000 $/h  runpod-api" in offers("history", L40S).stdout
-    assert "no price of x is on record" in offers("history", "x").stdout
+    assert "No price of x is recorded" in offers("history", "x").stdout
 
 
 def test_what_was_refused_is_shown_with_how_often_it_was_asked(offers: Any, database: Database) -> None:
-    assert "no cloud was asked for a node" in offers("calls").stdout
+    assert "No cloud was asked for a node" in offers("calls").stdout
     offers("refresh", "--cloud", "runpod")
     (refused,) = [o for o in _stored(database) if o.key == L40S]
     note_refusal(database, refused, StockOutError("no L40S left"), datetime.now(UTC))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.channels.errors import BadKeyError
-from control.up.home import Ports, UpHome, write_private
+from control.up.home import ListenPorts, UpHome, write_private
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_ports_that_somebody_else_has_taken_are_given_up(home: UpHome) -> None:
 def test_damaged_ports_are_chosen_anew(home: UpHome, damage: bytes) -> None:
     (home.root / "ports.json").write_bytes(damage)
     ports = home.ports()
-    assert isinstance(ports, Ports)
+    assert isinstance(ports, ListenPorts)
     assert ports.hub != ports.registry
     assert home.ports() == ports
 

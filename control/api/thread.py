@@ -1,4 +1,4 @@
-"""An API, with its console, beside what a process does anyway: in a thread of it, so that it ends with it."""
+"""An API with its console in a thread of another process, which ends with that process."""
 
 import asyncio
 import socket
@@ -13,8 +13,8 @@ from control.listener import listening, url_of
 
 
 @contextmanager
-def serving_beside(settings: ApiSettings, database_url: str | None, environment: Mapping[str, str]) -> Iterator[str]:
-    """Its URL. Where its port is taken it takes any. Raises what opening the database raises."""
+def serving_in_thread(settings: ApiSettings, database_url: str | None, environment: Mapping[str, str]) -> Iterator[str]:
+    """Serve in a thread; the URL. Where its port is taken it takes any. Raises what opening the database raises."""
     with (
         _listener(settings) as listener,
         open_database(

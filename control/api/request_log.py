@@ -11,7 +11,7 @@ from control.api.trace import current_trace, trace_id_of
 _log = logging.getLogger("medley.api")
 
 
-class Observed:
+class RequestLog:
     """ASGI middleware, the outermost."""
 
     def __init__(self, app: ASGIApp, metrics: ApiMetrics) -> None:
@@ -52,5 +52,5 @@ class Observed:
 
 
 def _route(scope: Scope) -> str:
-    """Its pattern, not its path, of which there are as many as names."""
+    """The route's pattern, not its path, of which there are as many as names."""
     return getattr(scope.get("route"), "path", "none")
