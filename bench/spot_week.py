@@ -3,7 +3,7 @@
     python -m bench.spot_week [--days 7.0] [--seed 1] [--strategies guarded,obedient,on-demand,calm]
 
 Prices: AWS, by region and day, August 2024. Availability: spot nodes of AWS, 2022 and 2023. Demand: ServeGen, a week of
-ten-minute rates, one series a model. `control.simulator.offer_log.joined_logs` says how prices and availability are
+ten-minute rates, one series a model. `bench.joined_logs` says how prices and availability are
 joined. The loop, its planner and its database are the real ones, on a clock that skips the time in which nothing
 happens: a plan every ten minutes, at every refusal and when what refused may be asked again, for the highest rate of
 three hours. `guarded` is the loop as it is, `calm` also limits the moves that only save money
@@ -27,11 +27,12 @@ from datetime import UTC, date, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
+from bench.joined_logs import joined_logs
+from bench.log_files import read_availability_traces, read_daily_prices
 from bench.log_plane import LogDemand, LogPlane, Tally, spec_with
 from control.db.database import open_database
 from control.planning.world import read_world
-from control.simulator.log_files import read_availability_traces, read_daily_prices
-from control.simulator.offer_log import OfferLog, joined_logs
+from control.simulator.offer_log import OfferLog
 from templates_lib.load.rate_files import read_rate_series
 from templates_lib.values.offer import Market
 

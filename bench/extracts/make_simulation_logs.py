@@ -3,7 +3,7 @@
     python -m bench.extracts.make_simulation_logs
 
 Prices are those of AWS, by region and day, of 2024-08-02. Availability is that of other spot nodes of AWS at another
-time, joined to the offers by `control.simulator.offer_log.joined_logs`, as in `bench.spot_week`.
+time, joined to the offers by `bench.joined_logs`, as in `bench.spot_week`.
 """
 
 import csv
@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 
+from bench.joined_logs import joined_logs
+from bench.log_files import read_availability_traces, read_daily_prices
 from bench.spot_week import DATA, DAY_S
 from control.planning.world import read_world
-from control.simulator.log_files import read_availability_traces, read_daily_prices
-from control.simulator.offer_log import OfferLog, joined_logs
+from control.simulator.offer_log import OfferLog
 from control.simulator.step_log import StepLog
 from templates_lib.load.traces import iterate_rows
 from templates_lib.values.offer import Market

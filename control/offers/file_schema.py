@@ -2,18 +2,15 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Positive
+from control.fleet_file.section import Section
 from control.offers.availability import Availability
 from control.offers.availability import availability as availability_of
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.node_config import NodeConfig, network_class
 from templates_lib.values.offer import Market, Offer
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class OfferSection(Section):
@@ -108,10 +105,10 @@ class OffersDocument(Section):
     kind: Literal["Offers"]
     observed_at: str = ""
     """ISO 8601: when these prices held."""
-    offers: list[OfferSection] = []
-    pools: list[PoolSection] = []
-    traffic: list[TrafficSection] = []
-    availability: list[AvailabilitySection] = []
+    offers: list[OfferSection] = Field(default=[])
+    pools: list[PoolSection] = Field(default=[])
+    traffic: list[TrafficSection] = Field(default=[])
+    availability: list[AvailabilitySection] = Field(default=[])
 
     @field_validator("observed_at", mode="before")
     @classmethod

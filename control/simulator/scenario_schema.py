@@ -6,19 +6,15 @@ Every field's default is what the file means when it leaves the field out. docs/
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.registered import Registered
-from control.fleet_file.section import Name
+from control.fleet_file.section import Name, Section
 from policies.baselines import MEDLEY, strategies
 
 FIXED = "fixed"
 """The strategy of a scenario that plans nothing: `plan` holds."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class StreamSection(Section):

@@ -31,11 +31,6 @@ class StepLog:
         edges = [from_s, *(time for time, _ in self.changes(from_s, until_s)), until_s]
         return sum(self.at(a) * (b - a) for a, b in pairwise(edges))
 
-    def part(self, from_s: float, length_s: float) -> "StepLog":
-        """What holds in a time of that length, from second 0 on."""
-        inside = list(self.changes(from_s, from_s + length_s))
-        return step_log([(0.0, self.at(from_s)), *((time - from_s, value) for time, value in inside)])
-
 
 def step_log(steps: Iterable[tuple[float, float]]) -> StepLog:
     """Of (time, value) pairs in any order; steps that change nothing are left out."""

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.joined_logs import joined_logs, part_of
+from bench.log_files import AvailabilityTrace, read_availability_traces, read_daily_prices
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import NodeRequest
 from control.simulator.log_cloud import LogCloud
-from control.simulator.log_files import AvailabilityTrace, read_availability_traces, read_daily_prices
-from control.simulator.offer_log import OfferLog, joined_logs
+from control.simulator.offer_log import OfferLog
 from control.simulator.step_log import StepLog, step_log
 from templates_lib.load.traces import TraceError
 from templates_lib.values.offer import Market
@@ -73,7 +74,7 @@ def test_offers_have_the_price_of_the_moment_and_say_no_count() -> None:
 
 def test_a_part_of_a_log_begins_with_what_held_then() -> None:
     log = StepLog((0.0, 10.0, 20.0), (1.0, 2.0, 4.0))
-    part = log.part(15.0, 10.0)
+    part = part_of(log, 15.0, 10.0)
     assert (part.at(0.0), part.at(4.9), part.at(5.0)) == (2.0, 2.0, 4.0)
     assert log.integral(5.0, 25.0) == pytest.approx(5 * 1 + 10 * 2 + 5 * 4)
 
