@@ -36,8 +36,8 @@ class WantedFleet:
 
     @property
     def models(self) -> frozenset[str]:
-        """The names that it serves models under."""
-        return frozenset(app.name for app in self.world.fleet.apps)
+        """The names of what serves its apps, as instances have them."""
+        return frozenset(served.name for app in self.world.fleet.apps for served in app.components)
 
 
 def apply_spec(

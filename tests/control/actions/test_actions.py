@@ -96,6 +96,12 @@ def test_a_model_that_serves_goes_only_when_it_is_confirmed(act: ActionContext, 
     assert end_fleet(act, "chat", None).draining == 1
 
 
+def test_what_serves_long_prompts_stays_with_its_app() -> None:
+    model = spec()["models"][0]
+    limited = wanted(models=[model | {"slo": model["slo"] | {"max_prompt_tokens": 400}}])
+    assert limited.models == {MODEL, f"{MODEL}-long"}
+
+
 def test_a_fleet_of_which_nothing_runs_is_gone_at_once(act: ActionContext, chat: FleetRecord) -> None:
     with pytest.raises(StaleVersionError):
         end_fleet(act, "chat", version=7)
