@@ -59,6 +59,7 @@ class EchoScheduler:
             len(self._waiting),
             self._settings.kv_blocks,
             self._kv_blocks_free,
+            hand_off=self.endpoint,
             room=max(0, self._settings.max_waiting - len(self._waiting)),
         )
 

@@ -25,9 +25,14 @@ class Sequence:
         return self._at
 
     def advance(self, count: int) -> tuple[TokenRun | None, FinishReason | None]:
-        """At most `count` more tokens; the reason once it ends."""
+        """At most `count` more tokens; the reason once it ends. A leg that gives its result to others makes none, one
+        that hands the KV cache over makes one."""
         request, start = self.request, self._at
-        stop = min(start + (1 if request.leg is Leg.PREFILL else count), request.max_tokens)
+        if request.leg is Leg.PREFILL:
+            count = 1
+        elif request.sends_to:
+            return None, FinishReason.HANDED_OFF
+        stop = min(start + count, request.max_tokens)
         ids = [echo_token(request.prompt, index) for index in range(start, stop)]
         reason = FinishReason.LENGTH if stop >= request.max_tokens else None
         for n, token in enumerate(ids):

@@ -30,14 +30,14 @@ class LegPart:
 
 
 def leg_parts(route: RoutedRoute) -> tuple[LegPart, ...]:
-    """One for each leg. A leg of prompt tokens that leads to one of output tokens is prefill, that one decode."""
+    """One for each leg. If prompt tokens lead to output tokens that answer the client, they are prefill and decode."""
     units = [leg.unit for leg in route.legs]
     receives: list[list[LegEnd]] = [[] for _ in units]
     sends: list[list[LegEnd]] = [[] for _ in units]
     roles: dict[int, tuple[Leg, LegEnd]] = {}
     for n, edge in enumerate(route.edges):
         is_text = (units[edge.source], units[edge.target]) == (Unit.PROMPT_TOKEN, Unit.OUTPUT_TOKEN)
-        if is_text and roles.keys().isdisjoint((edge.source, edge.target)):
+        if is_text and edge.target == len(units) - 1 and edge.target not in roles:
             roles[edge.source] = Leg.PREFILL, LegEnd(edge.target, n)
             roles[edge.target] = Leg.DECODE, LegEnd(edge.source, n)
         else:

@@ -49,6 +49,7 @@ samplings = st.builds(
     st.integers(0, (1 << 62) - 1),
     st.none() | st.integers(0, 20),
 )
+others = st.builds(OtherLeg, names, st.just("tcp://h:1"), st.just("k" * 40), names)
 to_scheduler = st.one_of(
     st.builds(
         Generate,
@@ -62,7 +63,11 @@ to_scheduler = st.one_of(
         samplings,
         st.floats(0, 1000),
         st.sampled_from(Leg),
-        st.none() | st.builds(OtherLeg, names, st.just("tcp://h:1"), st.just("k" * 40), names),
+        st.none() | others,
+        st.just(""),
+        st.just("") | names,
+        st.lists(others, max_size=3).map(tuple),
+        st.lists(others, max_size=3).map(tuple),
     ),
     st.builds(Cancel, attempts),
     st.just(Drain()),
@@ -172,3 +177,28 @@ def test_the_protocol_is_the_newest_that_both_speak(a: int, b: int):
 
 def test_the_next_step_after_a_failure_is_part_of_its_type():
     assert {f for f in Failure if not f.is_retryable} == {Failure.DEADLINE, Failure.TOO_LONG, Failure.UNSUPPORTED}
+
+
+class FormerGenerate(msgspec.Struct, frozen=True, array_like=True, tag="generate"):
+    """Of the release before."""
+
+    attempt: int
+    request: str
+    model: str
+    prompt: tuple[int, ...]
+    generated: tuple[int, ...]
+    max_tokens: int
+    stop_ids: tuple[int, ...]
+    sampling: Sampling
+    deadline_s: float
+    leg: Leg = Leg.WHOLE
+    peer: OtherLeg | None = None
+    trace: str = ""
+
+
+def test_requests_for_text_are_understood_between_a_release_and_the_one_before():
+    peer = OtherLeg("d1", "tcp://h:1", "k" * 40, "secret")
+    old = (7, "req-1", "m", (1, 2), (3,), 9, (4,), Sampling(0.0, 1.0, 0, 0), 5.0, Leg.PREFILL, peer, "")
+    new = Generate(*old, work_class="m/prefill")
+    assert Decoder(FormerGenerate).decode(encode(new)) == FormerGenerate(*old)
+    assert Decoder(ToScheduler).decode(encode(FormerGenerate(*old))) == Generate(*old)
