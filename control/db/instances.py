@@ -1,11 +1,12 @@
 """Instances in PostgreSQL: read, and written by one function that is guarded by (id, version)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 from sqlalchemy import exists, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 
 from control.db.database import Database
 from control.db.errors import StaleVersionError
@@ -123,6 +124,18 @@ class PostgresInstances:
             if body is None:
                 raise unknown_instance(connection, instance_id)
         return msgspec.json.decode(body, type=ServingTemplate)
+
+    def templates(self, ids: Collection[str]) -> dict[str, ServingTemplate]:
+        """Instance → the template that it runs, of those of `ids` that are on record."""
+        t = instance_table.c
+        with self.database.transaction() as connection:
+            of = {
+                row.id: row.template_id for row in connection.execute(select(t.id, t.template_id).where(t.id.in_(ids)))
+            }
+            query = select(t.template_id, t.template).where(t.template_id.in_(set(of.values())))
+            rows = connection.execute(query.ext(distinct_on(t.template_id))).all()
+        templates = {row.template_id: msgspec.json.decode(row.template, type=ServingTemplate) for row in rows}
+        return {instance: templates[name] for instance, name in of.items()}
 
     def write(self, transition: Transition) -> None:
         """The one way in which an instance's state changes; its history gets the same step in the same transaction.

@@ -1,6 +1,7 @@
 """Cost of one instance in a period, or of what leaked at one cloud."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 
@@ -23,6 +24,19 @@ class Charge:
     """Number of nodes still held at the period's end."""
     unpriced_node_s: float
     """Seconds of nodes of which nobody knows what they cost: `usd` lacks them."""
+
+    def split(self, shares: Mapping[str, Fraction]) -> "tuple[Charge, ...]":
+        """One for each model of `shares`, which add up to 1; a node that models share counts for each of them."""
+        return tuple(
+            replace(
+                self,
+                model=model,
+                usd=self.usd * share,
+                usd_per_hour=self.usd_per_hour * share,
+                unpriced_node_s=self.unpriced_node_s * float(share),
+            )
+            for model, share in shares.items()
+        )
 
     @property
     def leaked(self) -> bool:

@@ -18,6 +18,7 @@ from control.planning.world import World
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import ServingTemplate
@@ -78,8 +79,7 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
 
 
 def _check_engine(each: Target, engines: Collection[str]) -> None:
-    engine = each.template.engine
-    if engine not in engines:
+    for engine in (executor.engine for executor in executors_of(each.template) or () if executor.engine not in engines):
         raise UnrunnableError(
             f"{each.model} is planned on engine {engine}, and nodes of {_cloud(each)} run {_list(engines)} only: leave "
             "`engine` out of the spec"

@@ -124,6 +124,16 @@ class UnitPlacement:
             shares[name] = shares.get(name, Fraction(0)) + share / len(devices)
         return shares
 
+    @property
+    def component_shares(self) -> dict[str, Fraction]:
+        """Component → its share of what the unit's nodes cost, by compute, each node alike; they add up to 1."""
+        found = dict.fromkeys((executor.component for executor in self.executors), Fraction(0))
+        for shares in (self.compute(slot) for slot in range(len(self.slots))):
+            used = sum(shares.values()) * len(self.slots)
+            for executor in self.executors:
+                found[executor.component] += shares.get(executor.id, Fraction(0)) / used
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

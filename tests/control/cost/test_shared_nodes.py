@@ -1,0 +1,75 @@
+"""What the models of a unit cost: the unit's cost, split by their share of compute, and not a cent more or less."""
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from control.access.secret import new_secret
+from control.cost.report import cost_report
+from control.db.database import Database
+from control.db.instances import PostgresInstances
+from control.db.intents import PostgresIntents
+from control.db.ledger import PostgresLedger
+from control.ledger.charge import Charge
+from control.ledger.cost_line import By
+from control.ledger.period import Period
+from control.lifecycle.event import Event, EventKind
+from control.lifecycle.state import InstanceState
+from templates_lib.sources.placement_kinds import PlacementError, unit_of
+from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Market
+from templates_lib.values.placement import Share, UnitPlacement
+from tests.templates_lib.units import CONFIG, executor, unit_template
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+shares = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5])
+places = st.sampled_from([((0,),), ((1,),), ((0, 1),), ((1,), (0,))])
+money = st.fractions(0, 1000, max_denominator=1_000_000)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), places, shares), min_size=1, max_size=5), money, money)
+def test_parts_add_up_to_what_the_unit_costs(
+    given_: list[tuple[str, tuple[tuple[int, ...], ...], float]], usd: Fraction, usd_per_hour: Fraction
+) -> None:
+    executors = [
+        executor(f"e{number}", slots, component=component, share=Share((), compute))
+        for number, (component, slots, compute) in enumerate(given_)
+    ]
+    nodes = len({slot for each in executors for slot in each.configs})
+    try:
+        unit = unit_of(unit_template(*executors, nodes={CONFIG: nodes}))
+    except PlacementError:
+        assume(False)
+    charge = Charge("i", "f", "p", "both", "aws", "spot", usd, usd_per_hour, 2, 0.0)
+    parts = charge.split(unit.component_shares)
+    assert sum((part.usd for part in parts), Fraction(0)) == usd
+    assert sum((part.usd_per_hour for part in parts), Fraction(0)) == usd_per_hour
+    assert {part.model for part in parts} == {each.component for each in executors}
+    assert all(part.usd >= 0 for part in parts)
+
+
+def test_models_that_state_no_share_pay_alike_and_others_what_they_state() -> None:
+    alike = UnitPlacement((executor("a"), executor("b")))
+    assert alike.component_shares == {"a": Fraction(1, 2), "b": Fraction(1, 2)}
+    apart = UnitPlacement((executor("a", share=Share((0,))), executor("b", share=Share((1, 2, 3)))))
+    assert apart.component_shares == {"a": Fraction(1, 4), "b": Fraction(3, 4)}
+    idle = UnitPlacement((executor("a", share=Share((), 0.2)), executor("b", share=Share((), 0.6))))
+    assert idle.component_shares == {"a": Fraction(1, 4), "b": Fraction(3, 4)}, "what is idle is paid for too"
+
+
+def test_a_report_by_model_has_a_line_for_each_model_of_a_unit(database: Database) -> None:
+    template = unit_template(executor("a", share=Share((), 0.25)), executor("b", share=Share((), 0.75)))
+    new = Instance("i1", template.id, "aws/x", Market.SPOT, InstanceState.REQUESTED, (), fleet="f")
+    stored = PostgresInstances(database)
+    stored.request(new, template, "plan", NOW)
+    stored.apply("i1", Event(EventKind.PROVISION, "wanted"), NOW)
+    began = NOW - timedelta(hours=4)
+    PostgresIntents(database).open_create("i1", 0, "aws/x", "aws", 2.0, new_secret(), NOW, began)
+    report = cost_report(PostgresLedger(database), Period(began, NOW), By.MODEL, NOW)
+    assert {line.name: (line.usd, line.usd_per_hour) for line in report.lines} == {"a": (2, 0.5), "b": (6, 1.5)}
+    assert (report.usd, report.nodes) == (8, 1)
+    whole = cost_report(PostgresLedger(database), Period(began, NOW), By.INSTANCE, NOW)
+    assert {line.name: line.usd for line in whole.lines} == {"i1": 8}

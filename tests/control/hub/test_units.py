@@ -1,0 +1,138 @@
+"""Boards and hubs with units of several executors."""
+
+import asyncio
+from typing import Any
+
+from agents.channels.dialer import Address, Dialer
+from agents.channels.keys import KeyPair
+from agents.messages.to_gateway import SchedulerState
+from agents.messages.to_hub import ExecutorReport, NodeReport, SchedulerReport, StageReport
+from agents.messages.to_node import Work
+from control.hub.board import Board
+from control.hub.deployed import Deployed, ModelFiles
+from control.hub.gang import Gang, gang_of
+from control.hub.hub import Hub
+from control.lifecycle.event import EventKind
+from control.lifecycle.state import InstanceState
+from templates_lib.values.placement import Share
+from tests.agents.messages.protocol_1 import OldNodeReport, OldWork
+from tests.control.hub.boards import connected, deployed, key, node, over_the_wire, says, status
+from tests.control.hub.test_hub import Keys
+from tests.control.lifecycle.worlds import START
+from tests.templates_lib.units import CONFIG, executor, unit_template
+
+S = InstanceState
+ANYWHERE = "tcp://127.0.0.1:0"
+TEMPLATE = unit_template(
+    executor("a", ((0,), (1,)), engine="torch", share=Share((), 0.25, 40)),
+    executor("b", ((1,),), share=Share((), 0.5)),
+    nodes={CONFIG: 2},
+)
+FILES = {name: ModelFiles(f"model-{name}", "path:/weights", 192, 256) for name in "ab"}
+
+
+def unit(state: InstanceState, gang: Gang | None = None) -> Deployed:
+    names = node("i1", 0), node("i1", 1)
+    return Deployed("i1", state, gang_of(TEMPLATE) if gang is None else gang, FILES, names, (100, 100))
+
+
+def said(name: str, state: SchedulerState = SchedulerState.READY, running: int = 0) -> ExecutorReport:
+    at = SchedulerReport("tcp://127.0.0.1:1", "tcp://127.0.0.1:2", key(f"of-{name}"), status(state, running))
+    return ExecutorReport(name, at, StageReport(1.0, 50, 0.5))
+
+
+def report(made: Board, a: ExecutorReport, b: ExecutorReport) -> None:
+    made.reported(node("i1", 0), NodeReport("i1", (a,)))
+    made.reported(node("i1", 1), NodeReport("i1", (ExecutorReport("a"), b)))
+
+
+def test_each_node_gets_its_part_of_each_executor_with_its_share() -> None:
+    made = connected(unit(S.LOADING))
+    first, second = (over_the_wire(made.work(node("i1", place)) or Work()) for place in (0, 1))
+    (a,), (rest_of_a, b) = first.runs, second.runs
+    assert (a.executor, a.model, a.engine, a.compute, a.restarts) == ("a", "model-a", "torch", 0.25, True)
+    assert a.scheduler is not None
+    assert [[share.kv_blocks for share in stage] for stage in a.scheduler.stages] == [[40], [40]]
+    assert set(a.scheduler.workers.values()) == {node("i1", 0), node("i1", 1)}
+    assert (rest_of_a.executor, rest_of_a.scheduler, rest_of_a.stage) == ("a", None, None)
+    assert (b.executor, b.engine, b.compute) == ("b", "echo", 0.5)
+    assert b.scheduler is not None
+    assert set(b.scheduler.workers.values()) == {node("i1", 1)}
+    report(made, said("a", SchedulerState.LOADING), said("b"))
+    second = over_the_wire(made.work(node("i1", 1)) or Work())
+    assert [run.stage and run.stage.scheduler_key for run in second.runs] == [key("of-a"), None]
+    assert second.runs[0].stage is not None
+    assert second.runs[0].stage.memory_mib == 25
+
+
+def test_an_instance_is_ready_and_drained_when_all_its_executors_are() -> None:
+    made = connected(unit(S.LOADING))
+    report(made, said("a", SchedulerState.LOADING), said("b"))
+    assert made.events(0.0) == []
+    report(made, said("a"), said("b"))
+    assert [event.kind for _, event in made.events(0.0)] == [EventKind.LOADED]
+    made.deploy([unit(S.DRAINING)])
+    report(made, said("a", SchedulerState.DRAINING), said("b", SchedulerState.DRAINING, running=1))
+    assert made.events(0.0) == []
+    report(made, said("a", SchedulerState.DRAINING), said("b", SchedulerState.DRAINING))
+    assert [event.kind for _, event in made.events(0.0)] == [EventKind.DRAINED]
+
+
+def test_an_executor_that_is_away_fails_nothing_and_its_address_follows() -> None:
+    made = connected(unit(S.READY))
+    report(made, said("a"), said("b"))
+    report(made, ExecutorReport("a"), said("b"))
+    assert made.events(0.0) == []
+    assert made.scheduler("i1", "a") is None
+    assert made.scheduler("i1", "b") == said("b").scheduler
+    loads = made.loads()[node("i1", 1)]
+    assert loads is not None
+    assert (loads.scheduler, loads.memory_mib) == ("ready", 50)
+
+
+class OldAgent:
+    """A node's end as the release before has it."""
+
+    def __init__(self, address: Address, keys: KeyPair) -> None:
+        self.told: list[Any] = []
+        self.dialer: Dialer[OldWork] = Dialer(address, keys, "node", OldWork, self, protocols=(1, 1))
+
+    def up(self) -> None: ...
+
+    def received(self, message: OldWork) -> None:
+        self.told.append(message)
+
+    def down(self, reason: str) -> None: ...
+
+
+def test_an_old_agent_is_told_in_its_own_words_and_gets_no_unit_that_it_cannot_run() -> None:
+    async def scenario() -> None:
+        keys, control = KeyPair.generate(), KeyPair.generate()
+        names = tuple(node("i1", place) for place in range(3))
+        known = {keys.public: names[0]} | {key(name): name for name in names[1:]}
+        board = Board({}, 10.0, 0.0)
+        board.deploy([deployed("i1", S.LOADING)])
+        hub = Hub(ANYWHERE, ANYWHERE, control, Keys(known), known, board, lambda: START)
+        agent = OldAgent(Address(hub.endpoint, control.public), keys)
+        try:
+            async with asyncio.timeout(60):
+                while not agent.told:
+                    await asyncio.sleep(0.01)
+                work = agent.told[0]
+                assert isinstance(work, OldWork)
+                assert (work.instance, work.model, work.engine) == ("i1", "chat", "torch")
+                assert work.scheduler is not None
+                agent.dialer.send(OldNodeReport("i1", says("i1").of("only").scheduler, failure="no room"))  # type: ignore[arg-type]
+                while not board.events(0.0):
+                    await asyncio.sleep(0.01)
+            board.deploy([unit(S.LOADING)])
+            ((_, event),) = board.events(0.0)
+            assert event.kind is EventKind.BROKE
+            assert f"the agent of {names[0]} is of an earlier release" in event.reason
+            hub.tell()
+            assert len(agent.told) == 1
+        finally:
+            agent.dialer.close()
+            hub.close()
+
+    asyncio.run(scenario())
