@@ -72,9 +72,10 @@ class Publisher:
         version = 0 if self._last is None else self._last.version
         there = list(ready)
         models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
-        names = {model.routing.id for model in models}
-        gangs = [(instance, placed_gang(what.template), at) for instance, what, at in there if what.model in names]
-        addresses = {gang.member(instance, each): at[each] for instance, gang, at in gangs for each in at}
+        routed = {member.id for model in models for member in model.routing.members}
+        gangs = [(instance, placed_gang(what.template), at) for instance, what, at in there]
+        found = {gang.member(instance, executor): at[executor] for instance, gang, at in gangs for executor in at}
+        addresses = {member: address for member, address in found.items() if member in routed}
         table = Published(version, addresses, models, self._access, self._demand_desk)
         if table != self._last:
             self._last = replace(table, version=version + 1)

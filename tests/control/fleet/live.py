@@ -100,13 +100,15 @@ class Place:
 
 
 class ControlPlane(NoObserver):
-    """One that keeps `plan`; made on a running loop."""
+    """One that keeps `plan`, which serves `models`; made on a running loop."""
 
-    def __init__(self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = ()) -> None:
+    def __init__(
+        self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = (), models: tuple[str, ...] = ("chat",)
+    ) -> None:
         self.place = place
         self.steps: list[PastTransition] = []
         database, now = place.database, lambda: datetime.now(UTC)
-        files = ModelFiles("chat", f"path:{place.weights}", VOCABULARY, CONTEXT)
+        files = {name: ModelFiles(name, f"path:{place.weights}", VOCABULARY, CONTEXT) for name in models}
         self.stores = FleetStores(
             PostgresInstances(database),
             PostgresNodes(database),
@@ -115,7 +117,8 @@ class ControlPlane(NoObserver):
         self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
         model = replace(MODEL, model=replace(MODEL.model, max_context_tokens=CONTEXT))
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
-        publisher.serve("live", Routing(plan, {"chat": model}, {"chat": Front(str(place.tokenizer), 1)}))
+        served = {name: replace(model, name=name) for name in models}
+        publisher.serve("live", Routing(plan, served, dict.fromkeys(models, Front(str(place.tokenizer), 1))))
         settings = KeeperSettings(0.5, timedelta(seconds=15))
         self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
         self.keeper.observer = self
@@ -125,7 +128,7 @@ class ControlPlane(NoObserver):
             targets(plan),
             tuple(each for old in earlier for each in targets(old)),
             supply_of(place.offers(), (), {}, 0),
-            {"chat": files},
+            files,
             place.memory_mib,
         )
 

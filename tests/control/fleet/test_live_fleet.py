@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from openai import OpenAI
 from tokenizers import Tokenizer
@@ -16,13 +17,16 @@ from control.access.secret import Secret
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.fleet.live_instances import instance_views
+from control.gateway.published import read_published
 from control.lifecycle.state import InstanceState
+from templates_lib.values.plan import PlannedInstance
 from tests.agents.engines.tiny_models import NEAR_TIE, reference, save_model
 from tests.control.db.processes import lives
-from tests.control.fleet.fleets import planned
+from tests.control.fleet.fleets import MARKET, ZONE, planned
 from tests.control.fleet.live import ControlPlane, Place, a_plan
 from tests.control.gateway.world import World, byte_tokenizer
 from tests.control.lifecycle.worlds import START
+from tests.templates_lib.units import executor, unit_template
 
 KV_BLOCKS = 1000
 """16 MiB in a node of 4 layers: more than its 10 MiB; half of them fit."""
@@ -49,12 +53,12 @@ class Client:
     def __init__(self, world: World, key: Secret) -> None:
         self._client = OpenAI(base_url=f"{world.url}/v1", api_key=key.reveal(), max_retries=5, timeout=240)
 
-    async def complete(self) -> str:
+    async def complete(self, model: str = "chat") -> str:
         """The greedy continuation of PROMPT, by way of a stream."""
 
         def ask() -> str:
             stream = self._client.completions.create(
-                model="chat", prompt=PROMPT, max_tokens=TOKENS, temperature=0, stream=True
+                model=model, prompt=PROMPT, max_tokens=TOKENS, temperature=0, stream=True
             )
             return "".join(chunk.choices[0].text for chunk in stream)
 
@@ -130,5 +134,54 @@ def test_a_fleet_is_served_mended_adopted_replaced_and_ended(place: Place, world
         assert not any(lives(pid) for pid in left_running)
         assert instance_views(database) == []
         assert place.cloud().list({}, START) == ()
+
+    asyncio.run(scenario())
+
+
+def test_two_models_share_a_node_and_one_outlives_the_death_of_the_other(
+    place: Place, world: World, database: Database
+) -> None:
+    _, key = PostgresApiTokens(database).create("client", Role.CLIENT, START)
+    of = unit_template(executor("a", component="chat"), executor("b", component="other"))
+    units = {"chat/aggregated": 2.0, "other/aggregated": 2.0}
+    unit = PlannedInstance(
+        of.id, "both", "aggregated", ZONE, MARKET, 1, 0, of.nodes, units, 0.02, of.placement, of.software
+    )
+    save_model("llama", place.weights)
+    byte_tokenizer(place.tokenizer)
+    echoed = (PROMPT * TOKENS)[:TOKENS]
+
+    async def scenario() -> None:
+        plane = ControlPlane(place, a_plan("plan-1", unit), models=("chat", "other"))
+        await plane.start()
+        instance = await plane.until_ready()
+        members = {f"{instance}/a", f"{instance}/b"}
+        await plane.until(lambda: set(read_published(place.table).addresses) == members)
+        await asyncio.to_thread(world.start_gateway)
+        client = Client(world, key)
+        for name in "ab":
+            await asyncio.to_thread(world.wait_for, f'medley_gateway_instance_up{{instance="{instance}/{name}"}}', 1.0)
+        assert [await client.complete(model) for model in ("chat", "other")] == [echoed, echoed]
+
+        before, was = place.pids(), read_published(place.table).addresses[f"{instance}/b"]
+        (victim,) = (pid for pid in before if "/b.json" in " ".join(psutil.Process(pid).cmdline()))
+        os.kill(victim, signal.SIGKILL)
+        while read_published(place.table).addresses[f"{instance}/b"] == was:
+            assert await client.complete("chat") == echoed
+        assert await client.complete("other") == echoed
+        assert await client.complete("chat") == echoed
+        assert {pid: module for pid, module in before.items() if pid != victim}.items() <= place.pids().items()
+        assert plane.keeper.ready == {instance}
+        assert plane.reasons(InstanceState.FAILED) == []
+        await plane.until(lambda: [each.state for each in instance_views(database)[0].executors] == ["ready", "ready"])
+        (view,) = instance_views(database)
+        assert [(each.id, each.component, each.engine) for each in view.executors] == [
+            ("a", "chat", "echo"),
+            ("b", "other", "echo"),
+        ]
+
+        assert await plane.end() == {}
+        assert place.pids() == {}
+        assert instance_views(database) == []
 
     asyncio.run(scenario())
