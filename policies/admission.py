@@ -14,7 +14,7 @@ from templates_lib.values.work import Unit
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a request asks of one class of work."""
+    """Work that a request asks of one class."""
 
     work: str
     """The work class."""
@@ -29,7 +29,7 @@ class Charge:
 class Refusal:
     work: str
     retry_after_s: float
-    """Until when the class has room again, if nobody else comes; `inf` while it has no capacity at all."""
+    """Time until the class has room again, if nobody else comes; `inf` while it has no capacity at all."""
 
 
 def wait_s(done_at_s: float, now_s: float) -> float:
@@ -38,12 +38,12 @@ def wait_s(done_at_s: float, now_s: float) -> float:
 
 
 def done_s(done_at_s: float, now_s: float, units: float, units_per_s: float) -> float:
-    """When all admitted work is done, with `units` more."""
+    """Time at which all admitted work is done, with `units` more."""
     return max(done_at_s, now_s) + units / units_per_s
 
 
 def charges(rates: Iterable[ClassRate], prompt_tokens: int, output_tokens: float) -> tuple[Charge, ...]:
-    """What a request asks of each class: tokens of its own, and of other units as many as a mean request."""
+    """List what a request asks of each class: tokens of its own, of other units as many as a mean request."""
     found = []
     for rate in rates:
         leg, per_output_token = rate.leg, 0.0

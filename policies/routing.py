@@ -5,9 +5,10 @@ A plan's flows say where KV caches may travel, so they come first. When no membe
 still serves the model does: within a zone first, then across zones (serving on beats the price of traffic).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import product
 
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from policies.smooth_wrr import SmoothWrr
@@ -26,36 +27,32 @@ class ChosenRoute:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """A route with the zones of its legs."""
+    """A route with the zone of each leg."""
 
     route: RoutedRoute
     zones: tuple[str, ...]
-    """Of each leg; where `is_far`, of the first and the last: those between are done where something can be used."""
+    """Empty: the zone of the first or the last leg, or wherever the leg can be done."""
     requests_per_s: float
     """Planned, or what its zones can do: requests go to options of a tier by it."""
-    is_far: bool = False
 
     @property
     def key(self) -> str:
         """Sorts by zones, then by route."""
         return f"{' > '.join(self.zones)}\0{self.route.id}"
 
-    def places(self, is_open: Collection[Place], widest: Iterable[Place]) -> tuple[Place, ...]:
-        """`widest`: all places, those with the most capacity first."""
-        classes = [leg.work_class for leg in self.route.legs]
-        if not self.is_far:
-            return tuple(zip(self.zones, classes, strict=True))
-        between = []
-        for each in classes[1:-1]:
-            own = [(zone, each) for zone in self.zones]
-            other = (place for place in widest if place[1] == each)
-            between.append(next((place for place in (*own, *other) if place in is_open), own[0]))
-        return ((self.zones[0], classes[0]), *between, (self.zones[1], classes[-1]))
+    def places(self, is_open: Collection[Place], widest: Sequence[str]) -> tuple[Place, ...]:
+        """`widest`: zones, those with the most capacity first."""
+        ends = self.zones[0], self.zones[-1]
+        candidates = [[zone] if zone else [*ends, *widest] for zone in self.zones]
+        return tuple(
+            next(((zone, leg.work_class) for zone in among if (zone, leg.work_class) in is_open), ("", ""))
+            for leg, among in zip(self.route.legs, candidates, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """What is open while just these members cannot be used."""
+    """Options that are open while just these members cannot be used."""
 
     unusable: frozenset[str]
     tier: int
@@ -63,7 +60,7 @@ class _Ways:
     blocked: frozenset[str]
     """Its other options."""
     places: Mapping[str, tuple[Place, ...]]
-    """Those of its open options, by key."""
+    """Places of its options, by key."""
     skipped: Mapping[Place, frozenset[str]]
     """Members of each place that cannot be used."""
 
@@ -91,9 +88,9 @@ class ModelRouter:
         for place, weights in places.items():
             self._picks[place].set_weights(weights)
         rates = {place: sum(weights.values()) for place, weights in places.items()}
-        self._widest = sorted(rates, key=lambda place: (-rates[place], place))
+        self._widest = [zone for zone, _ in sorted(rates, key=lambda place: (-rates[place], place))]
         planned = [_Option(route, flow.zones, flow.requests_per_s) for route in model.routes for flow in route.flows]
-        for tier, options in zip(self._tiers, (planned, _near(model, rates), _far(model, rates)), strict=True):
+        for tier, options in zip(self._tiers, (planned, *_possible(model, rates)), strict=True):
             tier.update(options)
         self._seen = None
 
@@ -117,7 +114,7 @@ class ModelRouter:
         return ChosenRoute(tier.options[key].route, members)
 
     def can_choose(self, unusable: Collection[str] = _NOBODY) -> bool:
-        """Whether `choose` finds a way."""
+        """True where `choose` finds a way."""
         return self._ways(unusable).tier >= 0
 
     def _pick(self, place: Place, skipped: frozenset[str]) -> RoutedInstance:
@@ -126,7 +123,7 @@ class ModelRouter:
         return self._members[chosen]
 
     def _ways(self, unusable: Collection[str]) -> _Ways:
-        """What can be used changes far less often than choices are made."""
+        """The options that are open now, kept: what can be used changes far less often than choices are made."""
         unusable, seen = frozenset(unusable), self._seen
         if seen is None or (unusable is not seen.unusable and unusable != seen.unusable):
             seen = self._seen = self._seek(unusable)
@@ -160,29 +157,25 @@ class _Tier:
         self.picks.set_weights({key: option.requests_per_s for key, option in self.options.items()})
 
 
-def _near(model: RoutedModel, rates: Mapping[Place, float]) -> Iterable[_Option]:
-    """Each zone that serves all legs of a route, as wide as its narrowest leg."""
+def _possible(model: RoutedModel, rates: Mapping[Place, float]) -> tuple[list[_Option], list[_Option]]:
+    """Every way that the members allow: within a zone, as wide as its narrowest leg, and across zones, by those of the
+    first and the last leg, as wide as the narrower. All combinations of zones would be too many to list."""
+    near: list[_Option] = []
+    far: list[_Option] = []
     for route in model.routes:
-        for zone in sorted({zone for zone, _ in rates}):
-            units_per_s = {leg.work_class: rates.get((zone, leg.work_class), 0.0) for leg in route.legs}
-            if (requests_per_s := route.requests_per_s(units_per_s)) > 0:
-                yield _Option(route, (zone,) * len(route.legs), requests_per_s)
-
-
-def _far(model: RoutedModel, rates: Mapping[Place, float]) -> Iterable[_Option]:
-    """Each pair of zones that serve the first and the last leg, as wide as the narrower.
-
-    All combinations of zones would be too many to list."""
-    for route in model.routes:
-        first, last = route.legs[0], route.legs[-1]
-        for start in sorted(zone for zone, of in rates if of == first.work_class):
-            for end in sorted(zone for zone, of in rates if of == last.work_class):
-                if start != end or len(route.legs) > 2:  # two legs in one zone are near each other
-                    able = (
-                        rates[start, first.work_class] / first.units_per_request,
-                        rates[end, last.work_class] / last.units_per_request,
-                    )
-                    yield _Option(route, (start, end), min(able), is_far=True)
+        able: list[dict[str, float]] = [
+            {zone: rate / leg.units_per_request for (zone, of), rate in rates.items() if of == leg.work_class}
+            for leg in route.legs
+        ]
+        near += [
+            _Option(route, (zone,) * len(able), min(rate[zone] for rate in able))
+            for zone in set(able[0]).intersection(*able)
+        ]
+        for start, end in product(able[0], able[-1]) if len(able) > 1 else ():
+            if start != end or len(able) > 2:  # two legs in one zone are near each other
+                zones = (start, *("" for _ in able[2:]), end)
+                far.append(_Option(route, zones, min(able[0][start], able[-1][end])))
+    return near, far
 
 
 ROUTING_POLICIES = {"wrr-v1": ModelRouter}

@@ -44,7 +44,7 @@ class RoutedLeg:
     work_class: str
     unit: Unit
     units_per_request: float
-    """Of a mean request."""
+    """Work that a mean request brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class RoutedRoute:
             raise ValueError(f"route {self.id}: flows repeat")
 
     def requests_per_s(self, units_per_s: Mapping[str, float]) -> float:
-        """What capacity by work class allows: that of the narrowest leg."""
+        """Rate that capacity by work class allows: that of the narrowest leg."""
         return min(units_per_s.get(leg.work_class, 0.0) / leg.units_per_request for leg in self.legs)
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRate:
-    """What is usable of a leg's work class, and how much of a model's requests take that leg."""
+    """Usable capacity of a leg's work class, and the share of a model's requests that take the leg."""
 
     leg: RoutedLeg
     share: float

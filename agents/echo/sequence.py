@@ -25,8 +25,8 @@ class Sequence:
         return self._at
 
     def advance(self, count: int) -> tuple[TokenRun | None, FinishReason | None]:
-        """At most `count` more tokens; the reason once it ends. A leg that gives its result to others makes none, one
-        that hands the KV cache over makes one."""
+        """Make at most `count` more tokens; give the reason once it ends. A leg that gives its result to others makes
+        none, one that hands the KV cache over makes one."""
         request, start = self.request, self._at
         if request.leg is Leg.PREFILL:
             count = 1

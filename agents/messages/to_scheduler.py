@@ -89,11 +89,11 @@ class Generate(Struct, frozen=True, array_like=True, tag="generate"):
     trace: MaybeTrace = ""
     """By which the request is followed from its client to the engine."""
     work_class: MaybeName = ""
-    """Of the leg, for a member that serves several; empty: the gateway is of the release before."""
+    """Class of the leg, for a member that serves several; empty: the gateway is of the release before."""
     receives_from: OtherLegs = ()
-    """Whose results this leg needs, beside the KV cache of `peer`."""
+    """Legs whose results this one needs, beside the KV cache of `peer`."""
     sends_to: OtherLegs = ()
-    """To whom this leg gives its result, beside the KV cache. One that does ends as `HANDED_OFF`, without tokens."""
+    """Legs that this one gives its result to, beside the KV cache. It then ends as `HANDED_OFF`, without tokens."""
 
 
 class Cancel(Struct, frozen=True, array_like=True, tag="cancel"):

@@ -25,7 +25,7 @@ _MOST_HELD = 2048
 _AT_ONCE = 64
 _ROLL_UP_S = 3600.0
 _AGAIN_S = 2.0
-"""After the database did not answer."""
+"""Pause after the database did not answer."""
 
 
 class DemandStore(Protocol):
@@ -57,7 +57,7 @@ class DemandDesk:
         self._wake = wake
         self._reports: deque[tuple[Peer, Offered]] = deque()
         self._waiting: dict[str, Waiting] = {}
-        """By gateway, not on record yet."""
+        """Reports that are not on record yet, by gateway."""
         self._waited: dict[str, frozenset[tuple[str, str]]] = {}
         self._news = asyncio.Event()
         self._rolled_up_s = -_ROLL_UP_S
@@ -67,7 +67,7 @@ class DemandDesk:
         self.address = Address(self._listener.endpoint, keys.public)
 
     async def run(self) -> None:
-        """Until cancelled. A database that does not answer loses nothing: gateways send again."""
+        """Store reports until cancelled. A database that does not answer loses nothing: gateways send again."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ROLL_UP_S):

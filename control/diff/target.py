@@ -17,13 +17,13 @@ class Target:
 
     plan_id: str
     model: str
-    """As the fleet calls it."""
+    """Name by which the fleet calls it."""
     template: ServingTemplate
     zone: str
     market: Market
     count: int
     units_per_s: Mapping[str, float]
-    """Of one instance, by work class."""
+    """Capacity of one instance, by work class."""
     usd_per_hour: float
     """Rent of one instance, by its plan."""
 
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def nodes(self) -> Mapping[str, int]:
-        """Of one instance: node configuration → how many."""
+        """Nodes of one instance: node configuration → how many."""
         return self.template.nodes
 
     @property
@@ -59,23 +59,10 @@ def _target(plan_id: str, planned: PlannedInstance) -> Target:
         raise ValueError(f"plan {plan_id} does not say what template {planned.template_id} runs")
     software = planned.software
     template = ServingTemplate(
-        planned.template_id,
-        software.model,
-        software.model_revision,
-        software.dtype,
-        software.engine,
-        software.dispatch,
-        planned.nodes,
-        planned.placement,
-        software.served_as,
-    )
+        planned.template_id, software.model, software.model_revision, software.dtype, software.engine,
+        software.dispatch, planned.nodes, planned.placement, software.served_as,
+    )  # fmt: skip
     return Target(
-        plan_id,
-        planned.model,
-        template,
-        planned.zone,
-        planned.market,
-        planned.count,
-        planned.units_per_s,
+        plan_id, planned.model, template, planned.zone, planned.market, planned.count, planned.units_per_s,
         planned.usd_per_hour / planned.count,
-    )
+    )  # fmt: skip

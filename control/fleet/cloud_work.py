@@ -17,7 +17,7 @@ from templates_lib.values.instance import Instance
 _log = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
-"""After a cloud that takes its time over an end, or does not answer."""
+"""Pause after a cloud takes its time over an end, or does not answer."""
 
 
 class CloudWork:
@@ -63,7 +63,7 @@ class CloudWork:
         self._again_s.pop(instance, None)
 
     def wait(self, timeout_s: float) -> None:
-        """Until nothing is under way, or time is up."""
+        """Wait until nothing is under way, or time is up."""
         self._effects.wait(timeout_s)
 
     def end(self, instances: Iterable[Instance], timeout_s: float) -> dict[str, str]:

@@ -12,14 +12,14 @@ _AT_ONCE = 16
 
 
 class Effects(Protocol):
-    """What a loop hands work to that takes long."""
+    """Interface through which a loop hands over work that takes long."""
 
     def begin(self, name: str, work: Callable[[], None]) -> bool:
         """Have `work` done, unless work of that name is under way; whether it was begun. What it raises is logged."""
         ...
 
     def wait(self, timeout_s: float) -> None:
-        """Until nothing is under way, or time is up."""
+        """Wait until nothing is under way, or time is up."""
         ...
 
     def close(self) -> None:
@@ -28,7 +28,7 @@ class Effects(Protocol):
 
 
 class ThreadEffects:
-    """In threads. Thread-safe."""
+    """Effects in threads. Thread-safe."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_AT_ONCE, "effect")
@@ -61,7 +61,7 @@ class ThreadEffects:
 
 
 class InlineEffects:
-    """At once: for worlds whose clouds answer at once, such as simulated ones."""
+    """Effects at once: for worlds whose clouds answer at once, such as simulated ones."""
 
     def begin(self, name: str, work: Callable[[], None]) -> bool:  # noqa: ARG002
         work()

@@ -13,7 +13,7 @@ PERCENTILES = (50.0, 90.0, 99.0)
 
 @dataclass(frozen=True, slots=True)
 class LegStatus:
-    """How what serves a work class does."""
+    """Instances that serve one work class, against the plan."""
 
     leg: str
     """The class without its model: `prefill`, `decode` or `aggregated` of a text model."""
@@ -22,14 +22,14 @@ class LegStatus:
     running: int
     waiting: int
     units_per_s: float
-    """That the ready instances were planned to sustain together."""
+    """Capacity that the ready instances were planned to have together."""
     planned_units_per_s: float
     """The same of all that the plan has."""
     demand_units_per_s: float
-    """That the plan was made for; what it leaves unmet counts, too."""
+    """Demand that the plan was made for; what it leaves unmet counts, too."""
     work_class: str = ""
     unit: str = ""
-    """That work of the class is counted in."""
+    """Unit in which work of the class is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ModelStatus:
     model: str
     legs: tuple[LegStatus, ...]
     ttft_ms: dict[str, float | None]
-    """By percentile, of all requests since the gateway started; None: no request yet, or the gateway is not asked."""
+    """Time by percentile, since the gateway started; None: there was no request, or the gateway is not asked."""
     tpot_ms: dict[str, float | None]
     ttft_slo_ms: float | None
     tpot_slo_ms: float | None

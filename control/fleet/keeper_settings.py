@@ -16,4 +16,4 @@ class KeeperSettings:
     """The same at the start, when nobody else is calling."""
     patience: Patience = field(default_factory=Patience)
     end_s: float = 10.0
-    """For what is under way when everything is ended; the rest is cut off."""
+    """Time for what is under way when everything is ended; the rest is cut off."""

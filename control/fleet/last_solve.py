@@ -18,13 +18,13 @@ class LastSolve:
     """Empty: it was not planned yet."""
     planned_at: datetime | None
     again_by: datetime | None
-    """At the latest, where a control plane runs: at once when something has changed."""
+    """The latest time, where a control plane runs: it plans at once when something has changed."""
     usd_per_hour: float
     summary: PlanSummary | None
 
 
 def last_solves(database: Database) -> list[LastSolve]:
-    """Of all fleets that are not ending, by name."""
+    """List all fleets that are not ending, by name."""
     plans = PostgresPlanList(database)
     return [_last(record, plans) for record in PostgresFleets(database).all() if not record.ending]
 

@@ -34,7 +34,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class GatewayFigures:
-    """Of one model at one gateway, since that started."""
+    """Figures of one model at one gateway, since that started."""
 
     ttft_s: Histogram
     tpot_s: Histogram
@@ -44,7 +44,7 @@ class GatewayFigures:
 
 
 def gateway_figures(text: str) -> dict[str, GatewayFigures]:
-    """By model. Raises ValueError for a text that is not Prometheus'."""
+    """Read the figures of each model. Raises ValueError for a text that is not Prometheus'."""
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     models = sorted({s.labels["model"] for s in samples if "model" in s.labels})
 

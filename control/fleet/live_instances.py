@@ -16,7 +16,7 @@ _ALL = 100_000
 
 
 def instance_views(database: Database) -> list[InstanceView]:
-    """Of all that are not terminated, by fleet and id."""
+    """Views of all that are not terminated, by fleet and id."""
     return sorted(views(database, instance_page(database, _ALL)), key=lambda view: (view.fleet, view.id))
 
 

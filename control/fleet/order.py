@@ -17,11 +17,11 @@ class FleetOrder:
     name: str
     wanted: tuple[Target, ...]
     earlier: tuple[Target, ...] = ()
-    """Of plans before this one, whose instances may still run."""
+    """Targets of plans before this one, whose instances may still run."""
     supply: Supply = field(default_factory=lambda: Supply((), {}))
-    """What may be rented, and how much of it."""
+    """Offers that may be rented, and how much of each."""
     files: dict[str, ModelFiles] = field(default_factory=dict)
-    """By model name."""
+    """Files of each model, by its name."""
     memory_mib: dict[str, int] = field(default_factory=dict)
     """Node configuration → for weights and KV cache; others have all of theirs."""
     starts: dict[str, NodeStart] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class FleetOrder:
     runs goes on serving."""
 
     def wants(self, instance: Instance) -> bool:
-        """Whether its plan has one like it."""
+        """True where the plan has one like it."""
         at = column(instance)
         return any(each.column == at for each in self.wanted)
 
@@ -42,13 +42,13 @@ class FleetOrder:
         return replace(self, supply=replace(self.supply, offers=sold))
 
     def is_met(self, instances: Iterable[Instance]) -> bool:
-        """Whether as many of each column are there, or on their way, as are wanted, and no others. `instances`: of the
-        fleet, those on their way out included."""
+        """True where as many of each column as are wanted, and no others, are there or on their way. `instances`: of
+        the fleet, those on their way out included."""
         there = Counter(column(instance) for instance in instances if instance.state not in LEAVING)
         return there == Counter({each.column: each.count for each in self.wanted})
 
     def of(self, instance: Instance) -> Target | None:
-        """What an instance is; None: no plan that is known has it."""
+        """Find what an instance is; None: no plan that is known has it."""
         at = column(instance)
         return next((each for each in (*self.wanted, *self.earlier) if each.column == at), None)
 

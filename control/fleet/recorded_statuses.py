@@ -15,7 +15,7 @@ from control.planning.report import units_wanted
 def fleet_statuses(
     database: Database, views: Sequence[InstanceView], figures: Mapping[str, GatewayFigures]
 ) -> list[FleetStatus]:
-    """Of all fleets of `views`, against the plan that asked for the youngest of their instances.
+    """Statuses of all fleets of `views`, against the plan that asked for the youngest of their instances.
 
     Those whose plans were thrown away are left out."""
     plans, instances = PostgresPlans(database), PostgresInstances(database)

@@ -15,7 +15,7 @@ class Ticking(Protocol):
 
 
 async def run(loop: Ticking, hub: Hub, tick_s: float = TICK_S) -> None:
-    """Until cancelled."""
+    """Run until cancelled."""
     refreshed_s = time.monotonic()
     while True:
         await asyncio.to_thread(loop.tick)

@@ -9,7 +9,7 @@ from control.gateway.published import AccessKey
 
 
 def check_access(header: bytes, access: Mapping[str, AccessKey] | None) -> AccessKey | None:
-    """Whose key it is; None where the gateway is open. `header`: of `Authorization`, empty when there is none.
+    """Find whose key it is; None where the gateway is open. `header`: of `Authorization`, empty when there is none.
 
     Raises ApiError 401."""
     if access is None:

@@ -24,7 +24,7 @@ class Answer:
         self._tokens = 0
         self.started_s = started_s
         self.first_token_s: float | None = None
-        """When it came, on the same monotonic clock."""
+        """Time at which it came, on the same monotonic clock."""
         self.finish_reason = ""
 
     @property
@@ -33,7 +33,7 @@ class Answer:
         return Usage(len(self._call.asked.prompt), self._tokens, self._call.cached_prompt_tokens)
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """As they come; raises ApiError where the call fails. `finish_reason` is set at the end."""
+        """Yield pieces as they come; raises ApiError where the call fails. `finish_reason` is set at the end."""
         while True:
             news = await self._call.news()
             if news.ids and self.first_token_s is None:

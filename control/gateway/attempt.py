@@ -32,7 +32,7 @@ class Attempt:
         return is_over or self._order.is_overrun or (self._sources == 1 and self._order.has_gap)
 
     def take(self, run: TokenRun) -> tuple[list[int], list[TokenLogprobs]]:
-        """What can be delivered now: in order, no more than was asked for."""
+        """Take tokens in; give those that can be delivered now: in order, no more than was asked for."""
         room = self.call.asked.max_tokens - len(self.call.generated)
         ids, logprobs = self._order.push(run)
         return ids[:room], logprobs[:room]

@@ -11,7 +11,7 @@ from control.gateway.api_error import ApiError, bad_request
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
 _MAX_NAME = 200
-"""Of a field that a client made up, in the answer that refuses it."""
+"""Length of a field's name that a client made up, in the answer that refuses it."""
 
 _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARACTERS)]
 _TokenCount = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
@@ -26,7 +26,7 @@ class StreamOptions(Struct, forbid_unknown_fields=True):
 
 
 class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What both endpoints have. `None` is as good as absent, as clients send both."""
+    """Fields that both endpoints have. `None` is as good as absent, as clients send both."""
 
     model: _Name
     max_tokens: _TokenCount | None = None
@@ -35,7 +35,7 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     top_k: Annotated[int, Meta(ge=0, lt=1 << 24)] | None = None
     """Not OpenAI's, but of every open engine."""
     ignore_eos: bool | None = None
-    """As in vLLM, for load tests."""
+    """The same as in vLLM, for load tests."""
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
     seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
     stop: _Stop | Annotated[list[_Stop], Meta(max_length=MAX_STOPS)] | None = None
@@ -67,7 +67,7 @@ class Message(Struct, kw_only=True, forbid_unknown_fields=True):
     content: str | list[ContentPart] | None = None
     name: _Name | None = None
     refusal: str | None = None
-    """Of an assistant's earlier answer, as clients send answers back; these are accepted when empty."""
+    """Field of an assistant's earlier answer, as clients send answers back; these are accepted when empty."""
     tool_calls: list[Any] | None = None
     function_call: Any = None
     tool_call_id: str | None = None

@@ -11,7 +11,7 @@ from control.gateway.api_error import ApiError
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What stays the same whatever happens to the instances."""
+    """The part of a call that stays the same whatever happens to the instances."""
 
     request: str
     """The id that the client sees."""
@@ -27,7 +27,7 @@ class GenerationRequest:
 
 
 class News(NamedTuple):
-    """What came since the last look."""
+    """Tokens that came since the last look."""
 
     ids: list[int]
     logprobs: list[TokenLogprobs]

@@ -26,7 +26,7 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
-    """With the names and white-space rules that Hugging Face chat templates are written for."""
+    """Environment with the names and white-space rules that Hugging Face chat templates are written for."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
@@ -46,7 +46,7 @@ class ChatTemplate:
 
     @classmethod
     def missing(cls) -> "ChatTemplate":
-        """Of a model without one: any conversation is refused, with the reason."""
+        """Template of a model without one: any conversation is refused, with the reason."""
         return cls("{{ raise_exception('this model has no chat template; use /v1/completions') }}")
 
     def render(self, messages: Sequence[ChatMessage]) -> str:

@@ -21,7 +21,7 @@ from control.gateway.api_error import ApiError, bad_request, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
-from control.gateway.leg_parts import LegEnd, LegPart
+from control.gateway.leg_parts import End, LegPart
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published
@@ -59,7 +59,7 @@ class Dispatcher:
         self._full: frozenset[str] = frozenset()
         """Instances that can be used, but take nothing more for now."""
         self._parked: dict[str, dict[Call, asyncio.TimerHandle]] = {}
-        """By model, who waits longest first."""
+        """Calls that wait, by model, who waits longest first."""
         self._parked_until_s: dict[Call, float] = {}
         self._ids = count(1)
 
@@ -167,7 +167,7 @@ class Dispatcher:
     def _send(self, call: Call, chosen: ChosenRoute, parts: Sequence[LegPart]) -> bool:
         """Begin an attempt; True when it is under way, or the call has ended."""
         legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
-        attempt = Attempt(call, legs, sum(part.sends_tokens for part in parts))
+        attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
         self._by_call[call] = attempt
         for leg, link in legs:
             self._by_link[link][leg] = attempt
@@ -193,8 +193,9 @@ class Dispatcher:
     ) -> Generate:
         """`links`: of each leg. `hand_offs`: of each edge."""
 
-        def peer(end: LegEnd) -> OtherLeg | None:
-            return links[end.leg].other_leg(hand_offs[end.edge])
+        def peers(*ends: End) -> tuple[OtherLeg, ...]:
+            found = (links[leg].other_leg(hand_offs[edge]) for leg, edge in ends)
+            return tuple(other for other in found if other is not None)
 
         asked = call.asked
         return Generate(
@@ -208,11 +209,11 @@ class Dispatcher:
             sampling=asked.sampling,
             deadline_s=max(0.0, asked.deadline_at_s - self._loop.time()),
             leg=part.leg,
-            peer=None if part.peer is None else peer(part.peer),
+            peer=next(iter(peers(part.peer)), None) if part.peer else None,
             trace=asked.trace,
             work_class=part.work_class,
-            receives_from=tuple(found for end in part.receives_from if (found := peer(end)) is not None),
-            sends_to=tuple(found for end in part.sends_to if (found := peer(end)) is not None),
+            receives_from=peers(*part.receives_from),
+            sends_to=peers(*part.sends_to),
         )
 
     def _lose(self, attempt: Attempt, link: InstanceLink, cause: str, reason: str) -> None:

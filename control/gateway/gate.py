@@ -23,7 +23,7 @@ class Gate:
         self._queues: dict[str, HoldingQueue] = {}
 
     def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | Place:
-        """What was booked, or a place in the queue of a model that may be at zero. Raises ApiError 429 or 503."""
+        """Book what it asks, or take a place in the queue of a model at zero. Raises ApiError 429 or 503."""
         hold, queue = model.served.hold, self._queues.get(model.id)
         if hold is not None and (queue or not model.is_ready):
             if queue is None:
@@ -54,7 +54,7 @@ class Gate:
                 self._admission.give_back(replace(charge, units=left))
 
     def refresh(self, models: Mapping[str, ModelEntry]) -> None:
-        """What can be used has changed: whoever waits for it goes on."""
+        """Let those go on whose model can be used now."""
         for name, queue in list(self._queues.items()):
             if name in models:
                 queue.drain()

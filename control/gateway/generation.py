@@ -41,7 +41,7 @@ class HttpExchange:
     send: Send
     headers: tuple[tuple[bytes, bytes], ...]
     timeout: asyncio.Timeout
-    """Of the whole request."""
+    """Time-out of the whole request."""
     trace: TraceParent
     is_retry: bool = False
     """Its client was refused it before."""
@@ -49,7 +49,7 @@ class HttpExchange:
 
 
 class Generation:
-    """What all requests share."""
+    """Serves requests; one object for all of them."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class Generation:
         self._metrics.open_calls.set(self._open)
 
     def _close_books(self, answer_: Answer, call: Call, charges: Charges, entry: Entry) -> None:
-        """What was booked and not done is given back; what it took is counted."""
+        """Give back what was booked and not done; count what it took."""
         metrics, model, made = self._metrics, call.asked.model, len(call.generated)
         self._gate.settle(charges, made)
         is_whole = isinstance(call.end, FinishReason)

@@ -15,7 +15,7 @@ _MOST_PAUSE_S = 1.0
 
 
 class Place:
-    """Of one request in a queue."""
+    """Place of one request in a queue."""
 
     def __init__(self, queue: "HoldingQueue", prompt_tokens: int, max_tokens: int) -> None:
         self.queue = queue
@@ -28,7 +28,7 @@ class Place:
 
 
 class HoldingQueue:
-    """Of one model."""
+    """Queue of one model."""
 
     def __init__(self, model: ModelEntry, admission: Admission, changed: Callable[[ModelEntry, int], None]) -> None:
         """`changed` is told how many wait."""

@@ -45,7 +45,7 @@ class InstanceLink:
         )
 
     def other_leg(self, hand_off: str) -> OtherLeg | None:
-        """For whoever does the other leg of a request; None where this instance takes no part in hand-offs."""
+        """This instance, for who does another leg of a request; None where it takes no part in hand-offs."""
         endpoint = self.status.hand_off if self.status else None
         return OtherLeg(self.instance, endpoint, self.address.public_key, hand_off) if endpoint else None
 

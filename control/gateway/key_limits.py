@@ -21,12 +21,12 @@ class _Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """By one request of a key with limits."""
+    """Taken by one request of a key with limits."""
 
     key: str
     tokens: float
     headers: Headers
-    """For its answer: what is left."""
+    """Headers for its answer: what is left."""
 
 
 class KeyLimits:
@@ -80,7 +80,7 @@ def _headers(held: _Buckets, now_s: float) -> Headers:
 
 
 def _span(seconds: float) -> bytes:
-    """As OpenAI writes it: 250ms, 7.5s, 1m30s."""
+    """Span as OpenAI writes it: 250ms, 7.5s, 1m30s."""
     if seconds < 1:
         return b"%dms" % round(1000 * seconds)
     minutes, rest = divmod(round(seconds, 1), 60)

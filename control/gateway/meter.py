@@ -40,7 +40,7 @@ class _Interval:
     open: int = 0
     """Requests of which more will be known."""
     is_changed: bool = True
-    """Since its last revision."""
+    """True where it has changed since its last revision."""
     revision: int = 0
     stored: int = 0
     """Revision that is safe."""
@@ -105,7 +105,7 @@ class Meter:
         return Offer(kind[1], prompt_tokens, output_tokens, is_new, interval, counts)
 
     def refuse(self, offer: Offer) -> None:
-        """For want of capacity."""
+        """Note that a request was refused for want of capacity."""
         offer._counts.refused += offer.is_new
         self._close(offer)
 

@@ -18,7 +18,7 @@ class ModelEntry:
         self.router = ROUTING_POLICIES[served.routing.policy](served.routing)
         self.unusable: frozenset[str] = frozenset(member.id for member in served.routing.members)
         self.closed = self.unusable
-        """What is to be sent nothing now: those, and who is full."""
+        """Members that are to be sent nothing now: those, and who is full."""
         self._rates: tuple[ClassRate, ...] = ()
         self.take_usable(())
 
@@ -48,7 +48,7 @@ class ModelEntry:
         self.served = served
         self.tokenizer = tokenizer
         self.parts = {route.id: leg_parts(route) for route in served.routing.routes}
-        """By route, what its legs have to do."""
+        """Tasks of the legs of each route, by the route's id."""
 
     def take_usable(self, usable: Collection[str], full: Collection[str] = ()) -> None:
         """Learn which members can be used, and who of them is full: all that can be used count as capacity."""
@@ -62,10 +62,10 @@ class ModelEntry:
         self.closed = self.unusable | own.intersection(full)
 
     def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, ...]:
-        """What a request accounts: its prompt, and the answer that the plan expects."""
+        """Charges for a request: its prompt, and the answer that the plan expects."""
         return charges(self._rates, prompt_tokens, min(float(max_tokens), self.served.mean_output_tokens))
 
     def work_name(self, work_class: str) -> str:
-        """What a class does, for people: `prompt tokens`."""
+        """Name of what a class counts, for people: `prompt tokens`."""
         unit = next(rate.leg.unit for rate in self._rates if rate.leg.work_class == work_class)
         return unit.value.replace("_", " ") + "s"

@@ -28,7 +28,7 @@ class _Waiting:
 
 
 class PromptEncoder:
-    """Of one tokenizer. Make it on a running loop."""
+    """Encodes prompts with one tokenizer. Make it on a running loop."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

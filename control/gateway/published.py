@@ -22,10 +22,10 @@ class PublishedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What becomes of requests for a model that nothing serves: they wait for it."""
+    """Terms on which requests wait for a model that nothing serves."""
 
     max_requests: int
-    """That wait at one gateway; more are told to come again."""
+    """Requests that wait at one gateway; more are told to come again."""
     timeout_s: float
 
     def __post_init__(self) -> None:
@@ -45,11 +45,11 @@ class ServedModel:
     max_top_logprobs: int | None = None
     """Alternatives that the engine can report; None where it has no log-probabilities."""
     mean_prompt_tokens: float = 256.0
-    """Of the demand that was planned for."""
+    """Mean of the demand that was planned for."""
     mean_output_tokens: float = 256.0
     """The same: what admission accounts for an answer whose length nobody knows."""
     fleet: str = ""
-    """That it belongs to: whose demand its requests are."""
+    """Fleet whose demand its requests are."""
     hold: Hold | None = None
     """None: it is there, or requests are refused."""
     max_prompt_tokens: int = 0
@@ -64,11 +64,11 @@ class AccessKey:
 
     id: str
     sha256: str
-    """Of its secret part, in hexadecimal: the token itself is nowhere."""
+    """Hash of its secret part, in hexadecimal: the token itself is nowhere."""
     project: str = ""
-    """Whose use it is."""
+    """Project whose use it is."""
     requests_per_minute: int | None = None
-    """At each gateway; None: no limit."""
+    """Limit at each gateway; None: no limit."""
     tokens_per_minute: int | None = None
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Published:
     access: tuple[AccessKey, ...] | None = None
     """None: open to everybody who reaches the gateway."""
     demand_desk: Address | None = None
-    """Who wants to know what load is offered; None: nobody."""
+    """Address of who wants to know what load is offered; None: nobody."""
 
     def __post_init__(self) -> None:
         ids = [model.routing.id for model in self.models]

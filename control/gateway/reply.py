@@ -55,5 +55,5 @@ def event(value: Any) -> bytes:
 
 
 def error_event(error: ApiError) -> bytes:
-    """In the middle of a stream the status is gone already: clients raise on an event with `error`."""
+    """Event on which clients raise an error: in the middle of a stream the status is gone already."""
     return b"data: " + error.encode() + b"\n\n" + DONE

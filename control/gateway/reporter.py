@@ -21,7 +21,7 @@ _AT_ONCE = 60
 _AGAIN_S = 5.0
 """While anybody waits that is said this often: the control plane forgets who falls silent."""
 _LAST_WORD_S = 1.0
-"""For what is not stored when the gateway ends."""
+"""Time for what is not stored when the gateway ends."""
 
 
 class Reporter:
@@ -48,7 +48,7 @@ class Reporter:
             self._dialer = Dialer(address, self._keys, "gateway", ToReporter, self, self._channel)
 
     def waits(self, fleet: str, app: str, requests: int) -> None:
-        """How many requests are held for a model. The first one, and the last one gone, are told at once."""
+        """Note how many requests are held for a model. The first one, and the last one gone, are told at once."""
         before = self._waiting.pop((fleet, app), 0)
         if requests:
             self._waiting[fleet, app] = requests
@@ -56,7 +56,7 @@ class Reporter:
             self._say_who_waits()
 
     async def run(self) -> None:
-        """Until cancelled: every interval soon after its end, and who waits as long as anybody does."""
+        """Report until cancelled: every interval soon after its end, and who waits as long as anybody does."""
         while True:
             self._news.clear()
             with contextlib.suppress(TimeoutError):

@@ -11,14 +11,14 @@ from control.gateway.published import AccessKey
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Of one request. It is refused or closed once."""
+    """Account of one request. It is refused or closed once."""
 
     offer: Offer
     taken: Taken | None
 
     @property
     def headers(self) -> Headers:
-        """For its answer."""
+        """Headers for its answer."""
         return () if self.taken is None else self.taken.headers
 
 
@@ -41,13 +41,13 @@ class RequestAccounts:
         return Entry(self._meter.offer(kind, prompt_tokens, output, is_new=not is_retry), taken)
 
     def refuse(self, entry: Entry) -> None:
-        """For want of capacity."""
+        """Note that it was refused for want of capacity."""
         self._meter.refuse(entry.offer)
         if entry.taken is not None:
             self._limits.give_back(entry.taken, self._loop.time())
 
     def close(self, entry: Entry, made: int, *, is_whole: bool, is_length_known: bool) -> None:
-        """As `Meter.settle`."""
+        """Close it as `Meter.settle` does."""
         self._meter.settle(entry.offer, made, is_whole=is_whole, is_length_known=is_length_known)
         if entry.taken is not None:
             self._limits.settle(entry.taken, entry.offer.prompt_tokens + made, self._loop.time())

@@ -12,7 +12,7 @@ class GatewaySettings:
     max_header_bytes: int = 32 << 10
     max_connections: int = 8192
     header_timeout_s: float = 10.0
-    """From connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
+    """Span from connection, or the first byte of a request, to the end of its headers: ends slow-loris clients."""
     body_timeout_s: float = 30.0
     keep_alive_s: float = 75.0
     """Idle time between two requests; longer than the 60 s of usual load balancers, so that they close first."""

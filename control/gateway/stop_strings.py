@@ -21,7 +21,7 @@ class StopStrings:
         return text[: len(text) - keep]
 
     def flush(self) -> str:
-        """What was held back and turned out to be no stop string."""
+        """Text that was held back and turned out to be no stop string."""
         held, self._held = self._held, ""
         return held
 

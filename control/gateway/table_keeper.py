@@ -26,7 +26,7 @@ class TableKeeper:
         self.access: dict[str, AccessKey] | None = None
         """Its keys by their ids; None: open to everybody."""
         self.problem = "the routing table has not been read yet"
-        """Of the last look; empty when all is well."""
+        """Trouble of the last look; empty when all is well."""
         self._path = path
         self._dispatcher = dispatcher
         self._metrics = metrics

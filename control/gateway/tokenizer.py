@@ -17,11 +17,11 @@ class TextStream(Protocol):
         """The text that is certain now: empty in the middle of a character."""
 
     def flush(self) -> str:
-        """What is left at the end, whole or not."""
+        """Text that is left at the end, whole or not."""
 
 
 class Tokenizer(Protocol):
-    """What a gateway needs of one model's tokenizer. Thread-safe."""
+    """Interface of one model's tokenizer. Thread-safe."""
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class Tokenizer(Protocol):
         """A conversation, up to where the assistant's answer begins; raises ChatTemplateError."""
 
     def token_text(self, token: int) -> str:
-        """Of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
+        """Text of one token alone, for log-probabilities; part of a character shows as U+FFFD."""
 
     def open_stream(self) -> TextStream: ...
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.messages.to_scheduler import Leg
-from control.gateway.leg_parts import LegEnd, leg_parts
+from control.gateway.leg_parts import leg_parts
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute
 from templates_lib.values.work import Edge, Unit
 from tests.control.gateway.test_failures import echoed, first_text, rest_of, stream_of
@@ -24,13 +24,12 @@ SLOW = ("--step-s", "0.002")
 
 def test_a_route_says_what_each_of_its_legs_has_to_do() -> None:
     image, prefill, decode = leg_parts(CHAIN)
-    assert (image.leg, image.peer, image.sends_to) == (Leg.WHOLE, None, (LegEnd(1, 0),))
-    assert (prefill.leg, prefill.peer, prefill.receives_from) == (Leg.PREFILL, LegEnd(2, 1), (LegEnd(0, 0),))
-    assert (decode.leg, decode.peer, decode.sends_to) == (Leg.DECODE, LegEnd(1, 1), ())
-    assert [part.sends_tokens for part in leg_parts(CHAIN)] == [False, True, True]
+    assert (image.leg, image.peer, image.sends_to) == (Leg.WHOLE, None, ((1, 0),))
+    assert (prefill.leg, prefill.peer, prefill.receives_from) == (Leg.PREFILL, (2, 1), ((0, 0),))
+    assert (decode.leg, decode.peer, decode.sends_to) == (Leg.DECODE, (1, 1), ())
     *encoders, answer = leg_parts(JOIN)
-    assert [part.sends_to for part in encoders] == [(LegEnd(2, 0),), (LegEnd(2, 1),)]
-    assert (answer.leg, answer.peer, answer.receives_from) == (Leg.WHOLE, None, (LegEnd(0, 0), LegEnd(1, 1)))
+    assert [part.sends_to for part in encoders] == [((2, 0),), ((2, 1),)]
+    assert (answer.leg, answer.peer, answer.receives_from) == (Leg.WHOLE, None, ((0, 0), (1, 1)))
 
 
 @pytest.mark.parametrize("route", [CHAIN, JOIN], ids=lambda route: route.id)
