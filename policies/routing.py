@@ -181,3 +181,11 @@ def _possible(model: RoutedModel, rates: Mapping[Place, float]) -> tuple[list[_O
 ROUTING_POLICIES = {"wrr-v1": ModelRouter}
 """The registry of routing policies: what chooses members, by the name that a model's table gives
 (`RoutedModel.policy`) and under which capacity is certified."""
+
+
+def router_of(model: RoutedModel, before: ModelRouter | None = None) -> ModelRouter:
+    """The router that a model's table names; `before` goes on with the new table if it is of the same policy."""
+    if before is None or before.model.policy != model.policy:
+        return ROUTING_POLICIES[model.policy](model)
+    before.update(model)
+    return before

@@ -7,7 +7,7 @@ from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import ServedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, charges
-from policies.routing import ROUTING_POLICIES
+from policies.routing import router_of
 from policies.routing_table import ClassRate
 
 
@@ -15,7 +15,7 @@ class ModelEntry:
     def __init__(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         self._take(served, tokenizer)
         self.encoder = PromptEncoder(tokenizer)
-        self.router = ROUTING_POLICIES[served.routing.policy](served.routing)
+        self.router = router_of(served.routing)
         self.unusable: frozenset[str] = frozenset(member.id for member in served.routing.members)
         self.closed = self.unusable
         """Members that are to be sent nothing now: those, and who is full."""
@@ -39,9 +39,7 @@ class ModelEntry:
     def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
         if tokenizer is not self.tokenizer:
             self.encoder = PromptEncoder(tokenizer)
-        if served.routing.policy != self.served.routing.policy:
-            self.router = ROUTING_POLICIES[served.routing.policy](served.routing)
-        self.router.update(served.routing)
+        self.router = router_of(served.routing, self.router)
         self._take(served, tokenizer)
 
     def _take(self, served: ServedModel, tokenizer: Tokenizer) -> None:

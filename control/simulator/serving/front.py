@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from control.simulator.serving.fleet_timeline import InstanceLife
-from policies.routing import ModelRouter
+from policies.routing import router_of
 from policies.routing_table import RoutedModel
 
 _NOBODY: frozenset[str] = frozenset()
@@ -16,7 +16,7 @@ class Front:
         """`classes`: work classes that admission counts; none for an app that pipelines alone serve, of which it counts
         prompt and output tokens."""
         self._lives = {life.id: life for life in lives}
-        self.router = ModelRouter(RoutedModel(app))
+        self.router = router_of(RoutedModel(app))
         self.is_known = False
         """The routing table has the app."""
         self.unusable: frozenset[str] = _NOBODY
@@ -32,7 +32,7 @@ class Front:
         """A table that does not name it any more serves it no more."""
         own = next((model for model in models if model.id == self.router.model.id), None)
         self.is_known = own is not None
-        self.router.update(own or RoutedModel(self.router.model.id))
+        self.router = router_of(own or RoutedModel(self.router.model.id), self.router)
 
     def take_usable(self, usable: Collection[str]) -> None:
         model = self.router.model
