@@ -10,7 +10,7 @@ from control.db.fleet_tables import instance, instance_event, node
 from control.db.instance_rows import past_transition
 from control.db.reconcile_tables import event
 from control.lifecycle.history import PastTransition
-from control.lifecycle.node_load import NodeLoad
+from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
 
 
@@ -48,16 +48,16 @@ def instance_steps(database: Database, after: int, limit: int) -> list[tuple[str
 
 def scheduler_loads(database: Database) -> list[SchedulerLoad]:
     """List the loads of all instances that live and have a scheduler."""
-    query = select(instance.c.id, instance.c.fleet, node.c.load).join_from(instance, node)
+    query = select(instance.c.id, instance.c.fleet, node.c.name, node.c.load).join_from(instance, node)
     query = query.where(
         instance.c.state != InstanceState.TERMINATED, node.c.gone_at.is_(None), node.c.load.is_not(None)
     )
     with database.transaction() as connection:
         rows = connection.execute(query).all()
-    found = []
+    found: dict[tuple[str, str], dict[str, NodeLoad]] = {}
     for row in rows:
         load = msgspec.json.decode(row.load, type=NodeLoad)
         if load.scheduler:
-            used = 1 - load.kv_blocks_free / load.kv_blocks if load.kv_blocks else None
-            found.append(SchedulerLoad(row.id, row.fleet, load.running, load.waiting, used))
-    return found
+            found.setdefault((row.id, row.fleet), {})[row.name] = load
+    loads = ((*of, together(each)) for of, each in found.items())
+    return [SchedulerLoad(name, fleet, load.running, load.waiting, load.kv_used) for name, fleet, load in loads]

@@ -91,7 +91,7 @@ def instance_view(
         usd_per_hour=0.0 if wanted is None else wanted.usd_per_hour,
         running=0 if load is None else load.running,
         waiting=0 if load is None else load.waiting,
-        kv_used=_kv_used(load),
+        kv_used=None if load is None else load.kv_used,
         nodes=tuple(
             _node_view(place, held.get(place.slot), "" if gang.is_of_one else executor.id)
             for executor in gang.executors
@@ -107,14 +107,10 @@ def _leg(work: Mapping[str, float]) -> str:
     return {"prefill": "prefill", "decode": "decode", "aggregated": "whole"}.get("+".join(phases), "")
 
 
-def _kv_used(load: NodeLoad | None) -> float | None:
-    return None if load is None or not load.kv_blocks else 1 - load.kv_blocks_free / load.kv_blocks
-
-
 def _executor_view(executor: GangExecutor, held: Mapping[int, HeldNode]) -> ExecutorView:
-    load = executor_load(held.get(executor.places[0].slot), executor.id)
-    state, running, waiting = ("", 0, 0) if load is None else (load.scheduler, load.running, load.waiting)
-    return ExecutorView(executor.id, executor.component, executor.engine, state, running, waiting, _kv_used(load))
+    load = executor_load(held.get(executor.places[0].slot), executor.id) or NodeLoad()
+    what = executor.id, executor.component, executor.engine
+    return ExecutorView(*what, load.scheduler, load.running, load.waiting, load.kv_used)
 
 
 def _node_view(place: GangPlace, held: HeldNode | None, executor: str) -> NodeView:

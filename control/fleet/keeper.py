@@ -131,6 +131,12 @@ class Keeper:
         return tuple(self._known.values())
 
     @property
+    def members(self) -> set[str]:
+        """What routing tables call the executors of all instances."""
+        kept = ((i.id, self._fleets[i.fleet].gang(i.id)) for i in self._known.values() if self._is_met(i))
+        return {gang.member(name, executor.id) for name, gang in kept for executor in gang.executors}
+
+    @property
     def nodes(self) -> set[str]:
         """Of all instances, rented or on their way."""
         return {node.id for instance in self._known.values() for node in instance.nodes}

@@ -21,6 +21,11 @@ class NodeLoad:
     executors: dict[str, "NodeLoad"] = field(default_factory=dict)
     """Executor → the same of it alone, where the node runs several."""
 
+    @property
+    def kv_used(self) -> float | None:
+        """Share of its KV blocks; None: it has none."""
+        return 1 - self.kv_blocks_free / self.kv_blocks if self.kv_blocks else None
+
 
 def together(loads: Mapping[str, NodeLoad]) -> NodeLoad:
     """The load of all executors of a node, or of all nodes of an instance; one alone stays as it is."""

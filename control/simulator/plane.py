@@ -104,7 +104,7 @@ class ControlPlane:
     def tick(self) -> bool:
         """One round now; whether anything took a step."""
         before, plans = self.instances.last_step(), len(self.log.plans)
-        self.keeper.expect(dict.fromkeys((instance.id for instance in self.keeper.known), _NOWHERE))
+        self.keeper.expect(dict.fromkeys(self.keeper.members, _NOWHERE))
         self._loop.tick()
         self.log.met(self.keeper.known)
         self.log.trouble("; ".join(self._loop.trouble().values()))

@@ -6,15 +6,29 @@ import { configName, GpuSwatch, gpuOf } from "@/components/gpu";
 import { Meter } from "@/components/Meter";
 import { layersOf, stagesOf } from "./Pipeline";
 
-/** Its nodes, stage by stage, with what they said last. */
+/** Its executors, where there are several, and its nodes, stage by stage, with what they reported last. */
 export function InstanceNodes({ instance: now }: { instance: Schemas["InstanceView"] }) {
   if (!now.nodes.length) return <Empty title="Its template cannot be placed by this release" compact />;
   return (
     <ul className="stack">
+      {now.executors?.map((executor) => (
+        <li key={executor.id} className="row wrap">
+          <strong>{executor.id}</strong>
+          <span>
+            {executor.component} by {executor.engine}
+          </span>
+          <Badge tone={executor.state === "ready" ? "good" : "warn"}>{executor.state || "not heard of yet"}</Badge>
+          <span className="muted">
+            {executor.running} running, {executor.waiting} waiting, KV <Percent value={executor.kv_used} />
+          </span>
+        </li>
+      ))}
       {stagesOf(now.nodes).map((stage, place) => (
         <li key={place} className="card">
           <header>
-            <h3>Stage {place + 1}</h3>
+            <h3>
+              {stage[0]?.executor && `${stage[0].executor}: `}Stage {(stage[0]?.stage ?? place) + 1}
+            </h3>
             <span className="muted">layers {layersOf(stage)}</span>
           </header>
           <ul className="body stack">

@@ -3,11 +3,14 @@ import { configName, gpuColour, gpuOf } from "@/components/gpu";
 
 type Node = Schemas["NodeView"];
 
-/** Nodes of each stage, in the order in which a request visits them. */
+/** Nodes of each stage, executor by executor, in the order in which a request visits them. */
 export function stagesOf(nodes: Node[]): Node[][] {
-  const stages = new Map<number, Node[]>();
-  for (const node of nodes) stages.set(node.stage, [...(stages.get(node.stage) ?? []), node]);
-  return [...stages.entries()].sort(([a], [b]) => a - b).map(([, held]) => held);
+  const stages = new Map<string, Node[]>();
+  for (const node of nodes) {
+    const key = `${node.executor}/${node.stage}`;
+    stages.set(key, [...(stages.get(key) ?? []), node]);
+  }
+  return [...stages.values()];
 }
 
 export function layersOf(stage: Node[]): string {
