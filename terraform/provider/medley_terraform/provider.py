@@ -31,23 +31,20 @@ PROVIDER = Schema(
     "Manages Medley: fleets of mixed GPUs that serve models within their latency "
     "objectives at the least cost, and the projects, models, budgets and API tokens around them.",
     (
+        Attribute("endpoint", f"URL of the admin API (`medley api`), without `/api/v1`. Default: `{ENDPOINT}`."),
         Attribute(
-            name="endpoint",
-            description=f"URL of the admin API (`medley api`), without `/api/v1`. Default: `{ENDPOINT}`.",
-        ),
-        Attribute(
-            name="token",
-            sensitive=True,
-            description=f"API token of `medley token create`: role `admin` for projects, budgets and tokens, "
+            "token",
+            f"API token of `medley token create`: role `admin` for projects, budgets and tokens, "
             f"`operator` for fleets and models, `viewer` for data sources. Default: `{TOKEN}`, where it is kept out of "
             "files.",
+            sensitive=True,
         ),
         Attribute(
-            name="plan_timeout_s",
-            type=Scalar.NUMBER,
-            limits=Limits(above=0, most=7200),
-            description="Seconds that the dry run of a fleet may take; the first one of a model may have to build its "
+            "plan_timeout_s",
+            "Seconds that the dry run of a fleet may take; the first one of a model may have to build its "
             "library of templates. Default: 600.",
+            Scalar.NUMBER,
+            limits=Limits(above=0, most=7200),
         ),
     ),
 )

@@ -48,13 +48,13 @@ class Limits:
     """Characters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Attribute:
     """An attribute that is neither `required` nor `computed` is optional, and `default` where it is left out."""
 
     name: str
-    type: "Type" = Scalar.STRING
     description: str
+    type: "Type" = Scalar.STRING
     required: bool = False
     computed: bool = False
     """Read-only: Medley gives the value."""
@@ -83,4 +83,4 @@ Type = Scalar | Many | Nested
 
 def computed(name: str, description: str, kind: Type = Scalar.STRING) -> Attribute:
     """Return an attribute that Medley gives the value of."""
-    return Attribute(name=name, type=kind, computed=True, description=description)
+    return Attribute(name, description, kind, computed=True)

@@ -16,17 +16,18 @@ class InstancesData(DataSource):
     schema = Schema(
         "What runs: instances of fleets, each a template on its nodes.",
         (
-            Attribute(name="fleet", limits=NAME_LIMITS, description="Only instances of this one."),
+            Attribute("fleet", "Only instances of this one.", limits=NAME_LIMITS),
             Attribute(
-                name="states",
-                type=Many(Collection.SET, Scalar.STRING),
-                limits=_STATES,
-                description=f"Only instances in these: {', '.join(f'`{state}`' for state in _STATES.one_of)}. Default: "
+                "states",
+                f"Only instances in these: {', '.join(f'`{state}`' for state in _STATES.one_of)}. Default: "
                 "all but `terminated`.",
+                Many(Collection.SET, Scalar.STRING),
+                limits=_STATES,
             ),
-            Attribute(
-                name="instances",
-                type=Nested(
+            computed(
+                "instances",
+                "By id.",
+                Nested(
                     Nesting.LIST,
                     (
                         computed("id", "Name of the instance."),
@@ -44,8 +45,6 @@ class InstancesData(DataSource):
                         computed("waiting", "Requests that wait.", Scalar.NUMBER),
                     ),
                 ),
-                computed=True,
-                description="By id.",
             ),
         ),
     )

@@ -18,19 +18,20 @@ class OffersData(DataSource):
         "What can be rented where at what price, cheapest GPU first: live for clouds that were asked, else the dated "
         "prices that ship with Medley.",
         (
-            Attribute(name="cloud", description="Only offers of this one."),
-            Attribute(name="region", description="Only offers of this one."),
-            Attribute(name="gpu", description="Only offers with this one, such as `L40S`."),
-            Attribute(name="market", limits=limits_of_enumeration("Market"), description="Only offers of this one."),
+            Attribute("cloud", "Only offers of this one."),
+            Attribute("region", "Only offers of this one."),
+            Attribute("gpu", "Only offers with this one, such as `L40S`."),
+            Attribute("market", "Only offers of this one.", limits=limits_of_enumeration("Market")),
             Attribute(
-                name="limit",
-                type=Scalar.NUMBER,
+                "limit",
+                f"How many of the cheapest. Default: {_DEFAULT_LIMIT}.",
+                Scalar.NUMBER,
                 limits=Limits(least=1, whole=True),
-                description=f"How many of the cheapest. Default: {_DEFAULT_LIMIT}.",
             ),
-            Attribute(
-                name="offers",
-                type=Nested(
+            computed(
+                "offers",
+                "Cheapest per GPU first.",
+                Nested(
                     Nesting.LIST,
                     (
                         computed("key", "`cloud/zone/type/market`."),
@@ -49,8 +50,6 @@ class OffersData(DataSource):
                         computed("source", "Where the price is from."),
                     ),
                 ),
-                computed=True,
-                description="Cheapest per GPU first.",
             ),
         ),
     )

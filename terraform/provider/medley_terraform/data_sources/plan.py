@@ -16,32 +16,26 @@ class PlanData(DataSource):
         "What a fleet would cost now: its plan, solved for the prices and the demand of this moment and compared with "
         "homogeneous fleets. Nothing is rented and nobody is held to it. Every `terraform plan` solves it again.",
         (
-            Attribute(name="fleet", required=True, limits=NAME_LIMITS, description="Its name: `medley_fleet.NAME.id`."),
+            Attribute("fleet", "Its name: `medley_fleet.NAME.id`.", required=True, limits=NAME_LIMITS),
             computed("id", "Id of the plan: `medley explain` takes it."),
-            Attribute(
-                name="status",
-                computed=True,
-                description="`optimal` (its cost is proven to be within the solver's tolerance of the optimum), "
+            computed(
+                "status",
+                "`optimal` (its cost is proven to be within the solver's tolerance of the optimum), "
                 "`feasible` (it is not) or `partial` (some demand is unmet).",
             ),
             computed("usd_per_hour", "Rent and traffic.", Scalar.NUMBER),
             computed("node_count", "Nodes of all instances.", Scalar.NUMBER),
-            Attribute(
-                name="nodes",
-                type=Many(Collection.MAP, Scalar.NUMBER),
-                computed=True,
-                description="How many of each node configuration.",
-            ),
-            Attribute(
-                name="unmet",
-                type=Many(Collection.MAP, Scalar.NUMBER),
-                computed=True,
-                description="Requests per second that it does not serve, by demand; empty: it serves all.",
+            computed("nodes", "How many of each node configuration.", Many(Collection.MAP, Scalar.NUMBER)),
+            computed(
+                "unmet",
+                "Requests per second that it does not serve, by demand; empty: it serves all.",
+                Many(Collection.MAP, Scalar.NUMBER),
             ),
             computed("unmet_share", "Share of all requests that it does not serve, 0 to 1.", Scalar.NUMBER),
-            Attribute(
-                name="saving",
-                type=Nested(
+            computed(
+                "saving",
+                "Against the cheapest baseline that serves as much; null: none does.",
+                Nested(
                     Nesting.SINGLE,
                     (
                         computed("baseline", "What it was compared with."),
@@ -50,8 +44,6 @@ class PlanData(DataSource):
                         computed("share", "Share of the baseline's cost.", Scalar.NUMBER),
                     ),
                 ),
-                computed=True,
-                description="Against the cheapest baseline that serves as much; null: none does.",
             ),
         ),
     )

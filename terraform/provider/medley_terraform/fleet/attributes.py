@@ -54,10 +54,10 @@ def _attributes(section: Part, path: str) -> tuple[Attribute, ...]:
         required = name in section.get("required", ()) or place in _REQUIRED
         kind, limits = _type(part, place)
         text = _description(part, limits)
-        found.append(Attribute(name=name, type=kind, description=text, required=required, limits=limits))
+        found.append(Attribute(name, text, kind, required=required, limits=limits))
         if "anyOf" in given and given["default"] is not None:
             switch = SWITCHES[path.rpartition(".")[2]]
-            found.append(Attribute(name=switch.flag, type=Scalar.BOOL, description=switch.description))
+            found.append(Attribute(switch.flag, switch.description, Scalar.BOOL))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from medley_terraform.fleet_file import NAME_LIMITS, limits_of_enumeration
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
 from medley_terraform.schema import Schema, State
-from medley_terraform.types import Attribute, Limits, Scalar
+from medley_terraform.types import Attribute, Limits, Scalar, computed
 
 _PATH = "/tokens"
 _ASKED = ("name", "role", "project", "expires_at", "requests_per_minute", "tokens_per_minute")
@@ -28,52 +28,50 @@ class ApiTokenResource(Resource):
         "A token that was imported has no `token`: nothing can bring it back.",
         (
             Attribute(
-                name="name",
+                "name",
+                "Who or what will use it, for people. Give each token a name of its own.",
                 required=True,
                 replaces=True,
                 limits=Limits(pattern=r"(?s)(?=.*\S).{1,300}"),
-                description="Who or what will use it, for people. Give each token a name of its own.",
             ),
             Attribute(
-                name="role",
+                "role",
+                "`viewer` looks, `operator` acts, `admin` makes tokens, projects and budgets; `client` "
+                "calls models at the gateway, and nothing else.",
                 required=True,
                 replaces=True,
                 limits=limits_of_enumeration("Role"),
-                description="`viewer` looks, `operator` acts, `admin` makes tokens, projects and budgets; `client` "
-                "calls models at the gateway, and nothing else.",
             ),
             Attribute(
-                name="project",
+                "project",
+                "The project that its use of models is counted to.",
                 default="default",
                 replaces=True,
                 limits=NAME_LIMITS,
-                description="That its use of models is counted to.",
             ),
             Attribute(
-                name="expires_at",
+                "expires_at",
+                "RFC 3339, such as `2027-01-31T00:00:00Z`. Without it, it never does.",
                 replaces=True,
                 limits=Limits(pattern=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
-                description="RFC 3339, such as `2027-01-31T00:00:00Z`. Without it, it never does.",
             ),
             Attribute(
-                name="requests_per_minute",
-                type=Scalar.NUMBER,
+                "requests_per_minute",
+                "Requests at each gateway. Without it, no limit.",
+                Scalar.NUMBER,
                 replaces=True,
                 limits=_RATE,
-                description="At each gateway. Without it, no limit.",
             ),
             Attribute(
-                name="tokens_per_minute",
-                type=Scalar.NUMBER,
+                "tokens_per_minute",
+                "Tokens of prompts and answers, at each gateway. Without it, no limit.",
+                Scalar.NUMBER,
                 replaces=True,
                 limits=_RATE,
-                description="Of prompts and answers, at each gateway. Without it, no limit.",
             ),
-            Attribute(name="id", computed=True, description="Of the token: what events and `medley token list` name."),
-            Attribute(name="created_at", computed=True, description="RFC 3339."),
-            Attribute(
-                name="token", computed=True, sensitive=True, description="What its holder sends. In the state only."
-            ),
+            computed("id", "What events and `medley token list` call the token."),
+            computed("created_at", "When it was made, RFC 3339."),
+            Attribute("token", "What its holder sends. In the state only.", computed=True, sensitive=True),
         ),
     )
 

@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 from medley_terraform.client import Json
 from medley_terraform.failure import Failure
-from medley_terraform.types import Attribute, Scalar
+from medley_terraform.types import Scalar, computed
 
-ID = Attribute(name="id", computed=True, description="Refer to it where what refers needs this to be there first.")
-VERSION = Attribute(
-    name="version",
-    type=Scalar.NUMBER,
-    computed=True,
-    description="Counts changes. A change is refused when it was planned on another version than the newest.",
+ID = computed("id", "Refer to it where what refers needs this to be there first.")
+VERSION = computed(
+    "version",
+    "Counts changes. A change is refused when it was planned on another version than the newest.",
+    Scalar.NUMBER,
 )
 
 

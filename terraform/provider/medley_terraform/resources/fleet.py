@@ -14,7 +14,7 @@ from medley_terraform.resource import Change, Resource, blank
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
 from medley_terraform.told import tell
-from medley_terraform.types import Attribute, Collection, Many, Scalar
+from medley_terraform.types import Attribute, Collection, Many, Scalar, computed
 from medley_terraform.unknown import UNKNOWN, Unknown, is_known
 from medley_terraform.values import same
 
@@ -37,53 +37,48 @@ class FleetResource(Resource):
         "a region that does not exist is an error of the plan.",
         (
             Attribute(
-                name="name",
+                "name",
+                "Up to 63 letters, digits, dots, hyphens and underscores.",
                 required=True,
                 replaces=True,
                 limits=NAME_LIMITS,
-                description="Up to 63 letters, digits, dots, hyphens and underscores.",
             ),
             Attribute(
-                name="project",
+                "project",
+                "The project that it belongs to: `medley_project.NAME.id`.",
                 default="default",
                 limits=NAME_LIMITS,
-                description="That it belongs to: `medley_project.NAME.id`.",
             ),
             Attribute(
-                name="mode",
+                "mode",
+                "`observe` plans and touches nothing; `approve` acts on plans that somebody approved; "
+                "`auto` acts on all: it rents.",
                 default="observe",
                 limits=limits_of_enumeration("FleetMode"),
-                description="`observe` plans and touches nothing; `approve` acts on plans that somebody approved; "
-                "`auto` acts on all: it rents.",
             ),
             *SPEC.attributes,
             Attribute(
-                name="allow_traffic_loss",
-                type=Scalar.BOOL,
+                "allow_traffic_loss",
+                "Whether a model may be taken out, or the fleet be destroyed, while it serves. Apply it before.",
+                Scalar.BOOL,
                 default=False,
-                description="Whether a model may be taken out, or the fleet be destroyed, while it serves. Apply it "
-                "before.",
             ),
             ID,
             VERSION,
-            Attribute(
-                name="expected_usd_per_hour",
-                type=Scalar.NUMBER,
-                computed=True,
-                description="What the plan for this spec costs: rent and traffic, at the prices and the demand of "
-                "`expected_at`.",
+            computed(
+                "expected_usd_per_hour",
+                "What the plan for this spec costs: rent and traffic, at the prices and the demand of `expected_at`.",
+                Scalar.NUMBER,
             ),
-            Attribute(name="expected_nodes", type=Scalar.NUMBER, computed=True, description="How many nodes it has."),
-            Attribute(
-                name="expected_unmet",
-                type=Many(Collection.MAP, Scalar.NUMBER),
-                computed=True,
-                description="Requests per second that it does not serve, by demand; empty: it serves all.",
+            computed("expected_nodes", "How many nodes it has.", Scalar.NUMBER),
+            computed(
+                "expected_unmet",
+                "Requests per second that it does not serve, by demand; empty: it serves all.",
+                Many(Collection.MAP, Scalar.NUMBER),
             ),
-            Attribute(
-                name="expected_at",
-                computed=True,
-                description="When that was solved: at the last change that Terraform planned. `medley_plan` asks anew.",
+            computed(
+                "expected_at",
+                "When that was solved: at the last change that Terraform planned. `medley_plan` asks anew.",
             ),
         ),
     )

@@ -8,15 +8,11 @@ from medley_terraform.resource import Change, Resource, blank
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
 from medley_terraform.told import tell, top_level
-from medley_terraform.types import Attribute, Limits, Scalar
+from medley_terraform.types import Attribute, Limits, Scalar, computed
 from medley_terraform.unknown import UNKNOWN, is_known
 
 _FACTS = ("revision", "layers", "hidden_size", "vocab_size", "dtype", "weight_bytes", "max_context_tokens")
 _REFUSED = frozenset({"invalid", "conflict"})
-
-
-def _fact(name: str, kind: Scalar, description: str) -> Attribute:
-    return Attribute(name=name, type=kind, computed=True, description=description)
 
 
 class ModelResource(Resource):
@@ -27,34 +23,34 @@ class ModelResource(Resource):
         "Medley ships need no registration.",
         (
             Attribute(
-                name="name",
+                "name",
+                "Up to 63 letters, digits, dots, hyphens and underscores; not one of the catalogue.",
                 required=True,
                 replaces=True,
                 limits=NAME_LIMITS,
-                description="Up to 63 letters, digits, dots, hyphens and underscores; not one of the catalogue.",
             ),
             Attribute(
-                name="config",
-                type=Scalar.JSON,
+                "config",
+                'The model\'s `config.json` as Hugging Face publishes it: `file("config.json")`.',
+                Scalar.JSON,
                 required=True,
-                description='The model\'s `config.json` as Hugging Face publishes it: `file("config.json")`.',
             ),
             Attribute(
-                name="weights",
+                "weights",
+                "Where nodes find the weights: `hf:ORG/NAME@REVISION`, `package:NAME` or `path:/PATH`. "
+                "Without it, fleets say it.",
                 default="",
                 limits=Limits(pattern=r"hf:[A-Za-z0-9._/@-]{1,250}|package:[A-Za-z0-9._-]{1,100}|path:/[ -~]{1,250}|"),
-                description="Where nodes find the weights: `hf:ORG/NAME@REVISION`, `package:NAME` or `path:/PATH`. "
-                "Without it, fleets say it.",
             ),
             ID,
             VERSION,
-            _fact("revision", Scalar.STRING, "Of the configuration: changes with it."),
-            _fact("layers", Scalar.NUMBER, "Transformer layers."),
-            _fact("hidden_size", Scalar.NUMBER, "Width of the hidden state."),
-            _fact("vocab_size", Scalar.NUMBER, "Tokens of the vocabulary."),
-            _fact("dtype", Scalar.STRING, "Of the weights."),
-            _fact("weight_bytes", Scalar.NUMBER, "Of all weights as served."),
-            _fact("max_context_tokens", Scalar.NUMBER, "Longest prompt and answer together."),
+            computed("revision", "Hash of the configuration: it changes with it."),
+            computed("layers", "Transformer layers.", Scalar.NUMBER),
+            computed("hidden_size", "Width of the hidden state.", Scalar.NUMBER),
+            computed("vocab_size", "Tokens of the vocabulary.", Scalar.NUMBER),
+            computed("dtype", "Data type of the weights."),
+            computed("weight_bytes", "Bytes of all weights as served.", Scalar.NUMBER),
+            computed("max_context_tokens", "Longest prompt and answer together.", Scalar.NUMBER),
         ),
     )
 

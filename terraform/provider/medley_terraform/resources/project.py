@@ -21,17 +21,14 @@ class ProjectResource(Resource):
         "A project: what fleets, API tokens and budgets belong to, and what costs are told by.",
         (
             Attribute(
-                name="name",
+                "name",
+                "Up to 63 letters, digits, dots, hyphens and underscores.",
                 required=True,
                 replaces=True,
                 limits=NAME_LIMITS,
-                description="Up to 63 letters, digits, dots, hyphens and underscores.",
             ),
             Attribute(
-                name="description",
-                default="",
-                limits=Limits(pattern=r"(?s).{0,300}"),
-                description="For people; up to 300 characters.",
+                "description", "For people; up to 300 characters.", default="", limits=Limits(pattern=r"(?s).{0,300}")
             ),
             ID,
             VERSION,
