@@ -30,7 +30,7 @@ function theme(): Theme {
 
 system.addEventListener("change", applyTheme);
 
-/** For what CSS variables do not reach, such as a canvas. */
+/** The theme for what CSS variables do not reach, such as a canvas. */
 export function useTheme(): Theme {
   return useSyncExternalStore(
     (tell) => {

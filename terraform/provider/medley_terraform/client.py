@@ -30,11 +30,12 @@ _LONGEST_PAUSE_S = 10.0
 _REQUEST_S = 60.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PATIENCE_S = 150.0
-"""For an API that restarts, and for a request that its process took down: after two minutes another may take over."""
+"""Seconds to wait for an API that restarts, and for a request that its process took down: after two minutes another
+process may take it over."""
 
 
 class Client:
-    """Of one endpoint and token. Any number of threads may use it."""
+    """A client of one endpoint, with one token. Any number of threads may use it."""
 
     def __init__(self, endpoint: str, token: str, stopping: threading.Event) -> None:
         """`stopping`: set when Terraform wants to end; then nothing is waited for. Raises Failure where variables for
@@ -105,7 +106,7 @@ class Client:
         return _body(self._send("PUT", path, body, condition, query))
 
     def delete(self, path: str, version: int | None = None, query: Mapping[str, Any] | None = None) -> bool:
-        """Whether it is gone at once. What is not there is gone."""
+        """Return whether it is gone at once. What is not there is gone."""
         headers = {} if version is None else {"If-Match": f'"{version}"'}
         try:
             return self._send("DELETE", path, None, headers, query).status_code != 202
@@ -149,8 +150,8 @@ class Client:
 
 
 def _trust() -> ssl.SSLContext:
-    """As Terraform itself: the authorities that this system trusts, or those of SSL_CERT_FILE and SSL_CERT_DIR. Not
-    every Python finds the system's, so those of Mozilla are added."""
+    """Trust whom Terraform itself trusts: the authorities of this system, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+    Not every Python finds the system's, so those of Mozilla are added."""
     context = ssl.create_default_context()
     if not any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")):
         context.load_verify_locations(certifi.where())

@@ -38,12 +38,12 @@ class Failure(Exception):  # noqa: N818 - not always an error: `not-found` is an
 
     @property
     def said(self) -> str:
-        """For people, with what finds the same in the API's log."""
+        """The detail, with what finds the same in the API's log."""
         return f"{self.detail}\n\nTrace id: {self.trace_id}" if self.trace_id else self.detail
 
 
 def failure_of(answer: httpx.Response) -> Failure:
-    """Of an answer that is a refusal."""
+    """Read an answer that is a refusal."""
     try:
         told = answer.json()
         name = str(told["type"]).removeprefix(_PREFIX)

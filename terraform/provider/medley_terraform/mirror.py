@@ -55,7 +55,7 @@ def lay_out(folder: Path) -> Path:
 
 
 def _install(lib: Path) -> None:
-    """What this environment has, copied: the very versions that were tested. pip runs isolated, since what PYTHONPATH
+    """Copy what this environment has: the very versions that were tested. pip runs isolated, since what PYTHONPATH
     adds is not of it."""
     import medley_terraform
 

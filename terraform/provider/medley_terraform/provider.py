@@ -10,6 +10,7 @@ from medley_terraform.data_sources.instances import InstancesData
 from medley_terraform.data_sources.offers import OffersData
 from medley_terraform.data_sources.plan import PlanData
 from medley_terraform.failure import NOT_MEDLEY, Failure
+from medley_terraform.failure_report import report_failure
 from medley_terraform.report import Report
 from medley_terraform.resource import DataSource, Resource
 from medley_terraform.resources.api_token import ApiTokenResource
@@ -18,8 +19,7 @@ from medley_terraform.resources.fleet import FleetResource
 from medley_terraform.resources.model import ModelResource
 from medley_terraform.resources.project import ProjectResource
 from medley_terraform.schema import Schema
-from medley_terraform.site import Site
-from medley_terraform.told import tell
+from medley_terraform.session import Session
 from medley_terraform.types import Attribute, Limits, Scalar
 from medley_terraform.unknown import Unknown
 from medley_terraform.validation import check
@@ -62,10 +62,10 @@ def validate_provider(config: dict[str, Any], report: Report) -> None:
         _check_endpoint(endpoint, report)
 
 
-def configure(site: Site, config: dict[str, Any], report: Report) -> None:
+def configure(session: Session, config: dict[str, Any], report: Report) -> None:
     """Raises Failure when the API does not answer, or not to this token: once, and not for every resource."""
     if config.get("plan_timeout_s") is not None:
-        site.plan_timeout_s = float(config["plan_timeout_s"])
+        session.plan_timeout_s = float(config["plan_timeout_s"])
     endpoint = config.get("endpoint") or os.environ.get(ENDPOINT)
     token = config.get("token") or os.environ.get(TOKEN)
     if isinstance(endpoint, Unknown) or isinstance(token, Unknown):
@@ -79,12 +79,12 @@ def configure(site: Site, config: dict[str, Any], report: Report) -> None:
         report.error("This is no token", "It has characters that no token of Medley has.", ("token",))
         return
     try:
-        client = Client(endpoint, token, site.stopping)
+        client = Client(endpoint, token, session.stopping)
         client.get("/session", patience_s=_FIRST_ANSWER_S)
     except Failure as failure:
-        tell(failure if failure.name != "not-found" else _elsewhere(endpoint), report)
+        report_failure(failure if failure.name != "not-found" else _elsewhere(endpoint), report)
         return
-    site.connected = client
+    session.connected = client
 
 
 def _elsewhere(endpoint: str) -> Failure:

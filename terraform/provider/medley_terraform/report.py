@@ -8,7 +8,7 @@ from tf.gen import tfplugin_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Of a map or list."""
+    """A step of a path into a map or a list."""
 
     key: str | int
 
@@ -43,7 +43,7 @@ def attribute_path(path: Path) -> Any:
 
 
 def written(path: Path) -> str:
-    """As people write it in a configuration."""
+    """Return the path as people write it in a configuration."""
     text = ""
     for step in path:
         match step:

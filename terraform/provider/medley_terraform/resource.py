@@ -6,22 +6,22 @@ from typing import Any, ClassVar
 
 from medley_terraform.report import Report
 from medley_terraform.schema import Schema, State
-from medley_terraform.site import Site
+from medley_terraform.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a plan has to decide on. `prior` is None for what is to be made."""
+    """A change that a plan has to decide on. `prior` is None for what is to be made."""
 
     prior: State | None
     planned: State
-    """As configured, with what Medley said before."""
+    """The configuration, with what Medley said before."""
     changed: frozenset[str]
     """Attributes in which they differ; of what is to be made, all."""
 
 
 def blank(schema: Schema, **known: Any) -> State:
-    """A state of which only `known` is."""
+    """Return a state of which only `known` is known."""
     return {each.name: known.get(each.name) for each in schema.attributes}
 
 
@@ -33,22 +33,22 @@ class Resource(ABC):
     import_id: ClassVar[str]
     """What `terraform import` takes, for the documentation."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
     def validate(self, config: State, report: Report) -> None:  # noqa: B027 - most have nothing to add
-        """Rules over several attributes; those of one are its limits. Without the API."""
+        """Check rules over several attributes, without the API; those of one are its limits."""
 
     @abstractmethod
     def plan(self, change: Change, report: Report) -> State:
-        """What computed attributes will be; those left out are unknown in what is made, and stay in what is changed."""
+        """Return what computed attributes will be; those left out are unknown in what is made, else they stay."""
 
     @abstractmethod
     def create(self, planned: State, report: Report) -> State: ...
 
     @abstractmethod
     def read(self, state: State, report: Report) -> State | None:
-        """All attributes, as they are now; None: it is gone."""
+        """Return all attributes, as they are now; None: it is gone."""
 
     @abstractmethod
     def update(self, prior: State, planned: State, report: Report) -> State: ...
@@ -58,16 +58,16 @@ class Resource(ABC):
 
     @abstractmethod
     def identified(self, identifier: str, report: Report) -> State | None:
-        """The attributes that `read` finds it by; None, and an error in the report, for what is no identifier."""
+        """Return the attributes that `read` finds it by; None, with an error reported, for what is no identifier."""
 
 
 class DataSource(ABC):
     name: ClassVar[str]
     schema: ClassVar[Schema]
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
     @abstractmethod
     def read(self, config: State, report: Report) -> dict[str, Any]:
-        """Values of computed attributes. Raises Failure."""
+        """Return values of computed attributes. Raises Failure."""

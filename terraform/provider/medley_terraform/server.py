@@ -24,7 +24,7 @@ from tf.gen import tfplugin_pb2_grpc as rpc
 from medley_terraform.servicer import Servicer
 
 COOKIE = ("TF_PLUGIN_MAGIC_COOKIE", "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2")
-"""Of Terraform's plugin protocol: who sets it is Terraform."""
+"""Variable of Terraform's plugin protocol and its value: whoever sets it is Terraform."""
 _CORE_VERSION, _PROTOCOL = 1, 6
 _THREADS = 16
 _MESSAGE_BYTES = 64 << 20
@@ -51,7 +51,7 @@ class _Stdio(stdio_rpc.GRPCStdioServicer):  # type: ignore[misc]
 
 
 def serve() -> None:
-    """Until Terraform says so, or is gone itself."""
+    """Serve until Terraform says that it is enough, or is gone itself."""
     # Ctrl-C reaches every process of the terminal; Terraform tells its providers itself, so that they end in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent, done = os.getppid(), threading.Event()
@@ -86,7 +86,7 @@ def _short() -> str:
 
 
 def _certificate() -> tuple[x509.Certificate, bytes]:
-    """Of this process, and its key: the socket is only for who reads our standard output."""
+    """Make a certificate of this process, and its key: the socket is only for who reads our standard output."""
     key = ec.generate_private_key(ec.SECP256R1())
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), datetime.now(UTC)
     usage = x509.KeyUsage(

@@ -9,12 +9,12 @@ from tf.gen import tfplugin_pb2_grpc as rpc
 
 from medley_terraform import wire
 from medley_terraform.failure import Failure
+from medley_terraform.failure_report import report_failure
 from medley_terraform.planning import planned, settled
 from medley_terraform.provider import DATA_SOURCES, PROVIDER, RESOURCES, configure, validate_provider
 from medley_terraform.report import Report, attribute_path
 from medley_terraform.resource import DataSource, Resource
-from medley_terraform.site import Site
-from medley_terraform.told import tell
+from medley_terraform.session import Session
 from medley_terraform.validation import check
 from medley_terraform.values import plain, raw_of
 
@@ -25,7 +25,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
     """Methods and their arguments are named by the protocol. Terraform calls ten at a time."""
 
     def __init__(self) -> None:
-        self._site = Site()
+        self._session = Session()
 
     def GetMetadata(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         return pb.GetMetadata.Response(
@@ -49,7 +49,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
 
     def ConfigureProvider(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         report = Report()
-        _telling(report, lambda: configure(self._site, wire.read(request.config), report))
+        _reporting(report, lambda: configure(self._session, wire.read(request.config), report))
         return pb.ConfigureProvider.Response(diagnostics=report.messages)
 
     def ValidateResourceConfig(self, request: Any, context: Any) -> Any:  # noqa: ARG002
@@ -76,7 +76,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
             found = resource.read(plain(shape, current), report)
             return None if found is None else raw_of(shape, found, current)
 
-        state = _telling(report, read, current)
+        state = _reporting(report, read, current)
         return pb.ReadResource.Response(
             new_state=wire.written(state), private=request.private, diagnostics=report.messages
         )
@@ -87,7 +87,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
         if proposed is None:
             return pb.PlanResourceChange.Response(planned_state=wire.written(None))
         config = wire.read(request.config)
-        found = _telling(report, lambda: planned(resource, prior, proposed, config, report))
+        found = _reporting(report, lambda: planned(resource, prior, proposed, config, report))
         if found is None:
             return pb.PlanResourceChange.Response(planned_state=request.proposed_new_state, diagnostics=report.messages)
         return pb.PlanResourceChange.Response(
@@ -112,7 +112,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
                 made = resource.update(plain(shape, prior), plain(shape, new), report)
             return settled(resource, new, made)
 
-        state = _telling(report, applied, prior)
+        state = _reporting(report, applied, prior)
         return pb.ApplyResourceChange.Response(
             new_state=wire.written(state), private=request.planned_private, diagnostics=report.messages
         )
@@ -136,32 +136,32 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
             return {**config, **{name: raw_of(shape.named(name).type, value) for name, value in found.items()}}
 
         return pb.ReadDataSource.Response(
-            state=wire.written(_telling(report, read, config)), diagnostics=report.messages
+            state=wire.written(_reporting(report, read, config)), diagnostics=report.messages
         )
 
     def GetFunctions(self, request: Any, context: Any) -> Any:  # noqa: ARG002
         return pb.GetFunctions.Response()
 
     def StopProvider(self, request: Any, context: Any) -> Any:  # noqa: ARG002
-        """What is under way is finished, so that its outcome is known; nothing is waited for."""
-        self._site.stopping.set()
+        """Finish what is under way, so that its outcome is known, and wait for nothing."""
+        self._session.stopping.set()
         return pb.StopProvider.Response()
 
     def _resource(self, request: Any) -> Resource:
-        return RESOURCES[request.type_name.removeprefix(PREFIX)](self._site)
+        return RESOURCES[request.type_name.removeprefix(PREFIX)](self._session)
 
     def _data_source(self, request: Any) -> DataSource:
-        return DATA_SOURCES[request.type_name.removeprefix(PREFIX)](self._site)
+        return DATA_SOURCES[request.type_name.removeprefix(PREFIX)](self._session)
 
 
 def _capabilities() -> Any:
     return pb.ServerCapabilities(get_provider_schema_optional=True)
 
 
-def _telling(report: Report, work: Callable[[], Any], otherwise: Any = None) -> Any:
-    """What `work` gives; `otherwise` when the API refuses, which the report then tells."""
+def _reporting(report: Report, work: Callable[[], Any], otherwise: Any = None) -> Any:
+    """Return what `work` gives; `otherwise` when the API refuses, which is then reported."""
     try:
         return work()
     except Failure as failure:
-        tell(failure, report)
+        report_failure(failure, report)
         return otherwise

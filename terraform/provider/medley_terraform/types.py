@@ -74,6 +74,11 @@ class Nested:
     nesting: Nesting
     attributes: tuple[Attribute, ...]
 
+    @property
+    def one(self) -> "Nested":
+        """The type of one of its objects."""
+        return Nested(Nesting.SINGLE, self.attributes)
+
     def named(self, name: str) -> Attribute:
         return next(each for each in self.attributes if each.name == name)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """As it came: what Terraform already knows of it (that it is not null, say) has to go back unchanged."""
+    """A value as it came: what Terraform already knows of it (that it is not null, say) has to go back unchanged."""
 
     code: int = 0
     data: bytes = b"\x00"
@@ -17,7 +17,7 @@ UNKNOWN = Unknown()
 
 
 def is_known(value: Any) -> bool:
-    """Whether all of a value, however deep, is known."""
+    """Return whether all of a value, however deep, is known."""
     if isinstance(value, dict):
         return all(is_known(each) for each in value.values())
     if isinstance(value, list):

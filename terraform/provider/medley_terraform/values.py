@@ -41,23 +41,19 @@ def raw_of(kind: Type, value: Any, like: Any = None) -> Any:
 
 
 def same(kind: Type, one: Any, other: Any) -> bool:
-    """Whether two plain values mean the same to Terraform: sets have no order."""
+    """Return whether two plain values mean the same to Terraform: sets have no order."""
     if isinstance(kind, Many) and kind.collection is Collection.SET and isinstance(one, list):
         return isinstance(other, list) and sorted(map(str, one)) == sorted(map(str, other))
     if isinstance(kind, Nested) and type(one) is type(other):
         if kind.nesting is Nesting.SINGLE and isinstance(one, dict):
             return all(same(e.type, one.get(e.name), other.get(e.name)) for e in kind.attributes)
         if isinstance(one, dict):
-            return one.keys() == other.keys() and all(same(_one(kind), one[key], other[key]) for key in one)
+            return one.keys() == other.keys() and all(same(kind.one, one[key], other[key]) for key in one)
         if isinstance(one, list):
             return len(one) == len(other) and all(
-                same(_one(kind), each, its) for each, its in zip(one, other, strict=True)
+                same(kind.one, each, its) for each, its in zip(one, other, strict=True)
             )
     return bool(one == other)
-
-
-def _one(kind: Nested) -> Nested:
-    return Nested(Nesting.SINGLE, kind.attributes)
 
 
 def _plain_nested(kind: Nested, raw: Any) -> Any:
@@ -65,9 +61,9 @@ def _plain_nested(kind: Nested, raw: Any) -> Any:
         case Nesting.SINGLE:
             return {each.name: plain(each.type, raw.get(each.name)) for each in kind.attributes}
         case Nesting.LIST:
-            return [plain(_one(kind), each) for each in raw]
+            return [plain(kind.one, each) for each in raw]
         case Nesting.MAP:
-            return {key: plain(_one(kind), each) for key, each in raw.items()}
+            return {key: plain(kind.one, each) for key, each in raw.items()}
 
 
 def _raw_nested(kind: Nested, value: Any, like: Any) -> Any:
@@ -77,10 +73,10 @@ def _raw_nested(kind: Nested, value: Any, like: Any) -> Any:
             return {e.name: raw_of(e.type, value.get(e.name), before.get(e.name)) for e in kind.attributes}
         case Nesting.LIST:
             old = like if isinstance(like, list) and len(like) == len(value) else [None] * len(value)
-            return [raw_of(_one(kind), each, its) for each, its in zip(value, old, strict=True)]
+            return [raw_of(kind.one, each, its) for each, its in zip(value, old, strict=True)]
         case Nesting.MAP:
             there = like if isinstance(like, dict) else {}
-            return {key: raw_of(_one(kind), each, there.get(key)) for key, each in value.items()}
+            return {key: raw_of(kind.one, each, there.get(key)) for key, each in value.items()}
 
 
 def _plain_scalar(kind: Scalar, raw: Any) -> Any:

@@ -44,7 +44,7 @@ export async function got<D>(answer: Promise<Answer<D>>): Promise<D> {
   return (await whole(answer)).data as D;
 }
 
-/** With its headers, where the ETag counts. */
+/** The answer with its headers, where the ETag counts. */
 export async function whole<D>(answer: Promise<Answer<D>>): Promise<Answer<D>> {
   const found = await answer;
   if (found.response.ok) return found;

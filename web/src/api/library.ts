@@ -3,7 +3,7 @@ import { all, api, got, type Schemas } from "./client";
 
 export type TemplateItem = Schemas["TemplateItem"];
 
-/** As many are drawn at most. Ids are hashes: the first ones are a fair sample of a larger library. */
+/** Most templates that are drawn. Ids are hashes: the first ones are a fair sample of a larger library. */
 export const MOST_TEMPLATES = 2_000;
 
 export const libraries = () =>

@@ -14,7 +14,7 @@ export const cells = (market: Market) =>
     refetchInterval: EVERY_MS,
   });
 
-/** Of one region and kind of GPU, all markets. */
+/** Offers of one region and kind of GPU, in all markets. */
 export const offersOf = (cloud: string, region: string, gpu: string) =>
   queryOptions({
     queryKey: ["offers", "list", cloud, region, gpu],

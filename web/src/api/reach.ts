@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** Whether the API answers, and when it did last: what a page shows is as old as that. */
+/** Follows whether the API answers, and when it did last: what a page shows is as old as that. */
 export type Reach = { away: boolean; answeredAt: number };
 
 let reach: Reach = { away: false, answeredAt: Date.now() };

@@ -23,7 +23,7 @@ const STATES: Record<string, Tone> = {
   failed: "bad",
 };
 
-/** Where an instance is in its life. */
+/** Shows where an instance is in its life. */
 export function StateBadge({ state }: { state: string }) {
   return (
     <Badge tone={STATES[state] ?? "plain"} dot>

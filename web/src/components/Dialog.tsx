@@ -38,7 +38,7 @@ function useWayBack() {
 
 type PanelProps = { onClose: () => void; className: string; isDescribed?: boolean; children: ReactNode };
 
-/** Of its own, as it is mounted only while the dialog is open. */
+/** A component of its own, as it is mounted only while the dialog is open. */
 function Panel({ onClose, className, isDescribed, children }: PanelProps) {
   const wayBack = useWayBack();
   const onEscapeKeyDown = useEscape(onClose);

@@ -93,7 +93,7 @@ const WHOLE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyl
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 
-/** In the viewer's zone. `ago`: how long it has been (or will be), kept up to date. */
+/** A moment in the viewer's zone. `ago`: how long it has been (or will be), kept up to date. */
 export function Time({ at, ago = false, none = NONE }: { at: string | null | undefined; ago?: boolean; none?: string }) {
   const now = useNow(ago);
   if (!at) return <span className="muted">{none}</span>;

@@ -5,7 +5,7 @@ import { Button } from "@/components/Button";
 import { Field } from "@/components/Field";
 import { ProblemBox } from "@/components/feedback";
 
-/** In place of the page that was asked for, which is shown when the session begins. `before`: whose session ended. */
+/** Stands in for the page that was asked for until the session begins. `before`: whose session ended. */
 export function SignIn({ before }: { before: string | undefined }) {
   const [token, setToken] = useState("");
   const signIn = useSignIn();

@@ -2,7 +2,7 @@ import type { LucideIcon } from "lucide-react";
 import { type ComponentType, createContext, useContext } from "react";
 
 export type PageEntry = {
-  /** As React Router matches it; what follows a `:` is optional. */
+  /** Path that React Router matches; what follows a `:` is optional. */
   path: string;
   name: string;
   group: "Run" | "Decide" | "Account";
@@ -10,7 +10,7 @@ export type PageEntry = {
   load: () => Promise<{ default: ComponentType }>;
 };
 
-/** Where a page begins, without what its address may name. */
+/** Address where a page begins, without what its address may name. */
 export function hrefOf(entry: PageEntry): string {
   return entry.path.split("/:")[0] || "/";
 }

@@ -53,4 +53,4 @@ class InstancesData(DataSource):
         query: dict[str, Any] = {} if config["fleet"] is None else {"fleet": config["fleet"]}
         if config["states"] is not None:
             query["state"] = config["states"]
-        return {"instances": self.site.client.pages("/instances", query)}
+        return {"instances": self.session.client.pages("/instances", query)}

@@ -56,6 +56,6 @@ class OffersData(DataSource):
 
     def read(self, config: State, report: Report) -> dict[str, Any]:  # noqa: ARG002
         query = {name: config[name] for name in _FILTERS if config[name] is not None}
-        found = self.site.client.pages("/offers", query)
+        found = self.session.client.pages("/offers", query)
         found.sort(key=lambda offer: (offer["usd_per_gpu_hour"], offer["key"]))
         return {"offers": found[: int(config["limit"] or _DEFAULT_LIMIT)]}

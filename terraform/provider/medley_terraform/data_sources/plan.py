@@ -49,9 +49,9 @@ class PlanData(DataSource):
     )
 
     def read(self, config: State, report: Report) -> dict[str, Any]:  # noqa: ARG002
-        client = self.site.client
+        client = self.session.client
         asked = dry_run.begin(client, {"fleet": config["fleet"]}, anew=True)
-        found = dry_run.outcome(client, asked, self.site.plan_timeout_s)
+        found = dry_run.outcome(client, asked, self.session.plan_timeout_s)
         plan, nodes = found.plan, dict[str, int]()
         for offer in plan["offers"]:
             nodes[offer["node_config"]] = nodes.get(offer["node_config"], 0) + offer["nodes"]

@@ -37,7 +37,7 @@ SWITCHES = {
         "`true`: all moves of the cheapest plan are made, and no `payback_minutes`. Default: `false`.",
     ),
 }
-"""By the name of the section. A key of a spec that may be null, though its default is not, has one."""
+"""Switches by the name of their section. A key of a spec that may be null, though its default is not, has one."""
 
 
 def fleet_attributes() -> tuple[Attribute, ...]:

@@ -13,10 +13,10 @@ _USD_DECIMALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What plan it would be."""
+    """The plan that would be made."""
 
     plan: Json
-    """As `GET /plans/{plan}` has it."""
+    """The document that `GET /plans/{plan}` gives."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -32,7 +32,7 @@ class Expected:
         return {key: float(rate) for key, rate in self.plan["summary"]["unmet"].items()}
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         rates = ", ".join(f"{rate:.5g} requests/s of {key}" for key, rate in self.unmet.items())
         missing = f", and leaves {rates} unserved" if rates else ""
         return f"{self.usd_per_hour:.2f} $/h on {self.nodes} node{'' if self.nodes == 1 else 's'}{missing}"

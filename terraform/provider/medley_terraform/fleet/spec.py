@@ -14,27 +14,30 @@ PARTS = tuple(each.name for each in SPEC.attributes)
 
 
 def document_of(state: State) -> Json:
-    """Of known values."""
+    """Return the document of a state whose values are all known."""
     parts = {name: _said(SPEC.named(name).type, state[name], name) for name in PARTS if state[name] is not None}
     models = [{"name": name, **parts["models"][name]} for name in served(state)]
     return {"apiVersion": "medley/v1", "kind": "Fleet", "name": state["name"], **parts, "models": models}
 
 
 def served(state: State) -> list[str]:
-    """Names of its models, in the order in which the document has them."""
+    """Return the names of the models, in the order in which the document has them."""
     return sorted(state["models"])
 
 
 def state_of(document: Json) -> tuple[State, list[str]]:
-    """The attributes, and what the document says beyond them, by its path."""
+    """Return the attributes, and the paths of what the document says beyond them."""
     beyond: list[str] = [key for key in document if key not in ("apiVersion", "kind", "name", *PARTS)]
-    models = {str(each.get("name") or each["model"]): _without(each, "name") for each in document["models"]}
+    models = {
+        str(each.get("name") or each["model"]): {key: each[key] for key in each if key != "name"}
+        for each in document["models"]
+    }
     given = {**document, "models": models}
     return {name: _read(SPEC.named(name).type, given.get(name), name, beyond) for name in PARTS}, beyond
 
 
 def path_of(state: State) -> Callable[[str], Path]:
-    """For JSON pointers into the body of a request that has the document as `spec`."""
+    """Return what finds the attribute of a JSON pointer into the body of a request that has the document as `spec`."""
 
     def of(pointer: str) -> Path:
         keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
@@ -50,7 +53,7 @@ def path_of(state: State) -> Callable[[str], Path]:
                     path, kind = (*path, key), kind.named(key).type
                 case Nested(Nesting.MAP | Nesting.LIST as nesting):
                     element = Element(key if nesting is Nesting.MAP else int(key))
-                    path, kind = (*path, element), Nested(Nesting.SINGLE, kind.attributes)
+                    path, kind = (*path, element), kind.one
                 case _:  # a set has no places; a key that the resource has of its own is an attribute
                     return (key,) if not path and key == "name" else path
         return path
@@ -59,7 +62,7 @@ def path_of(state: State) -> Callable[[str], Path]:
 
 
 def _said(kind: Type, value: Any, name: str) -> Any:
-    """Without what was left out."""
+    """Return the part of the document that says `value`, without what was left out."""
     match kind:
         case Nested(Nesting.SINGLE):
             said = {
@@ -72,9 +75,9 @@ def _said(kind: Type, value: Any, name: str) -> Any:
                 said[switch.key] = None
             return said
         case Nested(Nesting.LIST):
-            return [_said(Nested(Nesting.SINGLE, kind.attributes), each, "") for each in value]
+            return [_said(kind.one, each, "") for each in value]
         case Nested(Nesting.MAP):
-            return {key: _said(Nested(Nesting.SINGLE, kind.attributes), each, "") for key, each in value.items()}
+            return {key: _said(kind.one, each, "") for key, each in value.items()}
         case Many(Collection.SET):
             return sorted(value)
         case _:
@@ -88,11 +91,9 @@ def _read(kind: Type, value: Any, place: str, beyond: list[str]) -> Any:
         case Nested(Nesting.SINGLE):
             return _read_section(kind, {"metered": True} if value == "metered" else value, place, beyond)
         case Nested(Nesting.LIST):
-            one = Nested(Nesting.SINGLE, kind.attributes)
-            return [_read(one, each, f"{place}[{number}]", beyond) for number, each in enumerate(value)]
+            return [_read(kind.one, each, f"{place}[{number}]", beyond) for number, each in enumerate(value)]
         case Nested(Nesting.MAP):
-            one = Nested(Nesting.SINGLE, kind.attributes)
-            return {key: _read(one, each, f"{place}.{key}", beyond) for key, each in value.items()}
+            return {key: _read(kind.one, each, f"{place}.{key}", beyond) for key, each in value.items()}
         case Scalar.STRING:
             return str(value)
         case _:
@@ -109,7 +110,3 @@ def _read_section(kind: Nested, value: Any, place: str, beyond: list[str]) -> An
     if switch is not None and switch.key in value and value[switch.key] is None:
         read[switch.flag] = switch.off
     return read
-
-
-def _without(value: Json, key: str) -> Json:
-    return {name: each for name, each in value.items() if name != key}

@@ -83,24 +83,26 @@ class ApiTokenResource(Resource):
         resources that ask for the same, each gets its own."""
 
         def nobodys(made: Json) -> bool:
-            return self.site.first("token", made["id"]) and self._lives(self.site.client.find(f"{_PATH}/{made['id']}"))
+            return self.session.first("token", made["id"]) and self._lives(
+                self.session.client.find(f"{_PATH}/{made['id']}")
+            )
 
-        with self.site.one_by_one:
-            there = self.site.client.pages(_PATH, {})
-            made = self.site.client.create(_PATH, _asked(planned), nobodys)
-            self.site.first("token", made["id"])
+        with self.session.one_by_one:
+            there = self.session.client.pages(_PATH, {})
+            made = self.session.client.create(_PATH, _asked(planned), nobodys)
+            self.session.first("token", made["id"])
             for each in there:
-                if each["name"] == made["name"] and self._lives(each) and not self.site.was("token", each["id"]):
+                if each["name"] == made["name"] and self._lives(each) and not self.session.was("token", each["id"]):
                     _tell_of(each, report)
         return {name: made[name] for name in ("id", "created_at", "token")}
 
     def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
-        found = self.site.client.find(f"{_PATH}/{state['id']}")
+        found = self.session.client.find(f"{_PATH}/{state['id']}")
         if found is None or not self._lives(found):
             return None
         if state["token"] is not None and datetime.now(UTC) - datetime.fromisoformat(found["created_at"]) < _KEPT:
             # It is in the state now: the next request for such a token is for another one, and no copy is kept.
-            self.site.client.forget(key_of(_PATH, _asked(state)))
+            self.session.client.forget(key_of(_PATH, _asked(state)))
         read = {name: found[name] for name in (*_ASKED, "id", "created_at")} | {"token": state["token"]}
         if _moment(state["expires_at"]) == _moment(found["expires_at"]):
             read["expires_at"] = state["expires_at"]
@@ -110,7 +112,7 @@ class ApiTokenResource(Resource):
         raise AssertionError("every attribute of a token replaces it")
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
-        self.site.client.delete(f"{_PATH}/{state['id']}")
+        self.session.client.delete(f"{_PATH}/{state['id']}")
 
     def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
         return blank(self.schema, id=identifier)

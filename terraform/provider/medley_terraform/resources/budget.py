@@ -68,7 +68,7 @@ class BudgetResource(Resource):
     def plan(self, change: Change, report: Report) -> State:
         """A limit below what the fleet's accepted plan costs is warned of: it will have to shrink."""
         limit, fleet = change.planned["usd_per_hour"], change.planned["fleet"]
-        if isinstance(limit, int | float) and isinstance(fleet, str) and self.site.connected is not None:
+        if isinstance(limit, int | float) and isinstance(fleet, str) and self.session.connected is not None:
             costs = self._accepted_usd_per_hour(fleet)
             if costs is not None and costs > limit:
                 report.warning(
@@ -90,14 +90,14 @@ class BudgetResource(Resource):
             raise Failure("conflict", detail) from None
 
     def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
-        found = self.site.client.find(_path(state))
+        found = self.session.client.find(_path(state))
         return None if found is None else _shown(found)
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
         return self._put(_path(planned), _body(planned), prior["version"])
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
-        self.site.client.delete(_path(state), state["version"])
+        self.session.client.delete(_path(state), state["version"])
 
     def identified(self, identifier: str, report: Report) -> State | None:
         scope, _, name = identifier.partition("/")
@@ -107,7 +107,7 @@ class BudgetResource(Resource):
         return blank(self.schema, **{scope: name})
 
     def _put(self, path: str, body: Json, version: int) -> State:
-        client = self.site.client
+        client = self.session.client
         return _shown(
             settled(
                 lambda: client.put(path, body, version),
@@ -117,9 +117,9 @@ class BudgetResource(Resource):
         )
 
     def _accepted_usd_per_hour(self, fleet: str) -> float | None:
-        found = self.site.client.find(f"/fleets/{fleet}")
+        found = self.session.client.find(f"/fleets/{fleet}")
         accepted = found and found["plan"]["accepted"]
-        plan = self.site.client.find(f"/plans/{accepted}") if accepted else None
+        plan = self.session.client.find(f"/plans/{accepted}") if accepted else None
         return None if plan is None else float(plan["usd_per_hour"])
 
 

@@ -15,7 +15,7 @@ VERSION = computed(
 
 
 def already_there(kind: str, name: str, failure: Failure) -> Failure:
-    """A 409 of what is created, with what to do about it."""
+    """Return the failure, and where it is a 409 of what is created, say what to do about it."""
     if failure.name != "conflict":
         return failure
     detail = f"{failure.detail}. To manage what is there: terraform import {kind}.NAME '{name}'"
@@ -23,8 +23,8 @@ def already_there(kind: str, name: str, failure: Failure) -> Failure:
 
 
 def settled(put: Callable[[], Json], find: Callable[[], Json | None], is_wanted: Callable[[Json], bool]) -> Json:
-    """What a conditional write has made. An answer may have been lost: when it is refused for its version, but what is
-    there is what was to be written, it was written."""
+    """Return what a conditional write has made. An answer may have been lost: when it is refused for its version, but
+    what is there is what was to be written, it was written."""
     try:
         return put()
     except Failure as failure:

@@ -4,6 +4,7 @@ from typing import Any
 
 from medley_terraform.client import Json, key_of
 from medley_terraform.failure import Failure
+from medley_terraform.failure_report import report_failure
 from medley_terraform.fleet import dry_run
 from medley_terraform.fleet.dry_run import Expected
 from medley_terraform.fleet.rules import check_models
@@ -13,7 +14,6 @@ from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
-from medley_terraform.told import tell
 from medley_terraform.types import Attribute, Collection, Many, Scalar, computed
 from medley_terraform.unknown import UNKNOWN, Unknown, is_known
 from medley_terraform.values import same
@@ -92,18 +92,18 @@ class FleetResource(Resource):
             return said
         said |= dict.fromkeys(_EXPECTED, UNKNOWN)
         spec = {name: change.planned[name] for name in ("name", *PARTS)}
-        if self.site.connected is None or not is_known(spec):
+        if self.session.connected is None or not is_known(spec):
             return said
         self._refuse_loss(change, report)
         found = self._solved(change, report)
         if found is None or report.failed:
             return said
         if found.unmet:
-            report.warning(f"Fleet {spec['name']} would not serve all", f"It would cost {found.told}.", ("models",))
+            report.warning(f"Fleet {spec['name']} would not serve all", f"It would cost {found.summary}.", ("models",))
         return said | _shown_expected(found)
 
     def create(self, planned: State, report: Report) -> State:  # noqa: ARG002
-        name, client = planned["name"], self.site.client
+        name, client = planned["name"], self.session.client
         body = _body(planned)
         self._wait_gone(name)
 
@@ -119,8 +119,8 @@ class FleetResource(Resource):
 
     def read(self, state: State, report: Report) -> State | None:
         name = state["name"]
-        found = self.site.client.find(f"/fleets/{name}")
-        self.site.first("read fleet", name)
+        found = self.session.client.find(f"/fleets/{name}")
+        self.session.first("read fleet", name)
         if found is None:
             return None
         if found["ending"]:
@@ -139,7 +139,7 @@ class FleetResource(Resource):
         return own | spec | expected | {each: found[each] for each in ("project", "mode", "version")}
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
-        path, client = f"/fleets/{planned['name']}", self.site.client
+        path, client = f"/fleets/{planned['name']}", self.session.client
         if all(same(self.schema.shape.named(n).type, prior[n], planned[n]) for n in (*_PLANNED, "mode")):
             return {}
         gone = sorted(set(served(prior)) - set(served(planned)))
@@ -155,7 +155,7 @@ class FleetResource(Resource):
         return {"version": changed["version"]}
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
-        path, client = f"/fleets/{state['name']}", self.site.client
+        path, client = f"/fleets/{state['name']}", self.session.client
         query = {"confirm": served(state)} if state["allow_traffic_loss"] else None
         try:
             gone = client.delete(path, state["version"], query)
@@ -168,14 +168,14 @@ class FleetResource(Resource):
         return blank(self.schema, name=identifier)
 
     def _solved(self, change: Change, report: Report) -> Expected | None:
-        """What the change would cost; None, and the reason in the report, where that cannot be said.
+        """Return what the change would cost; None, and the reason in the report, where that cannot be said.
 
         Terraform plans a change again while it applies it, and refuses other numbers than those that were looked at:
         there the same question gets the answer that it got before. What was read in this process is being planned, and
         solved at the prices of now.
         """
         planned, prior = change.planned, change.prior
-        looked_at = prior is not None and self.site.was("read fleet", planned["name"])
+        looked_at = prior is not None and self.session.was("read fleet", planned["name"])
         try:
             asked, held_to = self._begin(planned, looked_at), self._within_project(planned, looked_at)
             before = self._begin(prior, looked_at) if prior is not None and looked_at else ""
@@ -203,7 +203,7 @@ class FleetResource(Resource):
         told = f"{now.usd_per_hour:.2f} $/h before, {after.usd_per_hour:.2f} $/h after ({difference:+.2f} $/h)"
         report.warning(
             f"Fleet {prior['name']}: {told}",
-            f"As it is, it would cost {now.told}; with this change, {after.told}. Both are solved for the prices and "
+            f"As it is, it would cost {now.summary}; with this change, {after.summary}. Both are solved for the prices and "
             "the demand of now.",
         )
 
@@ -211,17 +211,17 @@ class FleetResource(Resource):
         """The least cost does not depend on what may be spent, and the project may be known only while it is applied:
         so whether its budget allows for the fleet is a question of its own."""
         project = planned["project"]
-        if isinstance(project, Unknown) or self.site.client.find(f"/budgets/project/{project}") is None:
+        if isinstance(project, Unknown) or self.session.client.find(f"/budgets/project/{project}") is None:
             return ""
         return self._begin(planned, looked_at, project)
 
     def _begin(self, state: State, looked_at: bool, project: str = "") -> str:
         body = {"spec": document_of(state), "project": project, "baselines": False}
-        anew = looked_at and self.site.first("dry run", key_of("/plans", body))
-        return dry_run.begin(self.site.client, body, anew=anew)
+        anew = looked_at and self.session.first("dry run", key_of("/plans", body))
+        return dry_run.begin(self.session.client, body, anew=anew)
 
     def _outcome(self, operation: str) -> Expected:
-        return dry_run.outcome(self.site.client, operation, self.site.plan_timeout_s)
+        return dry_run.outcome(self.session.client, operation, self.session.plan_timeout_s)
 
     def _refuse_loss(self, change: Change, report: Report) -> None:
         """A model that serves and is to go: said at plan time, as apply would be refused."""
@@ -230,7 +230,7 @@ class FleetResource(Resource):
         gone = set(served(change.prior)) - set(served(change.planned))
         if not gone:
             return
-        ready = self.site.client.pages("/instances", {"fleet": change.planned["name"], "state": "ready"})
+        ready = self.session.client.pages("/instances", {"fleet": change.planned["name"], "state": "ready"})
         lost = sorted({each["model"] for each in ready} & gone)
         for model in lost:
             count = sum(each["model"] == model for each in ready)
@@ -243,15 +243,15 @@ class FleetResource(Resource):
     def _wait_gone(self, name: str) -> None:
         """A fleet that is ending has the name until its last instance is drained."""
         for _ in range(_DRAIN_LOOKS):
-            found = self.site.client.find(f"/fleets/{name}")
+            found = self.session.client.find(f"/fleets/{name}")
             if found is None or not found["ending"]:
                 return
-            self.site.client.pause(_DRAIN_LOOK_S)
+            self.session.client.pause(_DRAIN_LOOK_S)
         raise Failure("still-there", f"fleet {name} is still being drained: is `medley reconcile` running?")
 
     def _newest_expected(self, name: str, changed_at: str) -> State:
-        """Of the newest plan for the spec as it is, if there is one."""
-        newest: list[Any] = self.site.client.get("/plans", {"fleet": name, "limit": 1})["items"]
+        """Return the expectations of the newest plan for the spec as it is; empty: there is none."""
+        newest: list[Any] = self.session.client.get("/plans", {"fleet": name, "limit": 1})["items"]
         return _shown_expected(Expected(newest[0])) if newest and newest[0]["created_at"] >= changed_at else {}
 
 
@@ -291,4 +291,4 @@ def _tell(failure: Failure, planned: State, report: Report) -> None:
             path,
         )
         return
-    tell(failure, report, path_of(planned))
+    report_failure(failure, report, path_of(planned))

@@ -2,12 +2,12 @@
 
 from medley_terraform.client import Json
 from medley_terraform.failure import Failure
+from medley_terraform.failure_report import report_failure, top_level
 from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
 from medley_terraform.resource import Change, Resource, blank
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
-from medley_terraform.told import tell, top_level
 from medley_terraform.types import Attribute, Limits, Scalar, computed
 from medley_terraform.unknown import UNKNOWN, is_known
 
@@ -57,16 +57,16 @@ class ModelResource(Resource):
     def plan(self, change: Change, report: Report) -> State:
         """Medley reads the configuration at plan time, so that what it cannot serve is refused before apply."""
         said: State = dict.fromkeys(("version", *_FACTS), UNKNOWN)
-        if self.site.connected is None or not is_known(
+        if self.session.connected is None or not is_known(
             [change.planned[name] for name in ("name", "config", "weights")]
         ):
             return said
         try:
-            found = self.site.client.check("/models:check", _body(change.planned))
+            found = self.session.client.check("/models:check", _body(change.planned))
         except Failure as failure:
             if failure.name not in _REFUSED:
                 raise
-            tell(failure, report, top_level)
+            report_failure(failure, report, top_level)
             return said
         return said | {name: found[name] for name in _FACTS}
 
@@ -74,16 +74,16 @@ class ModelResource(Resource):
         body = _body(planned)
 
         def as_made(made: Json) -> bool:
-            found = self.site.client.find(f"/models/{made['name']}")
+            found = self.session.client.find(f"/models/{made['name']}")
             return found is not None and _is(found, planned)
 
         try:
-            return _shown(self.site.client.create("/models", body, as_made))
+            return _shown(self.session.client.create("/models", body, as_made))
         except Failure as failure:
             raise already_there("medley_model", planned["name"], failure) from None
 
     def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
-        found = self.site.client.find(f"/models/{state['name']}")
+        found = self.session.client.find(f"/models/{state['name']}")
         if found is None or found["source"] != "registered":
             return None
         return _shown(found)
@@ -93,14 +93,14 @@ class ModelResource(Resource):
         del body["name"]
         return _shown(
             settled(
-                lambda: self.site.client.put(path, body, prior["version"]),
-                lambda: self.site.client.find(path),
+                lambda: self.session.client.put(path, body, prior["version"]),
+                lambda: self.session.client.find(path),
                 lambda there: _is(there, planned),
             )
         )
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
-        self.site.client.delete(f"/models/{state['name']}", state["version"])
+        self.session.client.delete(f"/models/{state['name']}", state["version"])
 
     def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
         return blank(self.schema, name=identifier)

@@ -42,32 +42,32 @@ class ProjectResource(Resource):
         body = {"name": planned["name"], "description": planned["description"]}
 
         def as_made(made: Json) -> bool:
-            found = self.site.client.find(f"/projects/{made['name']}")
+            found = self.session.client.find(f"/projects/{made['name']}")
             return found is not None and found["description"] == made["description"]
 
         try:
-            made = self.site.client.create("/projects", body, as_made)
+            made = self.session.client.create("/projects", body, as_made)
         except Failure as failure:
             raise already_there("medley_project", planned["name"], failure) from None
         return _shown(made)
 
     def read(self, state: State, report: Report) -> State | None:  # noqa: ARG002
-        found = self.site.client.find(f"/projects/{state['name']}")
+        found = self.session.client.find(f"/projects/{state['name']}")
         return None if found is None else _shown(found)
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
         path, description = f"/projects/{planned['name']}", planned["description"]
         return _shown(
             settled(
-                lambda: self.site.client.put(path, {"description": description}, prior["version"]),
-                lambda: self.site.client.find(path),
+                lambda: self.session.client.put(path, {"description": description}, prior["version"]),
+                lambda: self.session.client.find(path),
                 lambda there: bool(there["description"] == description),
             )
         )
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
         """Waits for fleets that are on their way out: their instances are being drained."""
-        path, client = f"/projects/{state['name']}", self.site.client
+        path, client = f"/projects/{state['name']}", self.session.client
         for _ in range(_DRAIN_LOOKS):
             try:
                 client.delete(path, state["version"])

@@ -7,7 +7,7 @@ import { Empty, Loaded } from "@/components/feedback";
 import { Time } from "@/components/figures";
 import { TableBox } from "@/components/TableBox";
 
-/** As policies/degradation.py goes down: each rung keeps what those before it gave up. */
+/** The rungs of policies/degradation.py: each rung keeps what those before it gave up. */
 const RUNGS: readonly { name: string; tone: Tone }[] = [
   { name: "nothing is given up", tone: "good" },
   { name: "more spot", tone: "info" },

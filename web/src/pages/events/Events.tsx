@@ -104,7 +104,7 @@ function Row({ event, say }: { event: Event; say: Say }) {
   );
 }
 
-/** Where what it is about is shown. */
+/** The page that shows what an event is about. */
 function hrefOf({ kind, subject }: Event): string | null {
   const id = encodeURIComponent(subject);
   if (!subject) return null;

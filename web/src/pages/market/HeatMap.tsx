@@ -65,7 +65,7 @@ export function HeatMap({ cells, measure, chosen, choose }: HeatMapProps) {
   );
 }
 
-/** By rank, not by size: one dear machine must not make all others look alike. */
+/** Shades go by rank, not by size: one dear machine must not make all others look alike. */
 function steps(values: number[]): (value: number) => number {
   const ordered = [...new Set(values)].sort((a, b) => a - b);
   const rank = new Map(ordered.map((value, place) => [value, place]));

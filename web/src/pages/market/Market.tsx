@@ -78,7 +78,7 @@ export function placeOf(cell: Cell): string {
   return `${cell.cloud}/${cell.region}/${cell.node_config}`;
 }
 
-/** That specs of fleets name. */
+/** Clouds that specs of fleets name. */
 function cloudsOf(all: Schemas["Fleet"][]): string[] {
   return unique(all.flatMap((fleet) => ((fleet.spec.clouds as { cloud?: string }[] | undefined) ?? []).map((section) => section.cloud ?? "")));
 }

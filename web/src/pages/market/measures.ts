@@ -8,7 +8,7 @@ export type Measure = {
   title: string;
   of: (cell: Cell) => number | null;
   format: (value: number) => string;
-  /** For those who do not see the colour. */
+  /** What those read who do not see the colour. */
   none: string;
 };
 

@@ -8,7 +8,7 @@ import { TableBox } from "@/components/TableBox";
 
 type Leg = Schemas["LegStatus"];
 
-/** Of every model and phase: what is ready, of what is planned, and where the demand is on that scale. */
+/** Shows for every model and phase what is ready of what is planned, and where the demand is on that scale. */
 export function Capacity({ fleets }: { fleets: Schemas["FleetStatus"][] }) {
   if (!fleets.length) {
     return (

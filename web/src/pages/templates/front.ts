@@ -12,7 +12,7 @@ export function front(items: readonly TemplateItem[]): TemplateItem[] {
   return kept;
 }
 
-/** Whether it joins several node configurations. */
+/** True where it joins several node configurations. */
 export function isMixed(item: TemplateItem): boolean {
   return Object.keys(item.nodes).length > 1;
 }

@@ -9,15 +9,15 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number]["value"];
 
-/** Where offers are: what is empty is any. */
+/** The offers that are meant: what is empty is any. */
 export type Where = { cloud: string; region: string; gpu: string; market: string };
 
 export type Change = {
   kind: Kind;
   where: Where;
-  /** As the fleet calls it; empty: all. */
+  /** The fleet's name of it; empty: all. */
   model: string;
-  /** As typed: a factor, a number of nodes, or milliseconds. */
+  /** What was typed: a factor, a number of nodes, or milliseconds. */
   amount: string;
   objective: "ttft_ms" | "tpot_ms";
 };

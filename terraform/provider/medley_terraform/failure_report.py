@@ -34,7 +34,7 @@ _NEXT = {
 }
 
 
-def tell(failure: Failure, report: Report, path_of: Callable[[str], Path] = lambda _: ()) -> None:
+def report_failure(failure: Failure, report: Report, path_of: Callable[[str], Path] = lambda _: ()) -> None:
     """`path_of`: the attribute that a JSON pointer into the request speaks of; empty: none."""
     summary = _SUMMARIES.get(failure.name, failure.name.replace("-", " ").capitalize())
     if failure.errors:
@@ -46,6 +46,6 @@ def tell(failure: Failure, report: Report, path_of: Callable[[str], Path] = lamb
 
 
 def top_level(pointer: str) -> Path:
-    """For requests whose fields are attributes of the same name."""
+    """Return the attribute of a JSON pointer into a request whose fields have the names of attributes."""
     name = pointer.removeprefix("/").partition("/")[0]
     return (name,) if name else ()

@@ -8,14 +8,14 @@ from medley_terraform.failure import Failure
 
 
 @dataclass(slots=True)
-class Site:
+class Session:
     plan_timeout_s: float = 600.0
-    """That a dry run of a fleet may take."""
+    """Seconds that a dry run of a fleet may take."""
     stopping: threading.Event = field(default_factory=threading.Event)
     connected: Client | None = None
     """None: the endpoint or the token is not known yet, as while the control plane is to be made by the same apply."""
     one_by_one: threading.Lock = field(default_factory=threading.Lock)
-    """For what two threads must not ask for at the same time."""
+    """Held by whoever asks for what two threads must not ask for at the same time."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
@@ -30,7 +30,7 @@ class Site:
         return self.connected
 
     def first(self, kind: str, name: str) -> bool:
-        """Whether this is the first time that it is asked for in this process."""
+        """Return whether this is the first time that it is asked for in this process."""
         with self._lock:
             if (kind, name) in self._seen:
                 return False
@@ -38,6 +38,6 @@ class Site:
             return True
 
     def was(self, kind: str, name: str) -> bool:
-        """Whether `first` was asked for it."""
+        """Return whether `first` was asked for it."""
         with self._lock:
             return (kind, name) in self._seen
