@@ -203,8 +203,8 @@ class FleetResource(Resource):
         told = f"{now.usd_per_hour:.2f} $/h before, {after.usd_per_hour:.2f} $/h after ({difference:+.2f} $/h)"
         report.warning(
             f"Fleet {prior['name']}: {told}",
-            f"As it is, it would cost {now.summary}; with this change, {after.summary}. Both are solved for the prices and "
-            "the demand of now.",
+            f"As it is, it would cost {now.summary}; with this change, {after.summary}. Both are solved for the prices "
+            "and the demand of now.",
         )
 
     def _within_project(self, planned: State, looked_at: bool) -> str:
