@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from control.fleet_file.numbers import Count, NonNegative, Positive, Whole
-from control.fleet_file.section import FilePath, Name, Section, known, names_of
+from control.fleet_file.section import FilePath, Name, Section, check_different, known, names_of
 from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market
@@ -100,10 +100,7 @@ class CloudSection(Section):
             raise ValueError(f"the local cloud has kinds, and no {', '.join(sorted(given))}")
         if self.cloud != LOCAL and self.kinds is not None:
             raise ValueError(f"kinds are of cloud {LOCAL!r}; what {self.cloud} has is known")
-        names = [kind.name for kind in self.kinds or ()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"kinds must have different names; {', '.join(twice)} occurs twice")
+        check_different("kinds", [kind.name for kind in self.kinds or ()])
         return self
 
     @model_validator(mode="after")
@@ -113,9 +110,7 @@ class CloudSection(Section):
             raise ValueError(f"cloud {OWNED!r} has hosts, and no {', '.join(sorted(given)) or 'other keys'}")
         if self.cloud != OWNED and self.hosts is not None:
             raise ValueError(f"hosts are of cloud {OWNED!r}; {self.cloud} rents")
-        names = [host.name for host in self.hosts or ()]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"hosts must have different names; {', '.join(twice)} occurs twice")
+        check_different("hosts", [host.name for host in self.hosts or ()])
         prices: dict[tuple[str, str], float] = {}
         for host in self.hosts or ():
             price = prices.setdefault((host.zone, host.node_config), host.usd_per_hour)

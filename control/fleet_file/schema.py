@@ -11,7 +11,7 @@ from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
-from control.fleet_file.section import FilePath, Name, Section
+from control.fleet_file.section import FilePath, Name, Section, check_different
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Settings, SloSplit, Survive
@@ -132,12 +132,9 @@ class FleetFile(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        names = [m.served_name for m in self.models]
-        twice = sorted({n for n in names if names.count(n) > 1})
         if not (self.clouds or self.offers.files):
             raise ValueError("name at least one of clouds or offers.files: without an offer there is nothing to plan")
-        if twice:
-            raise ValueError(f"models must have different names; {', '.join(twice)} occurs twice (set `name`)")
+        check_different("models", [model.served_name for model in self.models], more=" (set `name`)")
         places = {(model.model_id, model.weights) for model in self.models if model.weights is not None}
         elsewhere = sorted({one for one, _ in places if [each for each, _ in places].count(one) > 1})
         if elsewhere:

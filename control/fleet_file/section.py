@@ -1,6 +1,6 @@
 """Base of the sections of a spec file."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
@@ -31,6 +31,12 @@ def names_of(info: ValidationInfo) -> Names:
     names = info.context
     assert isinstance(names, Names)  # noqa: S101 - read() always passes them
     return names
+
+
+def check_different(what: str, names: Sequence[str], more: str = "") -> None:
+    """Raise ValueError, which ends with `more`, where one of `names` occurs twice."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{what} must have different names; {', '.join(twice)} occurs twice{more}")
 
 
 def is_path(name: str) -> bool:

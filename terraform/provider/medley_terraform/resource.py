@@ -56,9 +56,9 @@ class Resource(ABC):
     @abstractmethod
     def delete(self, state: State, report: Report) -> None: ...
 
-    @abstractmethod
-    def identified(self, identifier: str, report: Report) -> State | None:
+    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
         """Return the attributes that `read` finds it by; None, with an error reported, for what is no identifier."""
+        return blank(self.schema, name=identifier)
 
 
 class DataSource(ABC):

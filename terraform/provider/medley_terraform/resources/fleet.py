@@ -11,7 +11,7 @@ from medley_terraform.fleet.rules import check_models
 from medley_terraform.fleet.spec import PARTS, SPEC, document_of, path_of, served, state_of
 from medley_terraform.fleet_file import NAME_LIMITS, limits_of_enumeration
 from medley_terraform.report import Report
-from medley_terraform.resource import Change, Resource, blank
+from medley_terraform.resource import Change, Resource
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Collection, Many, Scalar, computed
@@ -163,9 +163,6 @@ class FleetResource(Resource):
             raise _serves(failure) from None
         if not gone:
             self._wait_gone(state["name"])
-
-    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
-        return blank(self.schema, name=identifier)
 
     def _solved(self, change: Change, report: Report) -> Expected | None:
         """Return what the change would cost; None, and the reason in the report, where that cannot be said.

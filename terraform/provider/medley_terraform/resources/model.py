@@ -5,7 +5,7 @@ from medley_terraform.failure import Failure
 from medley_terraform.failure_report import report_failure, top_level
 from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
-from medley_terraform.resource import Change, Resource, blank
+from medley_terraform.resource import Change, Resource
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Limits, Scalar, computed
@@ -101,9 +101,6 @@ class ModelResource(Resource):
 
     def delete(self, state: State, report: Report) -> None:  # noqa: ARG002
         self.session.client.delete(f"/models/{state['name']}", state["version"])
-
-    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
-        return blank(self.schema, name=identifier)
 
 
 def _body(planned: State) -> Json:

@@ -4,7 +4,7 @@ from medley_terraform.client import Json
 from medley_terraform.failure import Failure
 from medley_terraform.fleet_file import NAME_LIMITS
 from medley_terraform.report import Report
-from medley_terraform.resource import Change, Resource, blank
+from medley_terraform.resource import Change, Resource
 from medley_terraform.resources.common import ID, VERSION, already_there, settled
 from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Limits
@@ -78,9 +78,6 @@ class ProjectResource(Resource):
                     raise
             client.pause(_DRAIN_LOOK_S)
         raise Failure("still-there", f"fleets of project {state['name']} are still being drained: destroy it later")
-
-    def identified(self, identifier: str, report: Report) -> State | None:  # noqa: ARG002
-        return blank(self.schema, name=identifier)
 
 
 def _shown(found: Json) -> State:
