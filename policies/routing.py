@@ -40,13 +40,12 @@ class _Option:
         """Sorts by zones, then by route."""
         return f"{' > '.join(self.zones)}\0{self.route.id}"
 
-    def places(self, is_open: Collection[Place], widest: Sequence[str]) -> tuple[Place, ...]:
-        """`widest`: zones, those with the most capacity first."""
-        ends = self.zones[0], self.zones[-1]
-        candidates = [[zone] if zone else [*ends, *widest] for zone in self.zones]
+    def places(self, is_open: Collection[Place] = (), widest: Sequence[str] = ()) -> tuple[Place, ...]:
+        """`widest`: zones, those with the most capacity first. An empty zone stays where nothing is open."""
+        among = (self.zones[0], self.zones[-1], *widest)
         return tuple(
-            next(((zone, leg.work_class) for zone in among if (zone, leg.work_class) in is_open), ("", ""))
-            for leg, among in zip(self.route.legs, candidates, strict=True)
+            (zone or next((each for each in among if (each, leg.work_class) in is_open), ""), leg.work_class)
+            for leg, zone in zip(self.route.legs, self.zones, strict=True)
         )
 
 
@@ -133,7 +132,7 @@ class ModelRouter:
         skipped = {place: unusable.intersection(picks.weights) for place, picks in self._picks.items()}
         open_places = {place for place, skip in skipped.items() if len(skip) < len(self._picks[place].weights)}
         for number, tier in enumerate(self._tiers):
-            places = {key: option.places(open_places, self._widest) for key, option in tier.options.items()}
+            places = tier.places | {key: tier.options[key].places(open_places, self._widest) for key in tier.loose}
             blocked = frozenset(key for key, own in places.items() if not open_places.issuperset(own))
             if len(blocked) < len(places):
                 return _Ways(unusable, number, blocked, places, skipped)
@@ -145,15 +144,21 @@ class _Tier:
 
     def __init__(self) -> None:
         self.options: Mapping[str, _Option] = {}
+        self.places: dict[str, tuple[Place, ...]] = {}
+        """Places of each option, by its key, as far as they are the same whatever can be used."""
+        self.loose: frozenset[str] = frozenset()
+        """Keys of the other options."""
         self.picks = SmoothWrr()
 
     def twin(self) -> "_Tier":
-        other = _Tier()
-        other.options, other.picks = self.options, self.picks.twin()
+        other = copy(self)
+        other.picks = self.picks.twin()
         return other
 
     def update(self, options: Iterable[_Option]) -> None:
         self.options = {option.key: option for option in options}
+        self.places = {key: option.places() for key, option in self.options.items()}
+        self.loose = frozenset(key for key, option in self.options.items() if "" in option.zones)
         self.picks.set_weights({key: option.requests_per_s for key, option in self.options.items()})
 
 
