@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.admission import Admission, Charge
+from bench.text_tables import text_model
+from policies.admission import Admission, Charge, charges
+from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute
+from templates_lib.values.work import Edge, Unit
 
 requests = st.lists(st.tuples(st.floats(0, 2), st.floats(0.1, 300)), min_size=1, max_size=60)
 
@@ -74,3 +77,26 @@ def test_waits_end(now_s: float):
     admission.admit((Charge("a", 10, 1),), now_s)
     assert admission.wait_s("a", now_s + 4) == 6
     assert admission.wait_s("a", now_s + 40) == 0
+
+
+def test_a_request_is_charged_by_work_class_and_routes_share_it_by_what_they_can_do() -> None:
+    encode = RoutedLeg("m/encode", Unit.IMAGE_TOKEN, 50.0)
+    split = text_model("m", per_request=100.0).routes[0]
+    images = RoutedRoute("images", (encode, *split.legs), (Edge(0, 1, 0.0), Edge(1, 2, 0.0)))
+    both = RoutedRoute("both", (RoutedLeg("m/both", Unit.INVOCATION, 1.0),))
+    members = (
+        RoutedInstance("e", "z", {"m/encode": 1000.0}),
+        RoutedInstance("p", "z", {"m/prefill": 300.0}),
+        RoutedInstance("d", "z", {"m/decode": 400.0}),
+        RoutedInstance("b", "z", {"m/both": 1.0}),
+    )
+    model = RoutedModel("m", (images, both), members)
+    assert charges(model.rates(), 80, 20.0) == (
+        Charge("m/encode", pytest.approx(37.5), 1000.0),
+        Charge("m/prefill", pytest.approx(60.0), 300.0),
+        Charge("m/decode", pytest.approx(15.0), 400.0, 0.75),
+        Charge("m/both", pytest.approx(0.25), 1.0),
+    )
+    assert [(c.work, c.units) for c in charges(model.rates({"p"}), 80, 20.0)] == [("m/both", 1.0)]
+    none = charges(model.rates({"p", "b"}), 80, 20.0)
+    assert {c.work for c in none if c.units_per_s == 0} == {"m/prefill", "m/both"}
