@@ -57,7 +57,7 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
         case DatabaseError():
             return ApiError(503, "unavailable", str(error), headers={"Retry-After": "2"})
         case SpecError():
-            fields = [_field(p.key, p.message) for p in error.problems]
+            fields = [field_problem(p.key, p.message) for p in error.problems]
             return ApiError(422, "invalid", f"{len(fields)} fields are wrong", errors=fields)
         case OfferError():
             return ApiError(422, "invalid", str(error))
@@ -106,10 +106,6 @@ def _field_problem(schema: type[BaseModel] | None, problem: Any) -> FieldProblem
     if schema is None or not key:
         return field_problem(key, problem["msg"])
     return field_problem(key, complaint(schema, tuple(key), problem))
-
-
-def _field(key: Sequence[str | int], message: str) -> FieldProblem:
-    return field_problem(key, message)
 
 
 def _schema(request: Request | None) -> type[BaseModel] | None:

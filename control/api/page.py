@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
@@ -20,6 +21,12 @@ Cursor = Annotated[
     str | None, Query(max_length=512, description="`next` of the page before; without it, the first page.")
 ]
 Key = tuple[str | int, ...]
+
+
+class Items(BaseModel, Generic[Item]):
+    """A list that needs no pages."""
+
+    items: list[Item]
 
 
 class Page(BaseModel, Generic[Item]):
@@ -48,8 +55,25 @@ def after(cursor: str | None, *kinds: type[str] | type[int]) -> Key | None:
         key = None
     fits = isinstance(key, list) and len(key) == len(kinds)
     if not (fits and all(type(part) is kind and _storable(part) for part, kind in zip(key, kinds, strict=True))):
-        raise ApiError(400, "bad-cursor", "this is no cursor of this list: take `next` of the page before")
+        raise _not_ours()
     return tuple(key)
+
+
+def before(cursor: str | None) -> tuple[datetime, str] | None:
+    """The (created at, id) that a cursor of a list by them stands for, as `after`."""
+    if (key := after(cursor, str, str)) is None:
+        return None
+    try:
+        at = datetime.fromisoformat(str(key[0]))
+    except ValueError:
+        raise _not_ours() from None
+    if at.tzinfo is None:
+        raise _not_ours()
+    return at, str(key[1])
+
+
+def _not_ours() -> ApiError:
+    return ApiError(400, "bad-cursor", "this is no cursor of this list: take `next` of the page before")
 
 
 def _storable(part: str | int) -> bool:

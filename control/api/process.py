@@ -42,10 +42,7 @@ def serve(
     with (
         listening(settings.host, settings.port) as listener,
         open_kept_database(
-            database_url,
-            _log.warning,
-            connections=settings.threads,
-            statement_timeout_s=settings.statement_timeout_s,
+            database_url, _log.warning, connections=settings.threads, statement_timeout_s=settings.statement_timeout_s
         ) as database,
     ):
         served = server(settings, database, database_url, proxies, environment)
@@ -57,11 +54,7 @@ def serve(
 
 
 def server(
-    settings: ApiSettings,
-    database: Database,
-    database_url: str | None,
-    proxies: str,
-    environment: Mapping[str, str],
+    settings: ApiSettings, database: Database, database_url: str | None, proxies: str, environment: Mapping[str, str]
 ) -> uvicorn.Server:
     """`database_url`: of `database`, for workers, which open it themselves."""
     workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})

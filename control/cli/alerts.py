@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.acting import acting
+from control.cli.acting import acting, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
@@ -27,9 +27,8 @@ def list_(
 ) -> None:
     """List alerts that are open."""
     from control.db.alerts import PostgresAlerts
-    from control.db.database import open_database
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         found = PostgresAlerts(database).recent(limit, open_only=not every)
     if emitted(found, output):
         return
@@ -133,10 +132,9 @@ def try_webhook(name: NameArgument, database_url: DatabaseOption = None) -> None
 def list_webhooks(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List webhooks, with the deliveries that wait for each, and why they do."""
     from control.db.alerts import PostgresAlerts
-    from control.db.database import open_database
     from control.db.webhooks import PostgresWebhooks
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         found, pending = PostgresWebhooks(database).all(), PostgresAlerts(database).pending()
     if emitted(found, output):
         return

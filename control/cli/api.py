@@ -5,15 +5,13 @@ from typing import Annotated
 
 import typer
 
-from control.cli.options import DatabaseOption
+from control.cli.options import DatabaseOption, HostOption
 
 PORT = 8080
 
 
 def api(
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
-    ] = "127.0.0.1",
+    host: HostOption = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
     workers: Annotated[
         int, typer.Option(min=0, max=16, help="Plans solved at the same time; 0: other processes solve them.")

@@ -1,15 +1,17 @@
 """`medley audit`: who did what, and why."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, emitted, say
 
 if TYPE_CHECKING:
-    from control.lifecycle.fleet_event import FleetEvent, PastEvent
+    from control.lifecycle.fleet_event import FleetEvent
 
 
 def audit(
@@ -21,12 +23,12 @@ def audit(
     database_url: DatabaseOption = None,
 ) -> None:
     """Show who did what and why: people on the command line, tokens over the API, the control plane by itself."""
-    from control.db.database import open_database
     from control.db.events import PostgresEvents
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         newest = PostgresEvents(database).page(limit, fleet=fleet, kind=kind, subject=subject)
-    if emitted([_flat(past) for past in reversed(newest)], output):
+    documents = [{"sequence": past.sequence, "at": past.at} | asdict(past.event) for past in reversed(newest)]
+    if emitted(documents, output):
         return
     if not newest:
         say("medley: no such event is recorded")
@@ -42,18 +44,3 @@ def _figures(event: "FleetEvent") -> str:
         for name, value in event.detail.items()
     )
     return f" ({', '.join(shown)})" if event.detail else ""
-
-
-def _flat(past: "PastEvent") -> dict[str, object]:
-    event = past.event
-    return {
-        "sequence": past.sequence,
-        "at": past.at,
-        "actor": event.actor,
-        "kind": event.kind,
-        "fleet": event.fleet,
-        "subject": event.subject,
-        "text": event.text,
-        "detail": dict(event.detail),
-        "trace": event.trace,
-    }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, emit
 
@@ -52,13 +53,12 @@ def check(
 def _claims(plan: "Plan", database_url: str | None) -> "tuple[dict[str, Claim] | None, str]":
     """The capacities that the plan's library certified, or why they are not known: a check needs no database."""
     from control.checker import claims_of
-    from control.db.database import open_database
     from control.db.errors import DatabaseError
     from control.db.libraries import PostgresLibraries
 
     ids = {instance.template_id for instance in plan.instances}
     try:
-        with open_database(database_url) as database:
+        with opened(database_url) as database:
             library = PostgresLibraries(database).part(plan.library_version, ids)
     except DatabaseError as error:
         return None, str(error)

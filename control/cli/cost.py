@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, table
+from control.cli.output import Output, OutputOption, console, emitted, table
 from control.ledger.cost_line import By
 
 if TYPE_CHECKING:
@@ -37,19 +38,16 @@ def cost(
     that no row explains.
     """
     from control.cost.report import cost_report
-    from control.db.database import open_database
     from control.db.ledger import PostgresLedger
     from control.ledger.period import Period, month_so_far
 
     now = datetime.now(UTC)
     begin = month_so_far(now).since if since is None else moment("--since", since, now)
     end = now if until is None else min(now, moment("--until", until, now))
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         report = cost_report(PostgresLedger(database), Period(begin, end), by, now)
-    if output is Output.TABLE:
+    if not emitted(report, output):
         _print(report)
-    else:
-        emit(report, output)
 
 
 def moment(option: str, text: str, now: datetime) -> datetime:

@@ -3,6 +3,7 @@
 from rich.table import Table
 from rich.text import Text
 
+from control.cli.output import table
 from control.planning.report import PlanReport, usd_per_hour_by_model
 
 
@@ -16,12 +17,10 @@ def terminal_chart(report: PlanReport, width: int) -> Table:
     by_fleet = costs(report)
     largest = max((c for fleet in by_fleet.values() for c in fleet.values()), default=0.0) or 1.0
     room = max(10, min(50, width - 50))
-    table = Table(title="Cost of each model", title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in ("model", "fleet", "$/h", ""):
-        table.add_column(name, justify="right" if name == "$/h" else "left")
+    shown = table("model", "fleet", "$/h", "", right=("$/h",), title="Cost of each model")
     for model in sorted({m for fleet in by_fleet.values() for m in fleet}):
         for place, (fleet, cost) in enumerate(by_fleet.items()):
             usd = cost.get(model, 0.0)
             bar = Text("█" * round(room * usd / largest) or "▏", style="cyan" if fleet == "medley" else "bright_black")
-            table.add_row(model if place == 0 else "", fleet, f"{usd:,.2f}", bar)
-    return table
+            shown.add_row(model if place == 0 else "", fleet, f"{usd:,.2f}", bar)
+    return shown

@@ -7,7 +7,7 @@ import typer
 
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, emit
+from control.cli.output import Output, OutputOption, emitted
 
 app = Commands(name="db", help="Upgrade, inspect, back up and restore the database.", no_args_is_help=True)
 
@@ -55,10 +55,8 @@ def status(database_url: DatabaseOption = None, output: OutputOption = Output.TA
 
     with open_database(database_url) as database, database.transaction() as connection:
         found = {"database": database.name, "revision": current_revision(connection)}
-    if output is Output.TABLE:
+    if not emitted(found, output):
         typer.echo(f"{found['database']}: revision {found['revision']}, ready")
-    else:
-        emit(found, output)
 
 
 @app.command("backup")

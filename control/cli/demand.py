@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from control.cli.acting import acting
+from control.cli.acting import acting, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, table
@@ -20,13 +20,12 @@ ModelArgument = Annotated[str, typer.Argument(help="Name of the model in the fle
 @app.command("show")
 def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """Show the demand that gateways metered in the last hour, requests that wait, and overrides."""
-    from control.db.database import open_database
     from control.db.demand import PostgresDemand
     from control.db.demand_overrides import PostgresDemandOverrides
     from control.db.fleets import PostgresFleets
 
     now = datetime.now(UTC)
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         PostgresFleets(database).load(fleet)
         offered = PostgresDemand(database).histories(fleet, now, _SHOWN)
         waiting = PostgresDemand(database).waiting(fleet, now)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.acting import acting
+from control.cli.acting import acting, home, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emitted, table
@@ -32,8 +32,7 @@ def apply(
     project: Annotated[
         str | None,
         typer.Option(
-            help=f"Project that pays for it. Default: unchanged; {DEFAULT_PROJECT} for a new fleet.",
-            show_default=False,
+            help=f"Project that pays for it. Default: unchanged; {DEFAULT_PROJECT} for a new fleet.", show_default=False
         ),
     ] = None,
     yes: YesOption = False,
@@ -48,12 +47,12 @@ def apply(
     from control.actions.projects import check_project
     from control.cli.plan_table import against_cheapest
     from control.cli.progress import build_progress
-    from control.cli.reconciling import fleet_planner
     from control.db.fleets import PostgresFleets
     from control.db.instances import PostgresInstances
     from control.db.registered_models import PostgresModels
     from control.fleet_file.document import parse, read_text
     from control.planning.world import world_of
+    from control.reconcile.live_planner import live_planner
 
     if project is not None:
         check_name("project", project)
@@ -66,7 +65,7 @@ def apply(
         record = wanted.record(before, act.now)
         check_project(database, record.project)
         confirmed = _confirmed(database, world.name, wanted.models, yes)
-        planner = fleet_planner(database, progress)
+        planner = live_planner(database, home(), progress)
         solved = planner.solve(record, PostgresInstances(database).living(), act.now, baselines=True)
         _show(change_to(database, record, solved.world, solved.plan, solved.snapshot))
         verdict = against_cheapest(solved.report)
@@ -97,10 +96,9 @@ def approve(fleet: FleetArgument, yes: YesOption = False, database_url: Database
 @app.command("list")
 def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List fleets with their modes and plans."""
-    from control.db.database import open_database
     from control.db.fleets import PostgresFleets
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         fleets = PostgresFleets(database)
         targets = fleets.targets()
         rows = [

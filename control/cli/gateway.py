@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
+from control.cli.options import HostOption
+
 PORT = 8000
 
 
 def gateway(
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
-    ] = "127.0.0.1",
+    host: HostOption = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any.")] = PORT,
 ) -> None:
     """Serve all models of all fleets, by the routing table that `medley reconcile` writes in $MEDLEY_HOME/control.
@@ -19,7 +19,7 @@ def gateway(
     are down. Logs are JSON lines on stderr.
     """
     from agents.tracing.json_lines import log_json_lines
-    from control.cli.reconciling import home
+    from control.cli.acting import home
     from control.gateway.process import run
     from control.gateway.settings import GatewaySettings
     from control.reconcile.daemon_home import DaemonHome

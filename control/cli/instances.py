@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
 
@@ -14,10 +15,9 @@ if TYPE_CHECKING:
 
 def instances(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """Show every instance that is not terminated: its nodes, their layers, and how busy it is."""
-    from control.db.database import open_database
     from control.fleet.live_instances import instance_views
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         views = instance_views(database)
     if emitted(views, output):
         return
@@ -45,10 +45,9 @@ def events(
     database_url: DatabaseOption = None,
 ) -> None:
     """Show the history of instances, step by step, with the reasons."""
-    from control.db.database import open_database
     from control.db.instances import PostgresInstances
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         stored = PostgresInstances(database)
         if instance is not None:
             stored.load(instance)

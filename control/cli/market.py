@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from control.cli.acting import acting
+from control.cli.acting import acting, opened
 from control.cli.market_text import age, at
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
+from control.cli.output import Output, OutputOption, console, emitted, say, table
 
 if TYPE_CHECKING:
     from control.market.refresh import Refreshed
@@ -36,19 +36,16 @@ def refresh(
     one whose credentials are missing or expired until they are repaired (or `medley offers forget CLOUD`). Exits with 1
     when none answered.
     """
-    from control.db.database import open_database
     from control.market.refresh import refresh as ask
     from control.market.sources import sources_of
 
     sources = sources_of(_clouds(file, cloud), os.environ, from_skypilot=from_skypilot)
     if not sources:
         raise ValueError("there is no cloud to ask: the spec names only the local one")
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         done = ask(database, sources, datetime.now(UTC))
-    if output is Output.TABLE:
+    if not emitted(done, output):
         _print(done)
-    else:
-        emit(done, output)
     if all(each.failure for each in done):
         raise typer.Exit(1)
 
@@ -60,10 +57,9 @@ def history(
     database_url: DatabaseOption = None,
 ) -> None:
     """Show the price history of an offer."""
-    from control.db.database import open_database
     from control.db.live_offers import PostgresOffers
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         points = PostgresOffers(database).history(offer, datetime.now(UTC) - timedelta(hours=hours))
     if emitted(points, output):
         return
@@ -76,12 +72,11 @@ def history(
 
 def calls(hours: HoursOption = 24, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """Show how often clouds were asked for nodes, offer by offer, and which offers are avoided since."""
-    from control.db.database import open_database
     from control.db.market_memory import PostgresMarketMemory
     from control.market.call_report import call_report
 
     now = datetime.now(UTC)
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         stored = PostgresMarketMemory(database)
         report = call_report(stored.calls(now - timedelta(hours=hours)), stored.read(), now)
     if emitted(report, output):
@@ -116,10 +111,9 @@ def forget(
     cloud: Annotated[str, typer.Argument(help="Name of the cloud.")], database_url: DatabaseOption = None
 ) -> None:
     """Drop a cloud's live offers, and the reason why plans leave it out: the dated ones that ship are used again."""
-    from control.db.database import open_database
     from control.db.live_offers import PostgresOffers
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         if not PostgresOffers(database).forget(cloud):
             raise ValueError(f"{cloud!r} has no live offer")
     typer.echo(f"Live offers of {cloud} dropped: plans use those that ship with Medley.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli import market
+from control.cli.acting import opened
 from control.cli.guard import Commands
 from control.cli.market_text import age
 from control.cli.options import DatabaseOption
@@ -41,11 +42,10 @@ def list_(
     With -f the offers that the spec file may use, with its own offers and availability. Offers that were refused
     lately, are left out or have an impossible price are named, with the reason.
     """
-    from control.db.database import open_database
     from control.market.view import StoredMarket
 
     now = datetime.now(UTC)
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         stored = StoredMarket.read(database, now)
     quotes = _quotes(stored, file, cloud, region, gpu)
     per_gpu = {o.key: o.usd_per_hour / quotes.configs[o.node_config].gpu_count for o in quotes.offers}

@@ -22,6 +22,9 @@ DatabaseOption = Annotated[
         show_default=False,
     ),
 ]
+HostOption = Annotated[
+    str, typer.Option(help="Address to listen on. Put TLS in front unless it is this machine's own.")
+]
 MOST_ROWS = 100_000
 """Rows that a command shows at most: for more, query the database."""
 LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Most rows to show, the newest.")]

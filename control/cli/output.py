@@ -66,9 +66,9 @@ def table(*columns: str, right: Collection[str] = (), title: str | None = None) 
     """An empty table; the columns of `right` are numbers, which end in line."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left")
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
 
 

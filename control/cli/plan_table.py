@@ -1,13 +1,12 @@
 """A plan as tables for people."""
 
-from collections.abc import Iterable
-
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from control.cli.cost_chart import terminal_chart
+from control.cli.output import table
 from control.cli.plan_document import stages
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
@@ -39,24 +38,16 @@ def print_plan(report: PlanReport, console: Console) -> None:
     console.print(_basis(report))
 
 
-def _table(title: str, columns: Iterable[tuple[str, bool]]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1))
-    for name, number in columns:
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    return table
-
-
 def _instances(report: PlanReport) -> Table:
-    columns = ("model", False), ("phase", False), ("zone", False), ("market", False), ("count", True)
-    more = ("nodes of one", False), ("stages: layers on nodes", False), ("tokens/s", True), ("$/h", True)
-    table = _table("Instances", (*columns, *more))
+    columns = ("model", "phase", "zone", "market", "count", "nodes of one", "stages: layers on nodes")
+    shown = table(*columns, "tokens/s", "$/h", right=("count", "tokens/s", "$/h"), title="Instances")
     for i in report.plan.instances:
         count = f"{i.count}" + (f" ({i.running} run)" if i.running else "")
         nodes = "\n".join(f"{n} x {config}" for config, n in i.nodes.items())
         tokens = report.tokens_per_s(i)
         rate, price = "?" if tokens is None else f"{tokens:,.0f}", f"{i.usd_per_hour:,.2f}"
-        table.add_row(i.model, i.phase, i.zone or "any", i.market.value, count, nodes, _stages(i), rate, price)
-    return table
+        shown.add_row(i.model, i.phase, i.zone or "any", i.market.value, count, nodes, _stages(i), rate, price)
+    return shown
 
 
 def _listed_instances(report: PlanReport) -> Text:
@@ -119,30 +110,23 @@ def _demand(report: PlanReport) -> RenderableType:
 
 def _baselines(report: PlanReport) -> RenderableType:
     plan = report.plan
-    columns = (
-        ("fleet", False),
-        ("$/h", True),
-        ("times the plan", True),
-        ("saved", True),
-        ("unmet demand", True),
-        ("breaks", False),
-    )
-    table = _table("Against other fleets", columns)
-    table.add_row("medley", f"{plan.usd_per_hour:,.2f}", "1.00", "", f"{unmet_share(plan, report.snapshot):.1%}")
+    right = ("$/h", "times the plan", "saved", "unmet demand")
+    shown = table("fleet", *right, "breaks", right=right, title="Against other fleets")
+    shown.add_row("medley", f"{plan.usd_per_hour:,.2f}", "1.00", "", f"{unmet_share(plan, report.snapshot):.1%}")
     for name, baseline in report.baselines.items():
         ratio = f"{baseline.usd_per_hour / plan.usd_per_hour:.2f}" if plan.usd_per_hour else "-"
         serves_less, broken = report.serves_less(name), ", ".join(report.broken.get(name, ()))
         comparable = baseline.usd_per_hour and not serves_less and not broken
         saved = f"{1 - plan.usd_per_hour / baseline.usd_per_hour:.1%}" if comparable else "-"
         short = Text(f"{unmet_share(baseline, report.snapshot):.1%}", style="red" if serves_less else "")
-        table.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, short, Text(broken, style="red"))
+        shown.add_row(name, f"{baseline.usd_per_hour:,.2f}", ratio, saved, short, Text(broken, style="red"))
     verdict = against_cheapest(report)
     text = (
         "No baseline serves as much of the demand within the guardrails, so no saving can be stated."
         if verdict is None
         else f"The plan {verdict}, the cheapest baseline that serves as much of the demand."
     )
-    return Padding(Group(table, Text(text)), (0, 0, 1, 0), expand=False)
+    return Padding(Group(shown, Text(text)), (0, 0, 1, 0), expand=False)
 
 
 def against_cheapest(report: PlanReport) -> str | None:

@@ -12,11 +12,7 @@ app = Commands(name="plans", help="List and show stored plans.", no_args_is_help
 
 
 @app.command("list")
-def list_(
-    limit: LimitOption = 20,
-    output: OutputOption = Output.TABLE,
-    database_url: DatabaseOption = None,
-) -> None:
+def list_(limit: LimitOption = 20, output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List plans, the newest first."""
     from control.cli.planning import session
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.guard import Commands
-from control.cli.output import Output, OutputOption, console, emit, table
+from control.cli.output import Output, OutputOption, console, emit, emitted, table
 from control.db.location import home_directory
 
 if TYPE_CHECKING:
@@ -65,10 +65,8 @@ def validate(
     from templates_lib.cost.validation import read_rows, validate_rows
 
     report = validate_rows(read_rows(rows))
-    if output is Output.TABLE:
+    if not emitted(report.to_dict(), output):
         _print(report)
-    else:
-        emit(report.to_dict(), output)
 
 
 @app.command("list")

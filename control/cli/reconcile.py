@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from control.cli.acting import home
 from control.cli.options import DatabaseOption
 from control.lifecycle.fleet import FleetMode
 
@@ -31,8 +32,7 @@ def reconcile(
     image: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CLOUD=IMAGE",
-            help="For a cloud's nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's.",
+            metavar="CLOUD=IMAGE", help="For a cloud's nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's."
         ),
     ] = None,
     database_url: DatabaseOption = None,
@@ -43,12 +43,12 @@ def reconcile(
     apply` creates fleets; each begins in mode observe, in which nothing is touched.
     """
     from control.cli.progress import build_progress
-    from control.cli.reconciling import fleet_planner, home
     from control.db.fleets import PostgresFleets
     from control.db.kept_database import open_kept_database
     from control.reconcile.adapters import makers
     from control.reconcile.daemon import Daemon, DaemonSettings
     from control.reconcile.daemon_home import DaemonHome
+    from control.reconcile.live_planner import live_planner
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     own = DaemonHome.below(home())
@@ -59,7 +59,7 @@ def reconcile(
         build_progress() as progress,
         makers(database, own, _images(image or ())) as clouds,
     ):
-        daemon = Daemon(database, fleet_planner(database, progress), settings, clouds)
+        daemon = Daemon(database, live_planner(database, home(), progress), settings, clouds)
         outcome = asyncio.run(daemon.serve())
         fleets = PostgresFleets(database)
         records, targets = (fleets.all(), fleets.targets()) if once else ((), {})

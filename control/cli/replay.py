@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from click import Choice
 
+from control.cli.acting import home, opened
 from control.cli.options import DatabaseOption
-from control.cli.output import (
-    Output,
-    OutputOption,
-    console,
-    emitted,
-    refuse_unwritable_folder,
-    say,
-    table,
-    write_text,
-)
+from control.cli.output import Output, OutputOption, console, emitted, refuse_unwritable_folder, say, table, write_text
 from control.simulator.replay.change import Change
 from policies.baselines import MEDLEY, strategies
 from policies.forecasts import FORECASTS
@@ -68,8 +60,6 @@ def replay(
 
     from control.cli.cost import moment
     from control.cli.progress import run_progress
-    from control.cli.reconciling import home
-    from control.db.database import open_database
     from control.db.libraries import PostgresLibraries
     from control.simulator.fleet_run import Around
     from control.simulator.replay.comparison import comparison
@@ -85,7 +75,7 @@ def replay(
     begin = moment("--since", since, now)
     end = now if until is None else moment("--until", until, now)
     asked = Asked(fleet, begin, end, file, Change(strategy, forecast, unguarded, on_demand), seed)
-    with open_database(database_url) as database, run_progress() as progress:
+    with opened(database_url) as database, run_progress() as progress:
         around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))
         found = again(database, asked, now, home(), around)
     compared = comparison(found)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption
-from control.cli.output import Output, OutputOption, console, emit, refuse_unwritable_folder, say, table
+from control.cli.output import Output, OutputOption, console, emitted, refuse_unwritable_folder, say, table
 
 if TYPE_CHECKING:
     from control.simulator.report.summary import ModelSummary, Summary
@@ -41,7 +42,6 @@ def simulate(
     import time
 
     from control.cli.progress import run_progress
-    from control.db.database import open_database
     from control.db.libraries import PostgresLibraries
     from control.db.location import home_directory
     from control.planning.local_profiles import with_known_profiles
@@ -60,14 +60,12 @@ def simulate(
     refuse_unwritable_folder(target)
     logging.getLogger("control").setLevel(logging.ERROR)  # what clouds refuse is an event of the simulation
     scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
-    with open_database(database_url) as database, run_progress() as progress:
+    with opened(database_url) as database, run_progress() as progress:
         around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))
         summary = write_results(run(scenario, around), target, rows=form, plots=plots, progress=progress)
-    if output is Output.TABLE:
+    if not emitted(summary, output):
         _print(summary)
         say(f"Report: {target / 'report.html'}" if plots else f"Results: {target}")
-    else:
-        emit(summary, output)
 
 
 def _print(summary: "Summary") -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from control.cli.acting import opened
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
 
@@ -30,14 +31,13 @@ def status(
 ) -> None:
     """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives;
     fleets that cannot be planned or run, and clouds that plans leave out, with the reason."""
-    from control.db.database import open_database
     from control.db.fleets import PostgresFleets
     from control.fleet.live_instances import instance_views
     from control.fleet.recorded_statuses import fleet_statuses
     from control.market.cloud_status import cloud_statuses
 
     figures = _figures(gateway)
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database, datetime.now(UTC))
         trouble_of = {name: held.trouble for name, held in PostgresFleets(database).targets().items() if held.trouble}

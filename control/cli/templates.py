@@ -63,8 +63,7 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
 @app.command("show")
 def show(
     name: Annotated[
-        str,
-        typer.Argument(help="Version of a library (`medley templates list`), or id of a template (in any plan)."),
+        str, typer.Argument(help="Version of a library (`medley templates list`), or id of a template (in any plan).")
     ],
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,

@@ -1,12 +1,13 @@
 """`medley token`: who may use the API and call models."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from control.access.role import Role
-from control.cli.acting import acting
+from control.cli.acting import acting, opened
 from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
@@ -49,18 +50,15 @@ def create(
         typer.echo(secret.reveal())
         say(f"Token {token.id} ({role}) for {name}. Store it now: it is not shown again.")
     else:
-        limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
-        made = {"id": token.id, "name": name, "role": role, "expires_at": expires_at, "project": project, **limits}
-        emit(made | {"token": secret.reveal()}, output)
+        emit(asdict(token) | {"token": secret.reveal()}, output)
 
 
 @app.command("list")
 def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = None) -> None:
     """List all tokens, revoked and expired ones too, the newest first. Their secrets are not stored."""
     from control.db.api_tokens import PostgresApiTokens
-    from control.db.database import open_database
 
-    with open_database(database_url) as database:
+    with opened(database_url) as database:
         tokens = PostgresApiTokens(database).list()
     if emitted(tokens, output):
         return

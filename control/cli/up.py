@@ -30,16 +30,14 @@ def up(
     """
     from control.api.settings import ApiSettings
     from control.api.thread import serving_in_thread
-    from control.cli.acting import who
+    from control.cli.acting import home, who
     from control.cli.progress import build_progress
-    from control.db.location import home_directory
     from control.up.bring_up import UpOptions, bring_up
     from control.up.steps import Steps
 
-    home = home_directory(os.environ)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own = home()
     logging.basicConfig(
-        filename=home / "up.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        filename=own / "up.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     spec = file or Path(__file__).parent.parent / "up" / "local.yaml"
 
@@ -48,6 +46,6 @@ def up(
         return serving_in_thread(settings, database_url, os.environ)
 
     with build_progress() as progress:
-        left = bring_up(UpOptions(spec, home, database_url, who(), host, port, console), Steps(typer.echo), progress)
+        left = bring_up(UpOptions(spec, own, database_url, who(), host, port, console), Steps(typer.echo), progress)
     if left:
         raise typer.Exit(1)

@@ -232,7 +232,7 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     check_the_line_that_is_printed(first.said, url, key)
     nodes = check_what_runs(up_place)
     acts = [event for event in command(up_place, "audit") if event["actor"].startswith("cli:")]
-    assert [event["kind"] for event in acts] == ["fleet.created", "plan.accepted"]
+    assert [event["kind"] for event in acts] == ["fleet.created", "plan.accepted", "token.created"]
     other = start(up_place)
     assert other.process.wait(PATIENCE_S) == 1
     assert "runs already in" in other.said

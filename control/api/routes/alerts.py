@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.db.alerts import PastAlert, PostgresAlerts
 from policies.alert_rules import RULES, AlertKind
 
@@ -31,10 +31,6 @@ class Rule(BaseModel):
     when: str
 
 
-class Rules(BaseModel):
-    items: list[Rule]
-
-
 @router.get("/alerts", responses=problems())
 def list_alerts(
     services: ServicesOf,
@@ -51,9 +47,9 @@ def list_alerts(
 
 
 @router.get("/alerts/rules", responses=problems())
-def list_rules(services: ServicesOf) -> Rules:  # noqa: ARG001 - as every route has it
+def list_rules(services: ServicesOf) -> Items[Rule]:  # noqa: ARG001 - as every route has it
     """List the rules of alerts."""
-    return Rules(items=[Rule(kind=kind, when=when) for kind, when in RULES.items()])
+    return Items(items=[Rule(kind=kind, when=when) for kind, when in RULES.items()])
 
 
 def _key(row: PastAlert) -> tuple[int]:

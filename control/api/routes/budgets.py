@@ -10,6 +10,7 @@ from control.actions import budgets
 from control.api.documented import needs, problems
 from control.api.etag import Version, VersionOrNone, tagged
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.page import Items
 from control.api.text import PathName
 from control.cost.budgets import BudgetReport
 from control.db.budgets import GivenUp, PostgresBudgets, Scope
@@ -37,14 +38,10 @@ class BudgetLimits(BaseModel):
     )
 
 
-class Budgets(BaseModel):
-    items: list[BudgetReport]
-
-
 @router.get("/budgets", responses=problems())
-def list_budgets(services: ServicesOf) -> Budgets:
+def list_budgets(services: ServicesOf) -> Items[BudgetReport]:
     """List budgets by scope and name; there is at most one a fleet and one a project."""
-    return Budgets(items=list(budgets.budget_reports(services.database, services.clock())))
+    return Items(items=list(budgets.budget_reports(services.database, services.clock())))
 
 
 @router.get("/budgets/{scope}/{name}", responses=problems(404))
@@ -71,10 +68,7 @@ def put_budget(
 
 
 @router.delete(
-    "/budgets/{scope}/{name}",
-    status_code=204,
-    responses=problems(404, 412, 428),
-    openapi_extra=needs(Role.ADMIN),
+    "/budgets/{scope}/{name}", status_code=204, responses=problems(404, 412, 428), openapi_extra=needs(Role.ADMIN)
 )
 def delete_budget(scope: Scope, name: PathName, version: Version, act: ActOf) -> None:
     """Remove a budget: only the spec's own policy limits what is spent then."""

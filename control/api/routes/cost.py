@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
+from control.api.page import Items
 from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import QueryText
 from control.cost.report import CostReport, cost_report
@@ -25,10 +26,6 @@ class CostPoint(BaseModel):
     leaked_usd: float
 
 
-class CostSeries(BaseModel):
-    items: list[CostPoint]
-
-
 @router.get("/cost", responses=problems())
 def get_cost(services: ServicesOf, by: By = By.MODEL, since: Since = None, until: Until = None) -> CostReport:
     """To the cent; of this month unless the query says otherwise. The lines add up to the total."""
@@ -45,7 +42,7 @@ def get_cost_series(
     until: Until = None,
     fleet: QueryText = None,
     project: QueryText = None,
-) -> CostSeries:
+) -> Items[CostPoint]:
     """The burn rate over time; of the last day unless the query says otherwise."""
     cut = parts(period(since, until, services.clock(), timedelta(days=1)), points)
     bounds = [cut[0].since, *(part.until for part in cut)]
@@ -59,4 +56,4 @@ def get_cost_series(
         )
         for part, spent in zip(cut, spent_between(services.database, bounds, fleet, project), strict=True)
     ]
-    return CostSeries(items=items)
+    return Items(items=items)

@@ -12,6 +12,7 @@ from control.api.guarded_route import ServicesOf, api_router
 from control.api.page import Cursor, Limit, Page, after, page
 from control.api.problem import ApiError
 from control.api.services import Services
+from control.api.streams import event_document
 from control.api.text import QueryText
 from control.db.events import PostgresEvents
 from control.lifecycle.fleet_event import PastEvent
@@ -85,8 +86,4 @@ def followed(
 
 
 def shown(past: PastEvent) -> Event:
-    event = past.event
-    return Event(
-        sequence=past.sequence, at=past.at, actor=event.actor, kind=event.kind, text=event.text, fleet=event.fleet,
-        subject=event.subject, detail=dict(event.detail), trace=event.trace,
-    )  # fmt: skip
+    return Event.model_validate(event_document(past))

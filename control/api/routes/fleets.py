@@ -1,6 +1,6 @@
 """Fleets: what their owners ask for, as the document that a spec file holds, and the accepted plan of each."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -133,7 +133,4 @@ def _tagged(database: Database, record: FleetRecord, response: Response) -> Flee
 def _shown(record: FleetRecord, target: FleetTarget | None) -> Fleet:
     target = target or FleetTarget(record.name)
     plan, spec = FleetPlan.model_validate(target), document_of(record.spec)
-    return Fleet(
-        name=record.name, project=record.project, mode=record.mode, spec=spec, version=record.version,
-        ending=record.ending, updated_at=record.updated_at, plan=plan, trouble=target.trouble,
-    )  # fmt: skip
+    return Fleet(**asdict(record) | {"spec": spec, "plan": plan, "trouble": target.trouble})

@@ -10,7 +10,7 @@ from control.actions import drain_instance as actions
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.node_logs import NodeLog, node_log
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.routes.events import STREAM, LastEventId, followed
 from control.api.text import Line, PathId, QueryText
 from control.db.database import Database
@@ -32,14 +32,6 @@ class DrainReason(BaseModel):
     reason: Line = Field(
         default="an operator asked for it", min_length=1, description="Reason, for people and for the history."
     )
-
-
-class Logs(BaseModel):
-    items: list[NodeLog]
-
-
-class History(BaseModel):
-    items: list[PastTransition]
 
 
 @router.get("/instances", responses=problems())
@@ -76,19 +68,19 @@ def get_instance(instance: PathId, services: ServicesOf) -> InstanceView:
 
 
 @router.get("/instances/{instance}/history", responses=problems(404))
-def get_history(instance: PathId, services: ServicesOf) -> History:
+def get_history(instance: PathId, services: ServicesOf) -> Items[PastTransition]:
     """Every step of its life, oldest first, with the reasons."""
     stored = PostgresInstances(services.database)
     stored.load(instance)
-    return History(items=list(stored.history(instance)))
+    return Items(items=list(stored.history(instance)))
 
 
 @router.get("/instances/{instance}/logs", responses=problems(404))
-def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Logs:
+def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_384) -> Items[NodeLog]:
     """The end of the log of each of its nodes, where the node is on this machine; else where to look."""
     PostgresInstances(services.database).load(instance)
     held = PostgresNodes(services.database).of_instance(instance)
-    return Logs(items=[node_log(services.home, held[place], tail_bytes) for place in sorted(held)])
+    return Items(items=[node_log(services.home, held[place], tail_bytes) for place in sorted(held)])
 
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))

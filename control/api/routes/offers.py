@@ -11,7 +11,7 @@ from control.actions.accept_price import accept_price
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
 from control.api.market_cell import MarketCell, market_cells, success_share
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.periods import Since, period
 from control.api.problem import ApiError, field_problem
 from control.api.routes.operations import Operation, accepted
@@ -79,14 +79,6 @@ class CloudMarket(BaseModel):
     notes: list[str]
 
 
-class Markets(BaseModel):
-    items: list[CloudMarket]
-
-
-class MarketCells(BaseModel):
-    items: list[MarketCell]
-
-
 class AcceptedOffer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -147,32 +139,27 @@ def get_price_history(services: ServicesOf, offer: OfferKey, since: Since = None
 
 
 @router.get("/markets", responses=problems())
-def list_markets(services: ServicesOf) -> Markets:
+def list_markets(services: ServicesOf) -> Items[CloudMarket]:
     """List clouds that were asked, the outcome, and prices that cannot be right."""
+    same = ("cloud", "source", "attempted_at", "succeeded_at", "left_out", "failure", "notes")
     items = [
         CloudMarket(
-            cloud=each.cloud,
-            source=each.source,
-            attempted_at=each.attempted_at,
-            succeeded_at=each.succeeded_at,
-            left_out=each.left_out,
-            failure=each.failure,
+            **{name: getattr(each, name) for name in same},
             offers=len(each.offers),
             quarantined=[
                 Quarantined(offer=q.offer.key, usd_per_hour=q.offer.usd_per_hour, reason=q.reason)
                 for q in each.quarantined
             ],
-            notes=list(each.notes),
         )
         for each in PostgresOffers(services.database).markets().values()
     ]
-    return Markets(items=items)
+    return Items(items=items)
 
 
 @router.get("/markets/cells", responses=problems())
 def list_market_cells(
     services: ServicesOf, market: Market | None = None, cloud: QueryText = None, gpu: QueryText = None
-) -> MarketCells:
+) -> Items[MarketCell]:
     """All offers in short: what each node configuration costs at least in each region, and whether it can be had."""
     now = services.clock()
     listed = services.offers.read(now)
@@ -183,7 +170,7 @@ def list_market_cells(
         and cloud in (None, offer.cloud)
         and gpu in (None, listed.configs[offer.node_config].gpu)
     )
-    return MarketCells(items=market_cells(kept, listed, now))
+    return Items(items=market_cells(kept, listed, now))
 
 
 @router.post("/offers:refresh", status_code=202, responses=problems(body=True))

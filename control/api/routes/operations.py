@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
-from control.api.moments import moment
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Limit, Page, before, page
 from control.api.problem import FieldProblem
 from control.api.text import PathId, QueryText
 from control.db import operations as stored
@@ -45,16 +44,10 @@ class Operation(BaseModel):
 
 @router.get("/operations", responses=problems())
 def list_operations(
-    services: ServicesOf,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-    fleet: QueryText = None,
-    kind: QueryText = None,
+    services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, fleet: QueryText = None, kind: QueryText = None
 ) -> Page[Operation]:
     """List operations, the newest first."""
-    last = after(cursor, str, str)
-    before = None if last is None else (moment(str(last[0])), str(last[1]))
-    rows = PostgresOperations(services.database).page(limit + 1, before, fleet, kind)
+    rows = PostgresOperations(services.database).page(limit + 1, before(cursor), fleet, kind)
     return page(rows, limit, Operation.model_validate, lambda row: (row.created_at.isoformat(), row.id))
 
 

@@ -12,8 +12,7 @@ from control.actions.projects import check_project
 from control.api.documented import problems
 from control.api.fleet_document import SpecDocument, checked
 from control.api.guarded_route import ActOf, ServicesOf, api_router
-from control.api.moments import moment
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Limit, Page, before, page
 from control.api.problem import ApiError
 from control.api.routes.operations import Operation, accepted
 from control.api.saving import Saving, saving_of
@@ -130,9 +129,7 @@ def list_plans(
     services: ServicesOf, limit: Limit = 50, cursor: Cursor = None, fleet: QueryText = None
 ) -> Page[PlanItem]:
     """List plans, the newest first. Drafts and what-ifs of a fleet are listed under `FLEET~draft`."""
-    last = after(cursor, str, str)
-    before = None if last is None else (moment(str(last[0])), str(last[1]))
-    rows = PostgresPlanList(services.database).page(limit + 1, before, fleet)
+    rows = PostgresPlanList(services.database).page(limit + 1, before(cursor), fleet)
     return page(rows, limit, _item, lambda row: (row.created_at.isoformat(), row.id))
 
 

@@ -74,10 +74,7 @@ def change_project(project: PathName, body: ProjectChange, version: Version, act
 
 
 @router.delete(
-    "/projects/{project}",
-    status_code=204,
-    responses=problems(404, 409, 412, 428),
-    openapi_extra=needs(Role.ADMIN),
+    "/projects/{project}", status_code=204, responses=problems(404, 409, 412, 428), openapi_extra=needs(Role.ADMIN)
 )
 def delete_project(project: PathName, version: Version, act: ActOf) -> None:
     """Refused with 409 while it has fleets."""

@@ -65,11 +65,7 @@ def who_am_i(caller: CallerOf) -> Session:
     """Who calls, and may do what."""
     csrf = csrf_token(caller.secret) if caller.session_ends_at is not None else ""
     return Session(
-        token_id=caller.token_id,
-        name=caller.name,
-        role=caller.role,
-        expires_at=caller.session_ends_at,
-        csrf_token=csrf,
+        token_id=caller.token_id, name=caller.name, role=caller.role, expires_at=caller.session_ends_at, csrf_token=csrf
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
 from control.api.least_price import Prices, least_prices, least_usd_per_hour
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
 from control.db.template_pages import ListedTemplate, template_page
@@ -20,10 +20,6 @@ from templates_lib.values.placement import Stage
 from templates_lib.values.template import Capacity
 
 router = api_router("templates")
-
-
-class Libraries(BaseModel):
-    items: list[LibraryInfo]
 
 
 class TemplateItem(BaseModel):
@@ -51,9 +47,9 @@ class Template(BaseModel):
 
 
 @router.get("/libraries", responses=problems())
-def list_libraries(services: ServicesOf) -> Libraries:
+def list_libraries(services: ServicesOf) -> Items[LibraryInfo]:
     """Oldest first. There are as many as specs, profiles and hardware have changed what can be built."""
-    return Libraries(items=list(PostgresLibraries(services.database).libraries()))
+    return Items(items=list(PostgresLibraries(services.database).libraries()))
 
 
 @router.get("/libraries/{version}/templates", responses=problems(404))

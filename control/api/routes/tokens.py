@@ -10,8 +10,7 @@ from control.access.role import Role
 from control.actions import tokens
 from control.api.documented import needs, problems
 from control.api.guarded_route import ActOf, ServicesOf, api_router
-from control.api.moments import moment
-from control.api.page import Cursor, Limit, Page, after, page
+from control.api.page import Cursor, Limit, Page, before, page
 from control.api.text import Line, PathId
 from control.db.api_tokens import PostgresApiTokens
 from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
@@ -53,9 +52,7 @@ class TokenWithSecret(Token):
 @router.get("/tokens", responses=problems(), openapi_extra=needs(Role.ADMIN))
 def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) -> Page[Token]:
     """List all tokens, revoked and expired ones too, the newest first."""
-    last = after(cursor, str, str)
-    before = None if last is None else (moment(str(last[0])), str(last[1]))
-    rows = PostgresApiTokens(services.database).page(limit + 1, before)
+    rows = PostgresApiTokens(services.database).page(limit + 1, before(cursor))
     return page(rows, limit, Token.model_validate, _key)
 
 

@@ -1,7 +1,8 @@
-"""Webhooks: where alerts are sent. For admins only: the URL of many a webhook is its password."""
+"""Items[Webhook]: where alerts are sent. For admins only: the URL of many a webhook is its password."""
 
 import re
 import threading
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Response
@@ -13,6 +14,7 @@ from control.alerts.endpoint import MAX_URL
 from control.api.documented import needs, problems
 from control.api.etag import Version, VersionOrNone, tagged
 from control.api.guarded_route import ActOf, ServicesOf, api_router
+from control.api.page import Items
 from control.api.problem import ApiError
 from control.api.text import PathName
 from control.db import webhooks as stored
@@ -62,16 +64,12 @@ class Webhook(BaseModel):
     version: int
 
 
-class Webhooks(BaseModel):
-    items: list[Webhook]
-
-
 @router.get("/webhooks", responses=problems(), openapi_extra=_ADMIN)
-def list_webhooks(services: ServicesOf) -> Webhooks:
+def list_webhooks(services: ServicesOf) -> Items[Webhook]:
     """List webhooks by name."""
     pending = PostgresAlerts(services.database).pending()
     found = stored.PostgresWebhooks(services.database).all()
-    return Webhooks(items=[_shown(each, pending.get(each.name, (0, ""))) for each in found])
+    return Items(items=[_shown(each, pending.get(each.name, (0, ""))) for each in found])
 
 
 @router.get("/webhooks/{webhook}", responses=problems(404), openapi_extra=_ADMIN)
@@ -111,11 +109,7 @@ def try_webhook(webhook: PathName, act: ActOf) -> webhooks.WebhookTrial:
 
 
 def _shown(found: stored.Webhook, pending: tuple[int, str]) -> Webhook:
-    waiting, because = pending
-    return Webhook(
-        name=found.name, url=found.url, secret=found.secret, kinds=list(found.kinds), internal=found.internal,
-        waiting=waiting, because=because, version=found.version,
-    )  # fmt: skip
+    return Webhook(**asdict(found), waiting=pending[0], because=pending[1])
 
 
 def _tagged(database: Database, name: str, response: Response) -> Webhook:

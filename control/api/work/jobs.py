@@ -32,7 +32,6 @@ from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import Session
 from control.planning.what_if import supposed
-from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.live_planner import live_planner
 from policies.budget import Allowance
 
@@ -73,13 +72,21 @@ def plan(job: Job) -> dict[str, Any]:
         name = f"{recording.name}{DRAFT}" if is_draft else recording.name
         return replace(recording, name=name, snapshot=snapshot)
 
+    def solved(change: Callable[[Recording], Recording], *, baselines: bool) -> PlanReport:
+        try:
+            return planner.solve(record, instances, now, supposed=change, baselines=baselines).report
+        except SpecError:
+            raise
+        except (ValueError, LookupError) as error:
+            raise ApiError(422, "cannot-be-planned", str(error)) from error
+
     job.say("solving")
-    report = _solved(planner, record, instances, now, as_asked, baselines=request.baselines)
+    report = solved(as_asked, baselines=request.baselines)
     budget = report.snapshot.settings.guardrails.max_usd_per_hour
     needed = None
     if budget is not None and _unmet(report):
         job.say("finding what it would take without the budget")
-        needed = _without_budget(planner, record, instances, now, as_asked)
+        needed = solved(lambda recording: _unlimited(as_asked(recording)), baselines=False)
         if not request.over_budget and _unmet(needed) < _unmet(report) - SERVED:
             raise _over_budget(report, needed, budget, allowed)
     result: dict[str, Any] = {"plan_id": report.plan.id, "usd_per_hour": report.plan.usd_per_hour}
@@ -112,10 +119,8 @@ def refresh_offers(job: Job) -> dict[str, Any]:
 
 
 JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
-    "plan": plan,
-    "explain": explain,
-    "refresh-offers": refresh_offers,
-}
+    "plan": plan, "explain": explain, "refresh-offers": refresh_offers,
+}  # fmt: skip
 
 
 def _record(job: Job, request: PlanRequest) -> FleetRecord:
@@ -130,38 +135,11 @@ def _record(job: Job, request: PlanRequest) -> FleetRecord:
     return replace(there, spec=text, folder="", project=there.project if project is None else project)
 
 
-def _solved(
-    planner: FleetPlanner,
-    record: FleetRecord,
-    instances: Any,
-    now: datetime,
-    as_asked: Callable[[Recording], Recording],
-    *,
-    baselines: bool,
-) -> PlanReport:
-    try:
-        return planner.solve(record, instances, now, supposed=as_asked, baselines=baselines).report
-    except SpecError:
-        raise
-    except (ValueError, LookupError) as error:
-        raise ApiError(422, "cannot-be-planned", str(error)) from error
-
-
-def _without_budget(
-    planner: FleetPlanner,
-    record: FleetRecord,
-    instances: Any,
-    now: datetime,
-    as_asked: Callable[[Recording], Recording],
-) -> PlanReport:
-    def unlimited(recording: Recording) -> Recording:
-        asked = as_asked(recording)
-        settings = asked.snapshot.settings
-        guardrails = replace(settings.guardrails, max_usd_per_hour=None)
-        snapshot = replace(asked.snapshot, settings=replace(settings, guardrails=guardrails))
-        return replace(asked, name=f"{record.name}{DRAFT}", snapshot=versioned(snapshot))
-
-    return _solved(planner, record, instances, now, unlimited, baselines=False)
+def _unlimited(asked: Recording) -> Recording:
+    settings = asked.snapshot.settings
+    guardrails = replace(settings.guardrails, max_usd_per_hour=None)
+    snapshot = replace(asked.snapshot, settings=replace(settings, guardrails=guardrails))
+    return replace(asked, name=f"{asked.name.removesuffix(DRAFT)}{DRAFT}", snapshot=versioned(snapshot))
 
 
 def _unmet(report: PlanReport) -> float:
