@@ -10,16 +10,25 @@ from control.hub.gang import placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel as PlannedModel
 from templates_lib.values.plan import Plan
-from templates_lib.values.work import Route, Unit
+from templates_lib.values.work import Route, Unit, WorkClass
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
-    """What the gateway needs of a model beside its instances."""
+class GatewayModel:
+    """What gateways need of a model, or of one request type of an app, beside its instances."""
 
-    tokenizer: str
+    routes: tuple[Route, ...]
+    work_classes: tuple[WorkClass, ...]
+    """Those of its routes."""
+    context_tokens: int
+    """Prompt and output together that the model can hold."""
+    mean_prompt_tokens: float
+    mean_output_tokens: float
+    max_prompt_tokens: int = 0
+    """Longer prompts are for `longer`; 0: no limit."""
+    tokenizer: str = ""
     """Path of a GGUF file, or of a directory with tokenizer.json."""
-    created: int
+    created: int = 0
     """Unix seconds."""
     fleet: str = ""
     """Whose demand its requests are."""
@@ -29,14 +38,37 @@ class Front:
     """Another model of the table, which serves longer prompts than this one's objective speaks of."""
 
 
+def gateway_model(
+    served: PlannedModel,
+    tokenizer: str = "",
+    created: int = 0,
+    fleet: str = "",
+    hold: Hold | None = None,
+    longer: str = "",
+) -> GatewayModel:
+    """The same of a text model that is planned for. Where nothing but routes is asked for, the rest may be left out."""
+    return GatewayModel(
+        served.routes(),
+        served.work_classes(),
+        served.model.max_context_tokens,
+        served.shape.mean_prompt_tokens,
+        served.shape.mean_output_tokens,
+        served.slo.max_prompt_tokens,
+        tokenizer,
+        created,
+        fleet,
+        hold,
+        longer,
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
     """What does not change while a plan is kept."""
 
     plan: Plan
-    models: Mapping[str, PlannedModel]
+    models: Mapping[str, GatewayModel]
     """By the name that clients use."""
-    fronts: Mapping[str, Front]
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[ServedModel, ...]:
         """`ready`: instance, what it is, where the schedulers of its executors are. A model without instances is there
@@ -44,33 +76,33 @@ class Routing:
         there = [(instance, wanted) for instance, wanted, _ in ready]
         served = []
         for routed in self.routed(there):
-            name, model, front = routed.id, self.models[routed.id], self.fronts[routed.id]
+            model = self.models[routed.id]
             served.append(
                 ServedModel(
                     routed,
-                    front.tokenizer,
-                    self._context_tokens(name, there),
-                    front.created,
-                    mean_prompt_tokens=model.shape.mean_prompt_tokens,
-                    mean_output_tokens=model.shape.mean_output_tokens,
-                    fleet=front.fleet,
-                    hold=front.hold,
-                    max_prompt_tokens=model.slo.max_prompt_tokens,
-                    longer=front.longer,
+                    model.tokenizer,
+                    self._context_tokens(routed.id, there),
+                    model.created,
+                    mean_prompt_tokens=model.mean_prompt_tokens,
+                    mean_output_tokens=model.mean_output_tokens,
+                    fleet=model.fleet,
+                    hold=model.hold,
+                    max_prompt_tokens=model.max_prompt_tokens,
+                    longer=model.longer,
                 )
             )
         return tuple(served)
 
     def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
         """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
-        components = {each.id: each.component for model in self.models.values() for each in model.work_classes()}
+        components = {each.id: each.component for model in self.models.values() for each in model.work_classes}
         there = [member for instance, wanted in ready for member in _members(instance, wanted, components)]
         models = []
         for name, model in self.models.items():
-            units = {each.id: each.unit for each in model.work_classes()}
+            units = {each.id: each.unit for each in model.work_classes}
             members = tuple(member for member in there if not units.keys().isdisjoint(member.units_per_s))
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
-            models.append(RoutedModel(name, tuple(self._route(r, units, places) for r in model.routes()), members))
+            models.append(RoutedModel(name, tuple(self._route(r, units, places) for r in model.routes), members))
         return tuple(models)
 
     def _route(self, route: Route, units: Mapping[str, Unit], places: Collection[tuple[str, str]]) -> RoutedRoute:
@@ -90,11 +122,11 @@ class Routing:
     def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:
         """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
         take it over from another. Only who serves the last leg of a route keeps an answer."""
-        answering = {route.legs[-1].work_class for route in self.models[name].routes()}
+        answering = {route.legs[-1].work_class for route in self.models[name].routes}
         templates = {w.template.id: w.template for _, w in there if not answering.isdisjoint(w.units_per_s)}
         gangs = [placed_gang(template) for template in templates.values()]
         rooms = (e.most_tokens for gang in gangs for e in gang.executors if gang.is_of_one or e.component == name)
-        return min((self.models[name].model.max_context_tokens, *rooms))
+        return min((self.models[name].context_tokens, *rooms))
 
 
 def _members(instance: str, wanted: Target, components: Mapping[str, str]) -> Iterator[RoutedInstance]:

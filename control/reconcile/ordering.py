@@ -8,7 +8,7 @@ from control.diff.supply import supply_of
 from control.diff.target import Target, targets
 from control.executor.node_start import NodeStart
 from control.fleet.order import FleetOrder
-from control.fleet.routing import Front, Routing
+from control.fleet.routing import Routing, gateway_model
 from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
@@ -96,14 +96,14 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
 
     Raises what `tokenizer` does, and UnrunnableError for a model whose weights are not known."""
     weights, made = weights_of(world), int(created.timestamp())
-    fronts = {}
+    models = {}
     for app in world.fleet.apps:
         asked = world.fleet.asked[app.name]
         hold = Hold(asked.most_held, asked.hold_s) if isinstance(asked, Metered) else None
         for each in app.request_types:
-            name = each.served.name
-            fronts[name] = Front(tokenizer(weights[name]), made, world.name, hold, app.longer(each))
-    return Routing(plan, {served.name: served for served in world.recipe.served}, fronts)
+            found, longer = tokenizer(weights[each.served.name]), app.longer(each)
+            models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
+    return Routing(plan, models)
 
 
 def weights_of(world: World) -> dict[str, str]:

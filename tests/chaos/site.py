@@ -14,7 +14,7 @@ from control.diff.supply import supply_of
 from control.diff.target import Target
 from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
-from control.fleet.routing import Front, Routing
+from control.fleet.routing import Routing, gateway_model
 from control.hub.deployed import ModelFiles
 from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
@@ -53,7 +53,7 @@ def site(
     order = FleetOrder("chaos", wanted, (), supply_of(offers, (), {}, 0), {MODEL: files})
     model = replace(load_models()["smollm2-135m-instruct"], id=MODEL, max_context_tokens=CONTEXT)
     served = ServedModel(MODEL, model, Slo(5000, 1000), load_shape("sharegpt"), engine="torch")
-    routing = Routing(_plan(), {MODEL: served}, {MODEL: Front(str(tokenizer), 1_700_000_000)})
+    routing = Routing(_plan(), {MODEL: gateway_model(served, str(tokenizer), 1_700_000_000)})
     site = Site(
         home, database, LocalCloud(home.cloud, KINDS), lambda parts: _Loop(parts, order, routing, said), "127.0.0.1", 0
     )

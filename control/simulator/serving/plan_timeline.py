@@ -6,7 +6,7 @@ from math import prod
 
 from agents.messages.to_scheduler import Leg
 from control.diff.target import Target, targets
-from control.fleet.routing import Routing
+from control.fleet.routing import Routing, gateway_model
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
@@ -61,7 +61,7 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> Fle
             name = f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}"
             there.append((name, each))
             lives.append(life_of(name, each, pipelines, served[each.model]))
-    models = Routing(plan, served, {}).routed(there)
+    models = Routing(plan, {name: gateway_model(model) for name, model in served.items()}).routed(there)
     models = tuple(anywhere(model, plan.flows) for model in models)
     means = {name: model.shape.mean_output_tokens for name, model in served.items()}
     return FleetTimeline(tuple(lives), ((0.0, models),), length_s, means)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ from control.fleet.keeper_settings import KeeperSettings
 from control.fleet.observer import NoObserver
 from control.fleet.order import FleetOrder
 from control.fleet.publisher import Publisher
-from control.fleet.routing import Front, Routing
+from control.fleet.routing import GatewayModel, Routing, gateway_model
 from control.fleet.run import run
 from control.fleet.stores import FleetStores
 from control.hub.board import Board
@@ -89,6 +89,11 @@ class Place:
             for kind in self.kinds
         )
 
+    def text_model(self, name: str) -> GatewayModel:
+        """A text model as gateways know it."""
+        model = replace(MODEL, name=name, model=replace(MODEL.model, max_context_tokens=CONTEXT))
+        return gateway_model(model, str(self.tokenizer), 1)
+
     def pids(self) -> dict[int, str]:
         """Of all processes that work in its folder, with what they are."""
         found = {}
@@ -103,22 +108,28 @@ class ControlPlane(NoObserver):
     """One that keeps `plan`, which serves `models`; made on a running loop."""
 
     def __init__(
-        self, place: Place, plan: Plan, earlier: tuple[Plan, ...] = (), models: tuple[str, ...] = ("chat",)
+        self,
+        place: Place,
+        plan: Plan,
+        earlier: tuple[Plan, ...] = (),
+        models: Mapping[str, GatewayModel] | None = None,
+        components: tuple[str, ...] = (),
     ) -> None:
+        """`models`: a text model named chat where nothing else is said. `components`: of executors, beside those."""
         self.place = place
         self.steps: list[PastTransition] = []
         database, now = place.database, lambda: datetime.now(UTC)
-        files = {name: ModelFiles(name, f"path:{place.weights}", VOCABULARY, CONTEXT) for name in models}
+        served = {"chat": place.text_model("chat")} if models is None else models
+        names = (*served, *components)
+        files = {name: ModelFiles(name, f"path:{place.weights}", VOCABULARY, CONTEXT) for name in names}
         self.stores = FleetStores(
             PostgresInstances(database),
             PostgresNodes(database),
             NodeExecutor(PostgresIntents(database), {"local": place.cloud()}, "live", now),
         )
         self.board = Board({place.gateway_key: "gateway"}, place.lost_after_s, time.monotonic())
-        model = replace(MODEL, model=replace(MODEL.model, max_context_tokens=CONTEXT))
         publisher, self.effects = Publisher(place.table, PostgresApiTokens(database), now), ThreadEffects()
-        served = {name: replace(model, name=name) for name in models}
-        publisher.serve("live", Routing(plan, served, dict.fromkeys(models, Front(str(place.tokenizer), 1))))
+        publisher.serve("live", Routing(plan, served))
         settings = KeeperSettings(0.5, timedelta(seconds=15))
         self.keeper = Keeper(self.stores, self.board, self.effects, publisher.publish, settings)
         self.keeper.observer = self

@@ -4,7 +4,7 @@ import pytest
 
 from agents.channels.dialer import Address
 from control.diff.target import Target, targets
-from control.fleet.routing import Front, Routing
+from control.fleet.routing import Routing, gateway_model
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
@@ -42,7 +42,7 @@ MODEL = ServedModel(
 
 
 def routing(plan: Plan = PLAN) -> Routing:
-    return Routing(plan, {"chat": MODEL}, {"chat": Front("/a/tokenizer", 17)})
+    return Routing(plan, {"chat": gateway_model(MODEL, "/a/tokenizer", 17)})
 
 
 def ready(*which: Target) -> list[tuple[str, Target, dict[str, Address]]]:

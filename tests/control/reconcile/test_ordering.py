@@ -105,7 +105,7 @@ def test_the_tokenizer_is_the_weights_own_file_or_folder(world: World, tmp_path:
     plan = plan_of([planned()], [], [])
 
     def tokenizer(place: Path) -> str:
-        return routing(replace(world, weights={MODEL: f"path:{place}"}), plan, START).fronts[MODEL].tokenizer
+        return routing(replace(world, weights={MODEL: f"path:{place}"}), plan, START).models[MODEL].tokenizer
 
     assert tokenizer(tmp_path) == str(tmp_path)
     (tmp_path / "model.gguf").touch()
