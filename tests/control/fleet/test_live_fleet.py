@@ -152,7 +152,9 @@ def test_two_models_share_a_node_and_one_outlives_the_death_of_the_other(
     echoed = (PROMPT * TOKENS)[:TOKENS]
 
     async def scenario() -> None:
-        plane = ControlPlane(place, a_plan("plan-1", unit), models={name: place.text_model(name) for name in ("chat", "other")})
+        plane = ControlPlane(
+            place, a_plan("plan-1", unit), models={name: place.text_model(name) for name in ("chat", "other")}
+        )
         await plane.start()
         instance = await plane.until_ready()
         members = {f"{instance}/a", f"{instance}/b"}
