@@ -17,7 +17,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.lifecycle.event import EventKind
 from control.lifecycle.fleet import FleetRecord
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import World, read_world
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.log_cloud import LogCloud
@@ -91,7 +91,7 @@ class LogPlane:
         """`logs`: of what is rented; nobody says how much of it there is."""
         self._world, self._spec, self._demand = read_world(spec), spec, demand
         self._clouds = {"aws": LogCloud("aws", logs, demand.start, seed)}
-        session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
+        session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         market = SimulatedMarket(database, MarketLog(logs, (), frozenset(), ()), self._clouds, demand.start)
         self._plane = ControlPlane(
             database,

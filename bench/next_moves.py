@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from random import Random
 from statistics import median
 
-from control.diff import Limits, Past, Running, Supply, Target, next_moves, supply_of
+from control.diff import ChangeLimits, Past, Running, Supply, Target, next_moves, supply_of
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.offer import Market, Offer
@@ -54,7 +54,7 @@ def _row(instances: int, case: str) -> float:
     taken_ms = []
     for _ in range(REPEATS):
         began_s = time.process_time()
-        moves = next_moves(wanted, running, supply, Limits(), Past(), NOW)
+        moves = next_moves(wanted, running, supply, ChangeLimits(), Past(), NOW)
         taken_ms.append(1000 * (time.process_time() - began_s))
     counts = f"{len(moves.launch):>6} {len(moves.drain):>6} {len(moves.wait):>5}"
     print(f"{instances:>9} {NODES * instances:>6} {case:>8} {median(taken_ms):>7.2f} {counts}", flush=True)

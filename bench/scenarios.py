@@ -8,7 +8,7 @@ from pathlib import Path
 from control.cli.planning import session
 from control.offers.availability import Availability, read_availability
 from control.planning.recording import Recording, versioned
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.templates import Templates
 from control.planning.world import read_world
 from templates_lib.values.snapshot import Snapshot
@@ -26,7 +26,7 @@ class SetUp:
     """`core` or `extended`: its recorded snapshot, with templates and a session to plan with."""
 
     name: str
-    session: Session
+    session: PlanningSession
     recording: Recording
     templates: Templates
 
@@ -52,7 +52,7 @@ class SetUp:
 
 
 @contextmanager
-def world_session(example: str, *, queueing: bool = False) -> Iterator[tuple[Session, Recording, Templates]]:
+def world_session(example: str, *, queueing: bool = False) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
     """A file of examples/ with its library, built when it is not there yet; `queueing` as if its objectives said so."""
     world = read_world(EXAMPLES / example)
     if queueing:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from policies.availability import Learned, Outcome, is_excluded, learn
+from policies.availability import CallOutcome, Learned, is_excluded, learn
 
 LOOK_S = 10.0
 WAIT_S = 660.0
@@ -37,7 +37,7 @@ class Always:
     def may(self, _: float) -> bool:
         return True
 
-    def heard(self, _: Outcome, at_s: float) -> None: ...
+    def heard(self, _: CallOutcome, at_s: float) -> None: ...
 
 
 class Constant(Always):
@@ -47,8 +47,8 @@ class Constant(Always):
     def may(self, at_s: float) -> bool:
         return at_s - self._refused_s >= WAIT_S
 
-    def heard(self, outcome: Outcome, at_s: float) -> None:
-        if outcome is Outcome.STOCK_OUT:
+    def heard(self, outcome: CallOutcome, at_s: float) -> None:
+        if outcome is CallOutcome.STOCK_OUT:
             self._refused_s = at_s
 
 
@@ -59,7 +59,7 @@ class Medley(Always):
     def may(self, at_s: float) -> bool:
         return self._known is None or not is_excluded(self._known, START + timedelta(seconds=at_s))
 
-    def heard(self, outcome: Outcome, at_s: float) -> None:
+    def heard(self, outcome: CallOutcome, at_s: float) -> None:
         self._known = learn(self._known, outcome, "", START + timedelta(seconds=at_s))
 
 
@@ -81,13 +81,13 @@ def run(spans: Spans, policy: Always, score: Score) -> None:
         score.there_s += (end - begin) * there
         if holds and not there:
             holds = False
-            policy.heard(Outcome.TAKEN, begin)
+            policy.heard(CallOutcome.TAKEN, begin)
         at_s = begin
         while at_s < end and not holds:
             if policy.may(at_s):
                 score.calls += 1
                 minutes[int(at_s // 60)] = minutes.get(int(at_s // 60), 0) + 1
-                policy.heard(Outcome.GRANTED if there else Outcome.STOCK_OUT, at_s)
+                policy.heard(CallOutcome.GRANTED if there else CallOutcome.STOCK_OUT, at_s)
                 holds = there
             if not holds:
                 at_s += LOOK_S

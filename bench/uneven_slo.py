@@ -22,7 +22,7 @@ from bench.setups import EXAMPLES, SETUPS
 from control.db.database import open_database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import World, read_world
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.placement_solver.search import find_placements
@@ -78,7 +78,9 @@ def compare_plans(world: World, n_max: int) -> bool:
     """Whether the plan costs no more with uneven splits, beyond the gap that a plan may have; prints both costs."""
     plans = {}
     with tempfile.TemporaryDirectory(prefix="medley-bench-") as home, open_database(data_dir=Path(home)) as database:
-        session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
+        session = PlanningSession(
+            PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter
+        )
         for split in SloSplit:
             recorded = session.record(replace(world, recipe=replace(world.recipe, slo_split=split, n_max=n_max)), NOW)
             plans[split] = session.plan(*recorded, baselines=False).plan

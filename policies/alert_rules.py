@@ -111,7 +111,7 @@ class MarketFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AlertFacts:
     now: datetime
     budgets: Sequence[BudgetFacts] = ()
     leaks: Sequence[LeakFacts] = ()
@@ -119,7 +119,7 @@ class Facts:
     markets: Sequence[MarketFacts] = ()
 
 
-def alerts(facts: Facts) -> tuple[Alert, ...]:
+def alerts(facts: AlertFacts) -> tuple[Alert, ...]:
     """All that hold now, each once."""
     found = [alert for budget in facts.budgets for alert in _of_budget(budget)]
     found += [_of_leak(leak) for leak in facts.leaks if leak.nodes]

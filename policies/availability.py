@@ -19,7 +19,7 @@ FORGOTTEN = 0.05
 """Weight of refusals below which an offer counts as unproven again."""
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     """Results of a call for a node, or of a node."""
 
     GRANTED = "granted"
@@ -44,18 +44,18 @@ class CoolDown:
     most_s: float
 
 
-COOL_DOWNS: Mapping[Outcome, CoolDown] = MappingProxyType(
+COOL_DOWNS: Mapping[CallOutcome, CoolDown] = MappingProxyType(
     {
         # By logs of real spot markets (bench/stock_outs.py): an hour at most would miss a tenth of what could be had,
         # a quarter of an hour a twentieth, for two calls an hour; five minutes miss a sixtieth, for five calls.
-        Outcome.STOCK_OUT: CoolDown(60, 300),
+        CallOutcome.STOCK_OUT: CoolDown(60, 300),
         # What frees it is a node given back, or a person who raises the limit.
-        Outcome.QUOTA: CoolDown(300, 3600),
+        CallOutcome.QUOTA: CoolDown(300, 3600),
         # As a stock-out: the market is short of what was just taken.
-        Outcome.TAKEN: CoolDown(120, 300),
+        CallOutcome.TAKEN: CoolDown(120, 300),
         # Until somebody changes something.
-        Outcome.REFUSED: CoolDown(1800, 6 * 3600),
-        Outcome.UNAUTHORISED: CoolDown(300, 1800),
+        CallOutcome.REFUSED: CoolDown(1800, 6 * 3600),
+        CallOutcome.UNAUTHORISED: CoolDown(300, 1800),
     }
 )
 ROW_ENDS_AFTER = 2.0
@@ -71,7 +71,7 @@ class Learned:
 
     at: datetime
     """Time of the last outcome."""
-    outcome: Outcome
+    outcome: CallOutcome
     reason: str
     refusals_in_row: int = 0
     since: datetime | None = None
@@ -92,11 +92,11 @@ class Learned:
         return self.since + timedelta(seconds=self.cool_down_s)
 
 
-def learn(known: Learned | None, outcome: Outcome, reason: str, now: datetime) -> Learned:
+def learn(known: Learned | None, outcome: CallOutcome, reason: str, now: datetime) -> Learned:
     """Return the knowledge after one more outcome. UNKNOWN teaches nothing: callers leave it out."""
     faded = 1.0 if known is None else _fade(known, now)
     granted, refused = (0.0, 0.0) if known is None else (known.granted * faded, known.refused * faded)
-    if outcome is Outcome.GRANTED:
+    if outcome is CallOutcome.GRANTED:
         in_row = 1 + (0.0 if known is None else known.granted_in_row * faded)
         row, since = (0, None) if known is None else (known.refusals_in_row, known.since)
         return Learned(now, outcome, reason, row, since, 0.0, granted + 1, refused, in_row)

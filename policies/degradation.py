@@ -42,7 +42,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Solve:
+class SolveRung:
     """Solve this rung next."""
 
     rung: Rung
@@ -57,7 +57,7 @@ class Take:
     reasons: tuple[str, ...]
 
 
-def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: Sequence[Tried]) -> Solve | Take:
+def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: Sequence[Tried]) -> SolveRung | Take:
     """`rungs`: those that change anything for this fleet, upwards from NOTHING and with SHED at the end. `tried`: the
     plans of the first of them, in their order. `in_force`: the rung that the fleet is held to so far.
     """
@@ -71,4 +71,4 @@ def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: 
             return Take(trial.rung, tuple(reasons))
         margin = f" and {EASE:.0%} less is asked before anything is taken back" if ease else ""
         reasons.append(f"{trial.rung.text} costs {trial.usd_per_hour:,.2f} $/h; {allowed.reason}{margin}")
-    return Solve(rungs[len(tried)], tuple(reasons))
+    return SolveRung(rungs[len(tried)], tuple(reasons))

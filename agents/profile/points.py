@@ -29,7 +29,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class StepSweep:
     """One engine and the steps to measure on it."""
 
     held: LayerRange
@@ -65,7 +65,7 @@ LEAST_LAYERS = 4
 """A middle range of two lengths needs as many."""
 
 
-def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
+def sweeps(layers: int, max_context_tokens: int) -> tuple[StepSweep, ...]:
     """Make the sweeps for a model of `layers` layers; points longer than its context (0: unlimited) are left out.
 
     Ranges are short, so that a node that could never hold the whole model is measured too; the longest comes last.
@@ -82,4 +82,4 @@ def sweeps(layers: int, max_context_tokens: int) -> tuple[Sweep, ...]:
         (LayerRange(0, 1, first=True, last=False), _FIRST),
         (LayerRange(1, many, first=False, last=False), _MANY_LAYERS),
     )
-    return tuple(Sweep(held, tuple(p for p in points if p.longest <= limit)) for held, points in ranges)
+    return tuple(StepSweep(held, tuple(p for p in points if p.longest <= limit)) for held, points in ranges)

@@ -14,7 +14,7 @@ from control.db.market_tables import offer_price
 from control.market.answers import note
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from policies.availability import Outcome
+from policies.availability import CallOutcome
 from templates_lib.values.offer import Market, Offer, QuarantinedOffer
 
 SPAN = timedelta(days=14)
@@ -48,7 +48,7 @@ def fill_market(database: Database, rng: random.Random, now: datetime) -> None:
 def sold_out(database: Database, offer: Offer, now: datetime) -> None:
     """Five refusals in a row, the last of them minutes ago: it is not asked for a quarter of an hour."""
     for minutes in (40, 34, 27, 18, 2):
-        note(database, offer, Outcome.STOCK_OUT, _STOCK_OUT, now - timedelta(minutes=minutes))
+        note(database, offer, CallOutcome.STOCK_OUT, _STOCK_OUT, now - timedelta(minutes=minutes))
 
 
 def rented(database: Database, offers: Mapping[str, int], now: datetime) -> None:
@@ -109,7 +109,7 @@ def _answers(database: Database, offers: tuple[Offer, ...], rng: random.Random, 
         fails = rng.choice((0.1, 0.4, 0.8))
         for hours in (9, 5, 2, 0.5):
             refused = rng.random() < fails
-            outcome = Outcome.STOCK_OUT if refused else Outcome.GRANTED
+            outcome = CallOutcome.STOCK_OUT if refused else CallOutcome.GRANTED
             note(database, offer, outcome, _STOCK_OUT if refused else "", now - timedelta(hours=hours))
     scarce = next(offer for offer in offers if "g6e" in offer.key or "a2-" in offer.key or "H100" in offer.node_config)
-    note(database, scarce, Outcome.STOCK_OUT, _STOCK_OUT, now - timedelta(seconds=20))
+    note(database, scarce, CallOutcome.STOCK_OUT, _STOCK_OUT, now - timedelta(seconds=20))

@@ -16,7 +16,7 @@ from control.db.database import Database
 from control.db.demand_tables import demand_line, demand_report
 from control.db.projects import PostgresProjects
 from control.db.reconcile_tables import event as event_table
-from control.db.slo_samples import Observed, PostgresSloSamples, SloSample
+from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, SloSample
 from policies.alert_rules import Alert, AlertKind, Severity
 from policies.budget import Budget
 from policies.degradation import Rung
@@ -127,7 +127,7 @@ def _latencies(database: Database, rng: random.Random, now: datetime) -> None:
     samples = [
         SloSample(
             "http://gateway-1:8000", model, minute - timedelta(minutes=number),
-            Observed(_BOUNDS_S, _spread(rng)), Observed(_TPOT_BOUNDS_S, _spread(rng)),
+            LatencyHistogram(_BOUNDS_S, _spread(rng)), LatencyHistogram(_TPOT_BOUNDS_S, _spread(rng)),
         )
         for number in range(1, 60 * 6)
         for model in sorted({name for names in SERVED.values() for name in names})

@@ -20,7 +20,7 @@ from perf_tables import rows_of
 
 from templates_lib.cost.coefficients import (
     Coefficients,
-    Engine,
+    EngineOverhead,
     GpuCoefficients,
     Kernel,
     Link,
@@ -224,7 +224,7 @@ def training_rows() -> list[tuple[dict[str, str], Deployment]]:
     return [(row, d) for row, d in rows if d.ttft_ms <= QUEUED_TTFT_MS]
 
 
-def torch_engine(vllm: Engine) -> Engine:
+def torch_engine(vllm: EngineOverhead) -> EngineOverhead:
     """Eager PyTorch: vLLM's numbers and ten launches of 10 µs a layer more; nobody measured it."""
     layer = replace(vllm.layer, every_s=vllm.layer.every_s + 1e-4)
     return replace(vllm, layer=layer, evidence="not measured: vLLM with 100 µs of launches more in every layer")

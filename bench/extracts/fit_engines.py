@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from templates_lib.cost.coefficients import Coefficients, Engine, LayerOverhead, Serving, Setup
+from templates_lib.cost.coefficients import Coefficients, EngineOverhead, LayerOverhead, ServingOverhead, Setup
 from templates_lib.cost.deployment import Deployment
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.serving import (
@@ -64,7 +64,7 @@ class Features:
         chosen = tuple(d for d, k in zip(self.deployments, keep, strict=True) if k)
         return Features(chosen, self.times[keep], load, self.ttft_s[keep], self.tpot_s[keep], hidden)
 
-    def under(self, serving: Serving) -> "Features":
+    def under(self, serving: ServingOverhead) -> "Features":
         """With the clients of unstated workers that `serving` takes for usual."""
         h, stated = self.hidden, self.load.stated
         decoding = usual_clients(h.concurrency, serving.unstated_scale, serving.unstated_power)
@@ -99,7 +99,7 @@ class Hidden:
     """(n, POINTS, len(ENGINE) + 1): as `times`, of one decode with concurrency ** (i / (POINTS - 1)) requests."""
 
 
-def features(deployments: Sequence[Deployment], coefficients: Coefficients, serving: Serving) -> Features:
+def features(deployments: Sequence[Deployment], coefficients: Coefficients, serving: ServingOverhead) -> Features:
     units = {"none": engine_of((0.0,) * len(ENGINE), "unit")}
     units |= {name: engine_of(tuple(float(name == n) for n in ENGINE), "unit") for name in ENGINE}
     unit_coefficients = replace(coefficients, engines=units)
@@ -140,10 +140,10 @@ def _by_engine_number(seconds: list[Floats]) -> Floats:
     return found
 
 
-def engine_of(values: Sequence[float], evidence: str) -> Engine:
+def engine_of(values: Sequence[float], evidence: str) -> EngineOverhead:
     """`values` in the order of ENGINE."""
     flat, layer, prompt = values[:6], values[6:9], values[9:12]
-    return Engine(
+    return EngineOverhead(
         evidence=evidence,
         **dict(zip(FLAT, flat, strict=True)),
         layer=LayerOverhead(*layer),
@@ -151,11 +151,11 @@ def engine_of(values: Sequence[float], evidence: str) -> Engine:
     )
 
 
-def fit_engine(rows: Features, evidence: str, base: Serving, parent: Setup | None = None) -> Setup:
+def fit_engine(rows: Features, evidence: str, base: ServingOverhead, parent: Setup | None = None) -> Setup:
     """Robust fit of log TTFT and log TPOT of all `rows`, kept like `parent` if one is given; how unstated workers are
     counted is taken from `base`."""
 
-    def setup(x: Floats) -> tuple[list[float], Serving]:
+    def setup(x: Floats) -> tuple[list[float], ServingOverhead]:
         values = np.exp(x).tolist()
         return values[: len(ENGINE)], replace(base, **dict(zip(SERVING, values[len(ENGINE) :], strict=True)))
 
@@ -177,7 +177,7 @@ def fit_unstated(rows: Features, setup: Setup, alike: bool) -> Setup:
         return setup
     own, engine = rows.take(hidden), engine_values(setup.engine)
 
-    def serving(x: Floats) -> Serving:
+    def serving(x: Floats) -> ServingOverhead:
         return replace(setup.serving, **dict(zip(UNSTATED, np.exp(x).tolist(), strict=True)))
 
     def off(x: Floats) -> Floats:
@@ -205,15 +205,15 @@ def _fit(
     return np.asarray(least_squares(residual, begin, bounds=bounds).x)
 
 
-def rounded(serving: Serving, names: Sequence[str]) -> Serving:
+def rounded(serving: ServingOverhead, names: Sequence[str]) -> ServingOverhead:
     return replace(serving, **{n: float(f"{getattr(serving, n):.4g}") for n in names})
 
 
-def predict(rows: Features, engine: Sequence[float], serving: Serving) -> tuple[Floats, Floats]:
+def predict(rows: Features, engine: Sequence[float], serving: ServingOverhead) -> tuple[Floats, Floats]:
     decode, mixed, prompt, chunk = (rows.times @ np.array([*engine, 1.0])).T
     return latencies(StepTimes(decode, mixed, prompt, chunk), rows.load, serving)
 
 
-def engine_values(engine: Engine) -> list[float]:
+def engine_values(engine: EngineOverhead) -> list[float]:
     flat = [getattr(engine, n) for n in FLAT]
     return [*flat, *(getattr(part, n) for part in (engine.layer, engine.prompt_layer) for n in LAYER)]

@@ -7,14 +7,14 @@ import numpy as np
 from fit_engines import Features, features, fit_engine, fit_unstated
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Coefficients, Serving, Setup, setup_names
+from templates_lib.cost.coefficients import Coefficients, ServingOverhead, Setup, setup_names
 from templates_lib.cost.deployment import Deployment
 from templates_lib.cost.validation import is_held_out
 
 Rows = NDArray[np.bool_]
 FEWEST_ROWS = 10
 """Fewer say less about a release or machine than its parent does."""
-BEGIN = Serving(0.05, 0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 0.05)
+BEGIN = ServingOverhead(0.05, 0.05, 1.0, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 0.05)
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,28 @@ from numpy.typing import NDArray
 from perf_tables import rows_of
 from scipy.optimize import least_squares
 
-from templates_lib.cost.coefficients import Coefficients, Engine, GpuCoefficients, Kernel, LayerOverhead, Link, Links
+from templates_lib.cost.coefficients import (
+    Coefficients,
+    EngineOverhead,
+    GpuCoefficients,
+    Kernel,
+    LayerOverhead,
+    Link,
+    Links,
+)
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import gemm_seconds
 from templates_lib.cost.validation import is_held_out
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 
 Floats = NDArray[np.float64]
 NOTHING = LayerOverhead(0.0, 0.0, 0.0)
-BARE = Engine("kernels alone", 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, NOTHING, NOTHING)
+BARE = EngineOverhead("kernels alone", 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, NOTHING, NOTHING)
 HELIX_GPU = {"T4": "T4", "L4": "L4", "V100-16GB": "V100", "A100-40GB": "A100-40"}
 LINK_GBPS = {"T4": 128.0, "L4": 256.0}
 """PCIe 3 and 4 x16, as the hardware catalogue has them."""
@@ -76,7 +84,7 @@ def predicted(rows: LayerRows, gpus: dict[str, Gpu], coefficients: Coefficients)
     """Seconds of one layer without an engine."""
     cost_model = EstimatedCostModel(gpus, "bare", replace(coefficients, engines={"bare": BARE}))
     none = np.zeros_like(rows.amount)
-    step = Step(
+    step = NodeStep(
         none + 1,
         none if rows.decode else rows.amount,
         none + PREFILL_CONTEXT,

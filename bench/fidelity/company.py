@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from control.cloud.local.cgroup import Limit, group_bases
-from control.cloud.local.confinement import Confinement, Hold, release
+from control.cloud.local.cgroup import Controller, group_bases
+from control.cloud.local.confinement import Confinement, Enforcement, release
 
 _FOR_EVER_S = 1e6
 
@@ -31,7 +31,7 @@ def company(weights: str, dtype: str) -> Iterator[None]:
     command = (*work, "engine", "--weights", weights, "--company-s", str(_FOR_EVER_S))
     with ExitStack() as held:
         group = _idle_group()
-        held.callback(release, Confinement(Hold.CGROUP, Hold.NONE, 1.0, 1, 0, (str(group),)))
+        held.callback(release, Confinement(Enforcement.CGROUP, Enforcement.NONE, 1.0, 1, 0, (str(group),)))
         for _ in range(os.cpu_count() or 1):
             process = held.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
             held.callback(process.kill)
@@ -41,7 +41,7 @@ def company(weights: str, dtype: str) -> Iterator[None]:
 
 
 def _idle_group() -> Path:
-    for base in group_bases(Limit.CPU):
+    for base in group_bases(Controller.CPU):
         group = base.path / f"medley-company-{os.getpid()}"
         with suppress(OSError):
             group.mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 GREATER, EQUAL, LESS = ">", "=", "<"
 
@@ -61,12 +61,12 @@ class PlacementIlp:
         return slowest
 
 
-def stage_role(stage: int, stages: int) -> Role:
+def stage_role(stage: int, stages: int) -> StageRole:
     if stages == 1:
-        return Role.ONLY
+        return StageRole.ONLY
     if stage == 0:
-        return Role.FIRST
-    return Role.LAST if stage == stages - 1 else Role.MIDDLE
+        return StageRole.FIRST
+    return StageRole.LAST if stage == stages - 1 else StageRole.MIDDLE
 
 
 def placement_ilp(

@@ -3,7 +3,7 @@
 from control.actions.context import ActionContext
 from control.actions.refusal import NotNowError
 from control.db.instances import PostgresInstances
-from control.lifecycle.advance import Refusal
+from control.lifecycle.advance import RefusedEvent
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 
@@ -23,6 +23,6 @@ def drain_instance(act: ActionContext, instance: str, reason: str) -> None:
         if found.state in _LEAVING:
             return
         kind = EventKind.RELEASE if found.state in _NOT_YET else EventKind.DRAIN
-        if isinstance(stored.apply(instance, Event(kind, act.signed(reason)), act.now), Refusal):
+        if isinstance(stored.apply(instance, Event(kind, act.signed(reason)), act.now), RefusedEvent):
             raise NotNowError(f"instance {instance} is {found.state}: it cannot be drained")
         one.record("instance.drained", f"drains instance {instance}: {reason}", instance, found.fleet)

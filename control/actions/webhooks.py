@@ -7,7 +7,7 @@ from control.actions.context import ActionContext
 from control.actions.refusal import WrongFieldError
 from control.alerts.endpoint import Endpoint
 from control.alerts.secret_source import check_source
-from control.alerts.sender import RefusedError
+from control.alerts.sender import DeliveryRefusedError
 from control.alerts.trial import try_out
 from control.db.webhooks import PostgresWebhooks, Webhook
 
@@ -61,7 +61,7 @@ def try_webhook(act: ActionContext, name: str) -> WebhookTrial:
     found = PostgresWebhooks(act.database).load(name)
     try:
         tried = WebhookTrial(True, try_out(found, act.now))
-    except RefusedError as refused:
+    except DeliveryRefusedError as refused:
         tried = WebhookTrial(False, str(refused))
     outcome = "delivered" if tried.delivered else "not delivered"
     act.record("webhook.tried", f"tried webhook {name}: {outcome}", name)

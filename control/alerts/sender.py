@@ -21,12 +21,12 @@ _AT_ONCE = 8
 SIGNATURE_HEADER = "Medley-Signature"
 
 
-class RefusedError(Exception):
+class DeliveryRefusedError(Exception):
     """The receiver has not taken it, or it cannot be sent from here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendReport:
     delivered: int = 0
     failed: int = 0
 
@@ -38,7 +38,7 @@ class AlertSender:
     alerts: PostgresAlerts
     clock: Callable[[], datetime]
 
-    def send_due(self) -> Sent:
+    def send_due(self) -> SendReport:
         """All that is due by now. Raises DatabaseUnavailableError."""
         delivered = failed = 0
         while due := self.alerts.take_due(self.clock(), _LEASE):
@@ -46,12 +46,12 @@ class AlertSender:
                 outcomes = list(pool.map(self._deliver, due))
             delivered += sum(outcomes)
             failed += len(outcomes) - sum(outcomes)
-        return Sent(delivered, failed)
+        return SendReport(delivered, failed)
 
     def _deliver(self, due: DueDelivery) -> bool:
         try:
             outcome = posted(due.webhook, due.event, str(due.id), due.body.encode(), self.clock())
-        except RefusedError as refused:
+        except DeliveryRefusedError as refused:
             outcome = str(refused)
         else:
             self.alerts.delivered(due.id, outcome, self.clock())
@@ -73,9 +73,9 @@ def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: dateti
         }
         status = post(Endpoint(webhook.url, webhook.internal), body, headers)
     except (NotSentError, NoSecretError, ValueError) as error:
-        raise RefusedError(str(error)) from None
+        raise DeliveryRefusedError(str(error)) from None
     if not 200 <= status < 300:
-        raise RefusedError(f"HTTP {status}")
+        raise DeliveryRefusedError(f"HTTP {status}")
     return f"HTTP {status}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.alerts.sender import AlertSender, Sent
+from control.alerts.sender import AlertSender, SendReport
 from control.cost.budgets import BudgetReport, budget_book
 from control.db.alerts import PostgresAlerts
 from control.db.budgets import PostgresBudgets
@@ -14,7 +14,7 @@ from control.db.ledger import PostgresLedger
 from control.db.live_offers import PostgresOffers
 from control.db.webhooks import PostgresWebhooks
 from control.ledger.period import month_so_far
-from policies.alert_rules import BudgetFacts, Facts, LeakFacts, MarketFacts, alerts
+from policies.alert_rules import AlertFacts, BudgetFacts, LeakFacts, MarketFacts, alerts
 
 ALERTS_S = 30.0
 """Between two looks of a process."""
@@ -27,18 +27,18 @@ class AlertWatch:
     database: Database
     clock: Callable[[], datetime]
 
-    def step(self) -> Sent:
+    def step(self) -> SendReport:
         """Look, judge, record and send. Raises DatabaseUnavailableError."""
         recorded = PostgresAlerts(self.database)
         recorded.observe(alerts(self._facts()), PostgresWebhooks(self.database).all(), self.clock())
         return AlertSender(recorded, self.clock).send_due()
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> AlertFacts:
         now, ledger = self.clock(), PostgresLedger(self.database)
         book = budget_book(PostgresBudgets(self.database), ledger, now)
         leaks = ledger.leaks(month_so_far(now))
         doubted = PostgresOffers(self.database).quarantined()
-        return Facts(
+        return AlertFacts(
             now=now,
             budgets=tuple(_budget(report) for report in book.reports()),
             leaks=tuple(LeakFacts(leak.cloud, leak.nodes, float(leak.usd)) for leak in leaks),

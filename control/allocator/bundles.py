@@ -8,14 +8,14 @@ import numpy as np
 from control.allocator.columns import Floats, Ints, Picked
 from control.allocator.decomposition import Choice, Decomposition
 from control.allocator.highs import GrowingLp, Vertex
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.program import Program, join
 from control.allocator.rows import Variables, compress
 
 
 class Bundles:
     def __init__(
-        self, problem: Problem, decomposition: Decomposition, row_upper: Floats, penalty: float, seed: int
+        self, problem: AllocationProblem, decomposition: Decomposition, row_upper: Floats, penalty: float, seed: int
     ) -> None:
         """`penalty`: cost of leaving a block to nobody, far above what serving it can cost."""
         self._problem, self._decomposition = problem, decomposition

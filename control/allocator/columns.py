@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from control.allocator.market import Supply
+from control.allocator.market import GroupedSupply
 from templates_lib.values.library import Library
 
 Ints = NDArray[np.integer[Any]]
@@ -53,7 +53,7 @@ def concatenate(parts: list[Picked]) -> Picked:
     )
 
 
-def allowed_groups(library: Library, supply: Supply) -> NDArray[np.bool_]:
+def allowed_groups(library: Library, supply: GroupedSupply) -> NDArray[np.bool_]:
     """(n, G): whether one instance of the template fits what the group sells of every configuration."""
     allowed = np.ones((library.size, len(supply.groups)), dtype=bool)
     for c in range(len(library.configs)):
@@ -100,7 +100,7 @@ class Columns:
     def __init__(
         self,
         library: Library,
-        supply: Supply,
+        supply: GroupedSupply,
         allowed: NDArray[np.bool_],
         classes: tuple[int, ...],
         usable_share: Floats,

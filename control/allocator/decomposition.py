@@ -14,7 +14,7 @@ import numpy as np
 
 from control.allocator.columns import Floats, Ints, Picked, Prices
 from control.allocator.cover import Cover, cover
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.routing import RouteTree
 from control.allocator.splitting import Option, Split, best_split, index, split_from_below
 
@@ -54,7 +54,7 @@ class Priced:
     bounds from below: the first knows that what belongs together meets, the second loses nothing to splits."""
 
 
-def decomposes(problem: Problem) -> bool:
+def decomposes(problem: AllocationProblem) -> bool:
     """Tell whether every column serves one class and every class one leg of one route of one demand.
 
     Demands then share nothing but supply.
@@ -74,7 +74,7 @@ def decomposes(problem: Problem) -> bool:
 class Decomposition:
     """Covers over the columns `examined` (those that a better plan than the one known may use)."""
 
-    def __init__(self, problem: Problem, examined: Picked, row_upper: Floats) -> None:
+    def __init__(self, problem: AllocationProblem, examined: Picked, row_upper: Floats) -> None:
         columns, frame = problem.columns, problem.frame
         self.examined = examined
         self._problem, self._row_upper = problem, row_upper

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from control.allocator.columns import Columns, Floats, Ints, Picked, Prices
-from control.allocator.market import Supply
-from control.allocator.routing import NOWHERE, Routing
-from control.allocator.rows import INFINITY, Matrix, ProgramBuilder, RowMap, RowMapBuilder, Variables, compress
+from control.allocator.market import GroupedSupply
+from control.allocator.routing import NOWHERE, RoutedDemands
+from control.allocator.rows import INFINITY, ProgramBuilder, RowMap, RowMapBuilder, SparseMatrix, Variables, compress
 from templates_lib.values.settings import Mode, Settings, Survive
 from templates_lib.values.snapshot import Snapshot
 
@@ -23,7 +23,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class ProgramFrame:
     row_names: tuple[str, ...]
     row_lower: Floats
     row_upper: Floats
@@ -74,7 +74,7 @@ class Frame:
             np.einsum("ic,ci->i", nodes, self.cell_cost[:, picked.group]) + columns.risk(template, picked.group)
         )
 
-    def matrix(self, columns: Columns, picked: Picked) -> Matrix:
+    def matrix(self, columns: Columns, picked: Picked) -> SparseMatrix:
         """Coefficients of columns in every row."""
         groups = self.cell_cost.shape[1]
         template = columns.library.point_template[picked.point]
@@ -111,7 +111,7 @@ class RunningColumns:
 
 
 class FrameBuilder:
-    def __init__(self, snapshot: Snapshot, supply: Supply, routing: Routing, columns: Columns) -> None:
+    def __init__(self, snapshot: Snapshot, supply: GroupedSupply, routing: RoutedDemands, columns: Columns) -> None:
         self._settings: Settings = snapshot.settings
         self._snapshot, self._supply, self._routing, self._columns = snapshot, supply, routing, columns
         self._program = ProgramBuilder()
@@ -127,7 +127,7 @@ class FrameBuilder:
         self._loss = np.full((len(routing.classes), len(routing.places)), -1, dtype=np.int64)
         self._largest = float(columns.units.max(initial=1.0))
 
-    def build(self, running: RunningColumns) -> Frame:
+    def build(self, running: RunningColumns) -> ProgramFrame:
         unmet = self._demand_rows()
         hops = np.arange(len(self._routing.hops))
         balances = self._balance_rows(dict(enumerate(hops.tolist())))
@@ -143,7 +143,7 @@ class FrameBuilder:
             self._beside_rows(key, kept)
         levels = self._levels(unmet, shortage)
         lower, upper = self._program.row_bounds()
-        return Frame(
+        return ProgramFrame(
             tuple(self._program.row_names), lower, upper, self._program.variables(),
             hops, np.array(unmet, dtype=np.int64), offers, levels,
             self._cells.build(), self._classes.build(), self._counts.build(), cell_cost,

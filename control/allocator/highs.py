@@ -7,8 +7,8 @@ import highspy
 import numpy as np
 
 from control.allocator.columns import Floats
-from control.allocator.program import Answer, Effort, Found, Program, Start
-from control.allocator.rows import Matrix, Variables
+from control.allocator.program import Effort, Found, MilpSolution, Program, Start
+from control.allocator.rows import SparseMatrix, Variables
 
 INTEGER = highspy.HighsVarType.kInteger
 CONTINUOUS = highspy.HighsVarType.kContinuous
@@ -64,7 +64,7 @@ class GrowingLp:
         return int(self._highs.getInfo().simplex_iteration_count)
 
     def add(self, variables: Variables) -> None:
-        matrix: Matrix = variables.matrix
+        matrix: SparseMatrix = variables.matrix
         if len(variables):
             self._highs.addCols(
                 len(variables), variables.cost, variables.lower, variables.upper,
@@ -100,7 +100,7 @@ class HighsMilp:
 
     name = "HiGHS"
 
-    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> Answer:
+    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> MilpSolution:
         highs = _solver(effort.seed)
         highs.setOptionValue("mip_rel_gap", effort.gap)
         highs.setOptionValue("mip_max_nodes", effort.nodes)
@@ -125,15 +125,17 @@ class HighsMilp:
         return _answer(highs)
 
 
-def _answer(highs: highspy.Highs) -> Answer:
+def _answer(highs: highspy.Highs) -> MilpSolution:
     status, info = highs.getModelStatus(), highs.getInfo()
     nodes, iterations = max(0, int(info.mip_node_count)), int(info.simplex_iteration_count)
     seconds, late = float(highs.getRunTime()), status == STATUS.kTimeLimit
     if status in (STATUS.kInfeasible, STATUS.kUnboundedOrInfeasible):
-        return Answer(None, np.inf, np.inf, True, nodes, iterations, seconds, late)
+        return MilpSolution(None, np.inf, np.inf, True, nodes, iterations, seconds, late)
     if status == STATUS.kModelEmpty:  # nobody asks for anything
-        return Answer(np.zeros(0), 0.0, 0.0, True, nodes, iterations, seconds, late)
+        return MilpSolution(np.zeros(0), 0.0, 0.0, True, nodes, iterations, seconds, late)
     has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     x = np.array(highs.getSolution().col_value) if has_point else None
     objective = float(info.objective_function_value) if has_point else np.inf
-    return Answer(x, objective, float(info.mip_dual_bound), status == STATUS.kOptimal, nodes, iterations, seconds, late)
+    return MilpSolution(
+        x, objective, float(info.mip_dual_bound), status == STATUS.kOptimal, nodes, iterations, seconds, late
+    )

@@ -23,7 +23,7 @@ def running_counts(snapshot: Snapshot) -> Counter[tuple[str, str, Market]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Supply:
+class GroupedSupply:
     """G groups selling nodes of C configurations through O offers."""
 
     configs: tuple[str, ...]
@@ -52,7 +52,7 @@ class Supply:
         return np.array([market is Market.SPOT for _, market in self.groups], dtype=bool)
 
 
-def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> Supply:
+def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> GroupedSupply:
     """Arrays over the offers whose configuration is one of `configs`.
 
     An offer gives `available_count` nodes beside those held; where that is unknown, `max_unproven_nodes`.
@@ -83,7 +83,7 @@ def read_supply(snapshot: Snapshot, configs: tuple[str, ...]) -> Supply:
         price[cell] = offers[o].usd_per_hour
         risk[cell] = offers[o].interruptions_per_hour if offers[o].market is Market.SPOT else 0.0
     group_zone = np.array([zone_index[zone] for zone, _ in groups], dtype=np.int64)
-    return Supply(
+    return GroupedSupply(
         configs, groups, zones, group_zone, offers, offer_config, offer_group, offer_bound, offer_held,
         bound, price, risk, only,
     )  # fmt: skip

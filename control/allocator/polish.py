@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.allocator.columns import Ints
-from control.allocator.problem import Problem
-from control.allocator.program import Answer, Program, Start
+from control.allocator.problem import AllocationProblem
+from control.allocator.program import MilpSolution, Program, Start
 from control.allocator.restricted import Restricted
 from templates_lib.values.settings import Mode
 
@@ -20,13 +20,13 @@ MOST_SOLVED = 100
 """Neighbourhoods at most, so that many units do not take many times as long."""
 LEAST_GAIN = 1e-6
 
-Solver = Callable[[Program, Start], Answer | None]
+Solver = Callable[[Program, Start], MilpSolution | None]
 """None when there is no more work to be spent."""
 
 
 def polish(
-    problem: Problem, restricted: Restricted, counts: dict[int, int], objective: float, target: float, seed: int,
-    solve: Solver, found: Callable[[dict[int, int], float], None],
+    problem: AllocationProblem, restricted: Restricted, counts: dict[int, int], objective: float, target: float,
+    seed: int, solve: Solver, found: Callable[[dict[int, int], float], None],
 ) -> None:  # fmt: skip
     """Reports every better plan to `found`; stops at `target` or when the widest neighbourhoods hold nothing better.
 
@@ -55,7 +55,7 @@ def polish(
                 break
 
 
-def _units(problem: Problem, restricted: Restricted) -> Ints:
+def _units(problem: AllocationProblem, restricted: Restricted) -> Ints:
     columns = problem.columns
     of_class = columns.entry_class[columns.entry_start[restricted.picked.point]]
     if problem.snapshot.settings.mode is Mode.PAPER:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.allocator.columns import Columns, Floats, allowed_groups, restrict
-from control.allocator.frame import Frame, FrameBuilder, RunningColumns
-from control.allocator.market import Supply, read_supply, running_counts
-from control.allocator.routing import Routing, read_routing
+from control.allocator.frame import FrameBuilder, ProgramFrame, RunningColumns
+from control.allocator.market import GroupedSupply, read_supply, running_counts
+from control.allocator.routing import RoutedDemands, read_routing
 from templates_lib.values.library import Library
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.settings import Mode
@@ -17,14 +17,14 @@ from templates_lib.values.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class AllocationProblem:
     snapshot: Snapshot
     library: Library
     """Library without the templates that nothing demands."""
-    supply: Supply
-    routing: Routing
+    supply: GroupedSupply
+    routing: RoutedDemands
     columns: Columns
-    frame: Frame
+    frame: ProgramFrame
 
     @property
     def group_place(self) -> NDArray[np.integer[Any]]:
@@ -34,7 +34,7 @@ class Problem:
         return self.supply.group_zone
 
 
-def read_problem(snapshot: Snapshot, library: Library) -> Problem:
+def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     """ValueError for bad offers and for replica bounds on a class that the library does not know."""
     supply = read_supply(snapshot, library.configs)
     class_ids = tuple(c.id for c in library.classes)
@@ -52,7 +52,7 @@ def read_problem(snapshot: Snapshot, library: Library) -> Problem:
     columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours)
     running = _running(snapshot, library, supply, allowed)
     frame = FrameBuilder(snapshot, supply, routing, columns).build(running)
-    return Problem(snapshot, library, supply, routing, columns, frame)
+    return AllocationProblem(snapshot, library, supply, routing, columns, frame)
 
 
 def _demanded(snapshot: Snapshot, class_ids: tuple[str, ...]) -> frozenset[int]:
@@ -72,7 +72,7 @@ def _classes_with_a_minimum(snapshot: Snapshot, class_ids: tuple[str, ...]) -> f
     return frozenset(index[name] for name, r in snapshot.settings.guardrails.replicas.items() if r.min > 0)
 
 
-def _class_zone(library: Library, allowed: NDArray[np.bool_], supply: Supply) -> NDArray[np.bool_]:
+def _class_zone(library: Library, allowed: NDArray[np.bool_], supply: GroupedSupply) -> NDArray[np.bool_]:
     """(classes of the library, zones): whether some template of the class fits a group of the zone."""
     out = np.zeros((len(library.classes), len(supply.zones)), dtype=bool)
     entry_template = library.point_template[library.entry_point]
@@ -83,7 +83,7 @@ def _class_zone(library: Library, allowed: NDArray[np.bool_], supply: Supply) ->
     return out
 
 
-def _running(snapshot: Snapshot, library: Library, supply: Supply, allowed: NDArray[np.bool_]) -> RunningColumns:
+def _running(snapshot: Snapshot, library: Library, supply: GroupedSupply, allowed: NDArray[np.bool_]) -> RunningColumns:
     counts = running_counts(snapshot)
     group_index = {group: g for g, group in enumerate(supply.groups)}
     wanted = sorted({name.encode() for name, _, _ in counts})

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from control.allocator.columns import Floats, Ints
-from control.allocator.rows import Matrix, Variables
+from control.allocator.rows import SparseMatrix, Variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class MilpSolution:
     x: Floats | None
     """The best solution found, or None."""
     objective: float
@@ -56,14 +56,14 @@ class MilpSolver(Protocol):
     @property
     def name(self) -> str: ...
 
-    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> Answer:
+    def __call__(self, program: Program, effort: Effort, start: Start | None, found: Found) -> MilpSolution:
         """The best solution within the effort."""
         ...
 
 
 def join(first: Variables, second: Variables) -> Variables:
     """Variables of the same rows, one after the other."""
-    matrix = Matrix(
+    matrix = SparseMatrix(
         np.concatenate([first.matrix.start, second.matrix.start[1:] + first.matrix.start[-1]]).astype(np.int32),
         np.concatenate([first.matrix.row, second.matrix.row]),
         np.concatenate([first.matrix.value, second.matrix.value]),

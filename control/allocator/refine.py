@@ -8,7 +8,7 @@ import numpy as np
 from control.allocator.bundles import Bundles
 from control.allocator.columns import Floats, Ints, Picked, concatenate
 from control.allocator.decomposition import Decomposition, decomposes
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.relaxation import Relaxed
 from templates_lib.values.settings import Survive
 
@@ -46,7 +46,7 @@ class Refined:
         return min(self.priced_bound, self.limit)
 
 
-def can_refine(problem: Problem) -> bool:
+def can_refine(problem: AllocationProblem) -> bool:
     """Tell whether demands share nothing but supply, and nothing counts instances, losses or what is kept."""
     settings = problem.snapshot.settings
     counted = bool(len(problem.frame.counts.row)) or settings.survive is not Survive.NOTHING or settings.beside_running
@@ -54,7 +54,12 @@ def can_refine(problem: Problem) -> bool:
 
 
 def refine(
-    problem: Problem, relaxed: Relaxed, row_upper: Floats, room: float, seed: int, heard: Callable[[float], None]
+    problem: AllocationProblem,
+    relaxed: Relaxed,
+    row_upper: Floats,
+    room: float,
+    seed: int,
+    heard: Callable[[float], None],
 ) -> Refined:
     """Alternate between prices (a linear program over bundles) and the demands' best answers to them.
 
@@ -102,7 +107,7 @@ def refine(
     return Refined(examined, rise, order, bundles.columns(), below, relaxed.bound + room, room < asked, done)
 
 
-def _examined(problem: Problem, relaxed: Relaxed, room: float) -> Picked:
+def _examined(problem: AllocationProblem, relaxed: Relaxed, room: float) -> Picked:
     """Columns of small reduced cost, and all of running templates."""
     columns, groups = problem.columns, len(problem.supply.groups)
     near = columns.under(relaxed.prices, room)

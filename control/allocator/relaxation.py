@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from control.allocator.columns import Columns, Floats, Picked, Prices, concatenate
-from control.allocator.frame import Frame
+from control.allocator.frame import ProgramFrame
 from control.allocator.highs import GrowingLp, Vertex
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.program import Program
 from control.allocator.rows import Variables
 
@@ -36,9 +36,9 @@ class Relaxed:
 class Relaxation:
     """Solves the program under changing objectives and limits on unmet demand; columns and basis are kept."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: AllocationProblem, seed: int) -> None:
         self._columns: Columns = problem.columns
-        self._frame: Frame = problem.frame
+        self._frame: ProgramFrame = problem.frame
         frame = self._frame
         self._lp = GrowingLp(Program(frame.variables, frame.row_lower.copy(), frame.row_upper.copy()), seed)
         self._picked: list[Picked] = []

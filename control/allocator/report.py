@@ -9,8 +9,8 @@ import numpy as np
 
 from control.allocator.columns import Floats, Ints
 from control.allocator.market import running_counts
-from control.allocator.problem import Problem
-from control.allocator.search import Outcome
+from control.allocator.problem import AllocationProblem
+from control.allocator.search import SearchOutcome
 from control.allocator.settle import Settled
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 
@@ -21,7 +21,7 @@ LEAST_UNMET = 1e-6
 LEAST_DUAL = 1e-9
 
 
-def planned_offers(problem: Problem, settled: Settled) -> tuple[PlannedOffer, ...]:
+def planned_offers(problem: AllocationProblem, settled: Settled) -> tuple[PlannedOffer, ...]:
     """Every node of the plan by the offer it is rented from; held offers that it leaves are not listed."""
     supply = problem.supply
     used = _nodes_by_cell(problem, settled)
@@ -35,7 +35,7 @@ def planned_offers(problem: Problem, settled: Settled) -> tuple[PlannedOffer, ..
     return tuple(planned)
 
 
-def planned_instances(problem: Problem, settled: Settled) -> tuple[PlannedInstance, ...]:
+def planned_instances(problem: AllocationProblem, settled: Settled) -> tuple[PlannedInstance, ...]:
     """One row per (template, zone, market); nodes of a cell of several offers cost their average."""
     supply, library = problem.supply, problem.library
     mean = mean_prices(problem, settled)
@@ -58,14 +58,14 @@ def _joined(names: Iterable[str]) -> str:
     return "+".join(dict.fromkeys(names))
 
 
-def _nodes_by_cell(problem: Problem, settled: Settled) -> Ints:
+def _nodes_by_cell(problem: AllocationProblem, settled: Settled) -> Ints:
     used = np.zeros(problem.supply.bound.shape, dtype=np.int64)
     nodes = problem.library.nodes[settled.template].astype(np.int64) * settled.count[:, None]
     np.add.at(used.T, settled.group, nodes)
     return used
 
 
-def mean_prices(problem: Problem, settled: Settled) -> Floats:
+def mean_prices(problem: AllocationProblem, settled: Settled) -> Floats:
     """(C, G) $/h that one node of a cell costs on average at the offers used."""
     supply = problem.supply
     paid, nodes = np.zeros(supply.bound.shape), np.zeros(supply.bound.shape)
@@ -76,7 +76,9 @@ def mean_prices(problem: Problem, settled: Settled) -> Floats:
     return np.where(nodes > 0, paid / np.where(nodes > 0, nodes, 1.0), supply.price)
 
 
-def _units_per_instance(problem: Problem, settled: Settled, template: int, group: int, count: int) -> dict[str, float]:
+def _units_per_instance(
+    problem: AllocationProblem, settled: Settled, template: int, group: int, count: int
+) -> dict[str, float]:
     library, columns = problem.library, problem.columns
     units: dict[str, float] = {}
     for point, instances in settled.mixtures[template * len(problem.supply.groups) + group].items():
@@ -86,7 +88,7 @@ def _units_per_instance(problem: Problem, settled: Settled, template: int, group
     return units
 
 
-def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
+def unmet_demand(problem: AllocationProblem, settled: Settled) -> dict[str, float]:
     """Requests per second by demand key."""
     unmet: dict[str, float] = {}
     for demand, share in zip(problem.routing.demands, settled.unmet, strict=True):
@@ -95,7 +97,7 @@ def unmet_demand(problem: Problem, settled: Settled) -> dict[str, float]:
     return unmet
 
 
-def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
+def flows(problem: AllocationProblem, settled: Settled) -> tuple[Flow, ...]:
     """Return what each route carries by the zones of its legs; together exactly the demand that is not unmet."""
     routing = problem.routing
     placed = [(tree, *placement) for tree in routing.trees for placement in tree.placements(settled.hops, LEAST_FLOW)]
@@ -113,7 +115,7 @@ def flows(problem: Problem, settled: Settled) -> tuple[Flow, ...]:
     return tuple(rows)
 
 
-def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str) -> Plan:
+def make_plan(problem: AllocationProblem, outcome: SearchOutcome, settled: Settled, policy: str) -> Plan:
     """The plan without an id. Its reasons are the minima of replicas that supply cannot give; others are explained."""
     snapshot, columns = problem.snapshot, problem.columns
     offers, instances = planned_offers(problem, settled), planned_instances(problem, settled)
@@ -138,7 +140,7 @@ def make_plan(problem: Problem, outcome: Outcome, settled: Settled, policy: str)
     )  # fmt: skip
 
 
-def replica_shortages(problem: Problem, settled: Settled) -> Iterator[Reason]:
+def replica_shortages(problem: AllocationProblem, settled: Settled) -> Iterator[Reason]:
     """A reason for every work class with fewer instances than `guardrails.replicas` asks for."""
     served = problem.columns.served(settled.template)
     for position, k in enumerate(problem.routing.classes):
@@ -150,7 +152,7 @@ def replica_shortages(problem: Problem, settled: Settled) -> Iterator[Reason]:
             yield Reason("replicas", text, name)
 
 
-def duals(problem: Problem, outcome: Outcome) -> dict[str, float]:
+def duals(problem: AllocationProblem, outcome: SearchOutcome) -> dict[str, float]:
     """Shadow prices of the relaxation by row name, nonzero ones.
 
     `offer/…` $/h per node (≤ 0: one more would save), `pool/…` per unit of the pool, `demand/…` per request/s,

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.allocator.columns import Floats, Ints, Picked
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.program import Program, Start, join
-from control.allocator.rows import Matrix, Variables, compress
+from control.allocator.rows import SparseMatrix, Variables, compress
 
 Entries = tuple[Ints, Ints, Floats]
 """(variable, row, coefficient) of matrix entries."""
@@ -52,7 +52,9 @@ class Restricted:
         return counts
 
 
-def restrict_to(problem: Problem, picked: Picked, row_upper: Floats, base_cost: Floats, *, cost: bool) -> Restricted:
+def restrict_to(
+    problem: AllocationProblem, picked: Picked, row_upper: Floats, base_cost: Floats, *, cost: bool
+) -> Restricted:
     """The program over `picked`; `base_cost` is the objective of the frame's variables.
 
     All points of a template must be picked for a group, or none.
@@ -96,7 +98,7 @@ def _count_points(program: Program, first: int, key: Ints, shared: Ints) -> Prog
     return _extend(program, most, ones, np.zeros(len(shared)), np.zeros(len(shared)), entries)
 
 
-def _link_losses(problem: Problem, program: Program, picked: Picked, key: Ints, most: Floats) -> Program:
+def _link_losses(problem: AllocationProblem, program: Program, picked: Picked, key: Ints, most: Floats) -> Program:
     """The largest loss of a class in a place is at least the capacity of every template used there.
 
     `used` is 1 where a (template, group) has an instance: y ≤ most · used, loss ≥ units · used.
@@ -137,7 +139,7 @@ def _extend(
     parts: list[Entries] = [(old.matrix.owner, old.matrix.row.astype(np.int64), old.matrix.value)]
     parts += [(variable, row + len(program.row_lower), value) for variable, row, value in entries]
     owners, at, values = (np.concatenate(p) for p in zip(*parts, strict=True))
-    matrix: Matrix = compress(columns, rows, owners, at, values)
+    matrix: SparseMatrix = compress(columns, rows, owners, at, values)
     zeros = np.zeros(len(upper))
     return Program(
         Variables(

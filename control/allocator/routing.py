@@ -114,7 +114,7 @@ class RouteTree:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Routing:
+class RoutedDemands:
     """D demands over K demanded work classes and their routes."""
 
     demands: tuple[Demand, ...]
@@ -136,7 +136,7 @@ def read_routing(
     zones: tuple[str, ...],
     class_zone: NDArray[np.bool_],
     also: frozenset[int],
-) -> Routing:
+) -> RoutedDemands:
     """The demands above zero and their hops between places where every leg's class can be had at all.
 
     `class_zone` (library classes, zones) says where some template of the class fits what is sold. Classes in `also`
@@ -171,7 +171,7 @@ def read_routing(
             shares = [(k, rate * u / peak[k]) if u > 0 else (k, 0.0) for k, u in zip(of_leg, units, strict=True)]
             trees.extend(_trees(d, rate, route, allowed, per_gb, shares, hops))
     demand_load = load / np.where(peak > 0, peak, 1.0)
-    return Routing(demands, classes, peak, demand_load, places, tuple(trees), tuple(hops))
+    return RoutedDemands(demands, classes, peak, demand_load, places, tuple(trees), tuple(hops))
 
 
 def routes_of(demand: Demand, routes: tuple[Route, ...]) -> list[Route]:

@@ -51,7 +51,7 @@ class RowMapBuilder:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matrix:
+class SparseMatrix:
     """Columns in compressed form: column i has entries [start_i, start_{i+1})."""
 
     start: NDArray[np.int32]
@@ -73,13 +73,13 @@ class Matrix:
         return np.bincount(self.owner, weights=weights, minlength=self.columns).astype(np.float64)
 
 
-def compress(columns: int, rows: int, owner: Ints, row: Ints, value: Floats) -> Matrix:
+def compress(columns: int, rows: int, owner: Ints, row: Ints, value: Floats) -> SparseMatrix:
     """Entries as a matrix, with those of one place added up and zeros dropped."""
     key, inverse = np.unique(owner * rows + row, return_inverse=True)
     total = np.bincount(inverse, weights=value, minlength=len(key))
     key, total = key[total != 0], total[total != 0]
     start = np.searchsorted(key, np.arange(columns + 1) * rows)
-    return Matrix(start.astype(np.int32), (key % max(rows, 1)).astype(np.int32), total)
+    return SparseMatrix(start.astype(np.int32), (key % max(rows, 1)).astype(np.int32), total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ class Variables:
     lower: Floats
     upper: Floats
     integer: NDArray[np.bool_]
-    matrix: Matrix
+    matrix: SparseMatrix
 
     def __len__(self) -> int:
         return len(self.cost)

@@ -9,8 +9,8 @@ import numpy as np
 from control.allocator.columns import Floats, Ints, Picked, concatenate
 from control.allocator.frame import Level
 from control.allocator.polish import polish
-from control.allocator.problem import Problem
-from control.allocator.program import Answer, Effort, MilpSolver, Program, Start
+from control.allocator.problem import AllocationProblem
+from control.allocator.program import Effort, MilpSolution, MilpSolver, Program, Start
 from control.allocator.refine import Refined, can_refine, refine
 from control.allocator.relaxation import NOTHING, Relaxation, Relaxed
 from control.allocator.restricted import restrict_to
@@ -37,7 +37,7 @@ POLISH_NODES = 50
 POLISH_GAP = 1e-4
 POLISH_SHARE = 0.5
 """Share of the simplex iterations that polishing gets; the rest is for the proof."""
-OUT_OF_WORK = Answer(None, np.inf, -np.inf, False, 0, 0, 0.0, False)
+OUT_OF_WORK = MilpSolution(None, np.inf, -np.inf, False, 0, 0, 0.0, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class Incumbent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class SearchOutcome:
     incumbent: Incumbent
     bound: float
     relaxed: Relaxed
@@ -61,7 +61,7 @@ class Outcome:
 class Search:
     """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
 
-    def __init__(self, problem: Problem, milp: MilpSolver, progress: Progress) -> None:
+    def __init__(self, problem: AllocationProblem, milp: MilpSolver, progress: Progress) -> None:
         self._problem, self._milp, self._progress = problem, milp, progress
         settings = problem.snapshot.settings
         self._limits: WorkLimits = settings.limits
@@ -79,7 +79,7 @@ class Search:
         self._wanted: dict[int, int] = {}
         """Counts that reach the least unmet demand: their columns are in every later program."""
 
-    def run(self) -> Outcome:
+    def run(self) -> SearchOutcome:
         relaxed, values = self._relax()
         if not any(values) and self._is_large() and can_refine(self._problem):
             self._refine(relaxed)
@@ -90,7 +90,7 @@ class Search:
         if not self._is_done:
             self._prove(relaxed)
         assert self._best is not None  # noqa: S101 - for the type checker; _find returned true
-        return Outcome(
+        return SearchOutcome(
             self._best,
             min(self._bound, self._best.objective),
             relaxed,
@@ -237,7 +237,7 @@ class Search:
         cost = self._problem.frame.variables.cost
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, cost, cost=True)
 
-        def solve(part: Program, start: Start) -> Answer | None:
+        def solve(part: Program, start: Start) -> MilpSolution | None:
             if self._iterations > POLISH_SHARE * self._limits.simplex_iterations:
                 return None
             return self._solve(part, start, POLISH_GAP, "polish", POLISH_NODES)
@@ -277,7 +277,7 @@ class Search:
         assert self._best is not None  # noqa: S101
         return (self._best.objective - self._bound) / max(abs(self._best.objective), 1e-9)
 
-    def _cost_program(self, picked: Picked, stage: str, nodes: int | None = None) -> Answer:
+    def _cost_program(self, picked: Picked, stage: str, nodes: int | None = None) -> MilpSolution:
         """Minimise cost over columns, and keep the plan if it is the best so far."""
         frame = self._problem.frame
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
@@ -289,7 +289,9 @@ class Search:
             self._progress(stage, answer.objective, self._bound)
         return answer
 
-    def _solve(self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None) -> Answer:
+    def _solve(
+        self, program: Program, start: Start | None, gap: float, stage: str, nodes: int | None = None
+    ) -> MilpSolution:
         limits = self._limits
         left = None if limits.wall_clock_s is None else max(0.0, limits.wall_clock_s - self._seconds)
         iterations = limits.simplex_iterations - (self._iterations if self._best is not None else 0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from control.allocator.columns import Floats, Ints, Picked
-from control.allocator.problem import Problem
+from control.allocator.problem import AllocationProblem
 from control.allocator.program import Effort, MilpSolver
 from control.allocator.restricted import restrict_to
 from control.allocator.search import Incumbent
@@ -27,7 +27,7 @@ class Settled:
     """(O,) nodes rented by name from cells of several offers; elsewhere 0."""
 
 
-def settle(problem: Problem, incumbent: Incumbent, row_upper: Floats, milp: MilpSolver, seed: int) -> Settled:
+def settle(problem: AllocationProblem, incumbent: Incumbent, row_upper: Floats, milp: MilpSolver, seed: int) -> Settled:
     """RuntimeError where the counts turn out not to serve what the search said they do."""
     groups = len(problem.supply.groups)
     columns, frame = problem.columns, problem.frame
@@ -63,7 +63,7 @@ def settle(problem: Problem, incumbent: Incumbent, row_upper: Floats, milp: Milp
     )  # fmt: skip
 
 
-def _give_back_unused(problem: Problem, rented: Floats, template: Ints, group: Ints, count: Ints) -> None:
+def _give_back_unused(problem: AllocationProblem, rented: Floats, template: Ints, group: Ints, count: Ints) -> None:
     """Free nodes may be rented for nothing: rent what is used, from the cheapest offers."""
     supply = problem.supply
     used = np.zeros(supply.bound.shape)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from control.db.slo_samples import Observed
+from control.db.slo_samples import LatencyHistogram
 
 
-def added(parts: Iterable[Observed]) -> dict[float, float]:
+def added(parts: Iterable[LatencyHistogram]) -> dict[float, float]:
     """Upper bound in seconds → observations, of histograms that may differ in their bounds."""
     total: dict[float, float] = {}
     for part in parts:

@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 from control.api.problem import ApiError, FieldProblem, field_problem
 from control.fleet_file.document import MAX_DEPTH, MAX_NODES, Document, parse
 from control.fleet_file.own_model import OwnModel
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.planning.world import World, world_of
 from control.reconcile.fleet_world import refuse_paths
@@ -57,7 +57,7 @@ def _refuse_large(value: Any) -> None:
         found, depth = left.pop()
         count += 1
         if count > MAX_NODES or depth > MAX_DEPTH:
-            raise SpecError([Problem("spec", 0, "too large or too deeply nested")])
+            raise SpecError([SpecProblem("spec", 0, "too large or too deeply nested")])
         if isinstance(found, dict):
             left += [(each, depth + 1) for each in found.values()]
         elif isinstance(found, list):

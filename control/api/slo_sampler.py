@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from control.api.gateway_addresses import each_gateway
 from control.db.database import Database
 from control.db.errors import DatabaseError
-from control.db.slo_samples import Observed, PostgresSloSamples, SloSample
+from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, SloSample
 from control.fleet.latency import GatewayFigures, Histogram, gateway_figures
 
 _log = logging.getLogger(__name__)
@@ -81,11 +81,11 @@ def _sample(
     return SloSample(gateway, model, begins_at, ttft, tpot)
 
 
-def _since(now: Histogram, before: Histogram | None) -> Observed:
+def _since(now: Histogram, before: Histogram | None) -> LatencyHistogram:
     """A gateway that was started again counts from nothing."""
     earlier = before.counts if before is not None and before.bounds == now.bounds else ()
     if not earlier or any(new < old for new, old in zip(now.counts, earlier, strict=True)):
         earlier = (0.0,) * len(now.counts)
     cumulative = [new - old for new, old in zip(now.counts, earlier, strict=True)]
     counts = [count - below for count, below in zip(cumulative, [0.0, *cumulative], strict=False)]
-    return Observed(tuple(None if math.isinf(b) else b for b in now.bounds), tuple(counts))
+    return LatencyHistogram(tuple(None if math.isinf(b) else b for b in now.bounds), tuple(counts))

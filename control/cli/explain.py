@@ -11,7 +11,7 @@ from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
     from control.cli.planning import PlanInContext
-    from control.planning.session import Session
+    from control.planning.session import PlanningSession
 
 
 def explain(
@@ -48,7 +48,7 @@ def explain(
 
 def _source(
     plan: str | None, file: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> "AbstractContextManager[tuple[Session, PlanInContext]]":
+) -> "AbstractContextManager[tuple[PlanningSession, PlanInContext]]":
     from control.cli.planning import kept, made_now
 
     if plan is None:

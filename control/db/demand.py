@@ -28,7 +28,7 @@ _SUMS = [func.sum(demand_line.c[name]).label(name) for name in COUNTS]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class AppUsage:
     """Usage of an app by the project that asked."""
 
     project: str
@@ -80,7 +80,7 @@ class PostgresDemand:
             watched = _watched(connection, fleet, start)
         return {key: _history(parts, start.timestamp(), end_s, step_s) for key, parts in watched.items()}
 
-    def usage(self, fleet: str, start: datetime, end: datetime) -> tuple[Usage, ...]:
+    def usage(self, fleet: str, start: datetime, end: datetime) -> tuple[AppUsage, ...]:
         """Return the usage of whole hours and reports that began from `start` up to before `end`, by project and
         app."""
         total: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -92,7 +92,7 @@ class PostgresDemand:
                 query = query.where(table.c.fleet == fleet, table.c.started_at >= start, table.c.started_at < end)
                 for project, app, *served in connection.execute(query):
                     total[project, app] = [a + int(b) for a, b in zip(total[project, app], served, strict=True)]
-        return tuple(Usage(*key, *served) for key, served in sorted(total.items()) if any(served))
+        return tuple(AppUsage(*key, *served) for key, served in sorted(total.items()) if any(served))
 
     def roll_up(self, now: datetime) -> None:
         """Reports that nobody can change any more become hours; hours do not stay for ever."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from control.db.cluster import Cluster, ServerAddress
+from control.db.cluster import PostgresCluster, ServerAddress
 from control.db.errors import EmbeddedServerError
 from control.file_lock import lock, try_lock, unlock
 
@@ -27,7 +27,7 @@ def embedded_server(home: Path) -> Iterator[ServerAddress]:
 
     Raises EmbeddedServerError, with the end of the server's log, when it cannot be started.
     """
-    cluster = Cluster.of(home)
+    cluster = PostgresCluster.of(home)
     with _lock_file(home, "users.lock") as users:
         try:
             with turn(home):

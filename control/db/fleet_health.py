@@ -15,9 +15,9 @@ from control.db.reconcile_tables import fleet, fleet_target
 from control.db.tables import library, plan, snapshot
 from control.lifecycle.state import InstanceState
 from policies.alert_rules import FAILURES_WITHIN, FleetFacts
-from policies.availability import Learned, Outcome, is_excluded
+from policies.availability import CallOutcome, Learned, is_excluded
 
-_SHORT = (Outcome.STOCK_OUT, Outcome.TAKEN)
+_SHORT = (CallOutcome.STOCK_OUT, CallOutcome.TAKEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from control.db.instance_rows import (
     past_transition,
     unknown_instance,
 )
-from control.lifecycle.advance import Refusal, Transition, advance
+from control.lifecycle.advance import RefusedEvent, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
@@ -163,7 +163,7 @@ class PostgresInstances:
                 connection, after.id, after.version, event.kind, before.state, after.state, event.reason, transition.at
             )
 
-    def apply(self, instance_id: str, event: Event, now: datetime) -> Transition | Refusal:
+    def apply(self, instance_id: str, event: Event, now: datetime) -> Transition | RefusedEvent:
         """Advance the instance as it is now and write that; judged anew whenever somebody else was faster.
 
         For events that are true whatever the version: a lost node is lost. Ends, since every loss of the race is a
@@ -171,7 +171,7 @@ class PostgresInstances:
         """
         while True:
             step = advance(self.load(instance_id), event, now)
-            if isinstance(step, Refusal):
+            if isinstance(step, RefusedEvent):
                 return step
             try:
                 self.write(step)

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from control.db.database import Database
 from control.db.market_tables import market_memory, offer_call
-from policies.availability import Learned, Outcome
+from policies.availability import CallOutcome, Learned
 
 Learn = Callable[[str, Learned | None], Learned | None]
 """Subject and what is known of it → what is known then; None: as it was."""
@@ -25,7 +25,7 @@ class OfferCalls:
     granted: int
     most_in_a_minute: int
     last_at: datetime
-    last_outcome: Outcome
+    last_outcome: CallOutcome
     last_reason: str
 
 
@@ -36,7 +36,7 @@ class PostgresMarketMemory:
     database: Database
 
     def note(
-        self, offer: str, outcome: Outcome, reason: str, subjects: Iterable[str], learn: Learn, now: datetime
+        self, offer: str, outcome: CallOutcome, reason: str, subjects: Iterable[str], learn: Learn, now: datetime
     ) -> None:
         """Record a call for a node of `offer`, and let `learn` judge what is known of each subject after it.
 
@@ -72,7 +72,7 @@ class PostgresMarketMemory:
             select(
                 offer_call.c.offer,
                 func.count().label("calls"),
-                func.count().filter(offer_call.c.outcome == Outcome.GRANTED).label("granted"),
+                func.count().filter(offer_call.c.outcome == CallOutcome.GRANTED).label("granted"),
                 func.max(offer_call.c.sequence).label("last"),
             )
             .where(recent)
@@ -99,7 +99,7 @@ class PostgresMarketMemory:
             rows = connection.execute(query).all()
         return tuple(
             OfferCalls(
-                row.offer, int(row.calls), int(row.granted), int(row.most), row.at, Outcome(row.outcome), row.reason
+                row.offer, int(row.calls), int(row.granted), int(row.most), row.at, CallOutcome(row.outcome), row.reason
             )
             for row in rows
         )

@@ -21,7 +21,7 @@ from control.db.reconcile_tables import event
 from control.db.tables import plan, snapshot
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from policies.availability import Outcome
+from policies.availability import CallOutcome
 from templates_lib.values.offer import Market
 from templates_lib.values.template import ServingTemplate
 
@@ -70,12 +70,12 @@ class PastCall:
 
     offer: str
     at: datetime
-    outcome: Outcome
+    outcome: CallOutcome
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class PastEvent:
+class RecordedEvent:
     at: datetime
     kind: str
     subject: str
@@ -162,7 +162,7 @@ class PostgresPast:
         query = select(offer_call).where(offer_call.c.at >= since, offer_call.c.at < until)
         with self.database.transaction() as connection:
             rows = connection.execute(query.order_by(offer_call.c.sequence)).all()
-        return tuple(PastCall(row.offer, _utc(row.at), Outcome(row.outcome), row.reason) for row in rows)
+        return tuple(PastCall(row.offer, _utc(row.at), CallOutcome(row.outcome), row.reason) for row in rows)
 
     def prices(self, since: datetime, until: datetime) -> Mapping[str, tuple[tuple[datetime, float | None], ...]]:
         """Offer key → $/h from when on it was known here, the one that held at `since` first; None: not sold."""
@@ -178,12 +178,12 @@ class PostgresPast:
                     found[key].append((_utc(at), usd_per_hour))
         return {key: tuple(points) for key, points in found.items()}
 
-    def events(self, fleet: str, since: datetime, until: datetime) -> tuple[PastEvent, ...]:
+    def events(self, fleet: str, since: datetime, until: datetime) -> tuple[RecordedEvent, ...]:
         """List the events on record of the fleet itself, in order."""
         query = select(event.c.at, event.c.kind, event.c.subject).where(event.c.fleet == fleet)
         query = query.where(event.c.at >= since, event.c.at < until).order_by(event.c.sequence)
         with self.database.transaction() as connection:
-            return tuple(PastEvent(_utc(row.at), row.kind, row.subject) for row in connection.execute(query))
+            return tuple(RecordedEvent(_utc(row.at), row.kind, row.subject) for row in connection.execute(query))
 
     def accepted(self, fleet: str, before: datetime) -> tuple[datetime, str] | None:
         """The plan that the fleet was held to just before then, and since when; None: none was accepted."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from control.back_off import BackOff
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 from control.db.embedded import turn
 from control.db.errors import EmbeddedServerError
 from control.file_lock import try_lock, unlock
@@ -29,7 +29,7 @@ def kept_up(home: Path, say: Callable[[str], None], restarted: Callable[[str], N
     on what stands in the way, and `restarted`, once the server answers again, what had happened; both in another
     thread."""
     ended = threading.Event()
-    watch = _Watch(Cluster.of(home), ended, say, restarted)
+    watch = _Watch(PostgresCluster.of(home), ended, say, restarted)
     thread = threading.Thread(target=watch.run, name="database watch", daemon=True)
     thread.start()
     try:
@@ -41,7 +41,11 @@ def kept_up(home: Path, say: Callable[[str], None], restarted: Callable[[str], N
 
 class _Watch:
     def __init__(
-        self, cluster: Cluster, ended: threading.Event, say: Callable[[str], None], restarted: Callable[[str], None]
+        self,
+        cluster: PostgresCluster,
+        ended: threading.Event,
+        say: Callable[[str], None],
+        restarted: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._ended = ended

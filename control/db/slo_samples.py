@@ -13,7 +13,7 @@ from control.db.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class LatencyHistogram:
     """Counts of observations by upper bound in seconds, each bucket by itself, the last bound infinite (null)."""
 
     bounds_s: tuple[float | None, ...]
@@ -26,8 +26,8 @@ class SloSample:
     model: str
     begins_at: datetime
     """A whole minute; the sample is of the minute that follows."""
-    ttft: Observed
-    tpot: Observed
+    ttft: LatencyHistogram
+    tpot: LatencyHistogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class PostgresSloSamples:
                 row.gateway,
                 row.model,
                 row.begins_at,
-                msgspec.json.decode(row.ttft, type=Observed),
-                msgspec.json.decode(row.tpot, type=Observed),
+                msgspec.json.decode(row.ttft, type=LatencyHistogram),
+                msgspec.json.decode(row.tpot, type=LatencyHistogram),
             )
             for row in rows
         )

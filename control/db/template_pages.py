@@ -16,7 +16,7 @@ from templates_lib.values.work import WorkClass
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTemplate:
+class TemplateSummary:
     id: str
     nodes: dict[str, int]
     """Node configuration → how many."""
@@ -26,7 +26,7 @@ class ListedTemplate:
 
 def template_page(
     database: Database, version: str, work_class: str, limit: int, after: str = ""
-) -> tuple[ListedTemplate, ...]:
+) -> tuple[TemplateSummary, ...]:
     """List templates by id, those that follow `after` and do work of the class. Raises NotStoredError for an unknown
     library or class.
 
@@ -37,7 +37,7 @@ def template_page(
         classes = [each.id for each in msgspec.json.decode(row.classes, type=tuple[WorkClass, ...])]
         if work_class not in classes:
             raise not_stored("work class", work_class, classes)
-        parts, found = parts_of(connection, row), list[ListedTemplate]()
+        parts, found = parts_of(connection, row), list[TemplateSummary]()
         for at, part in enumerate(parts):
             earlier = [each.id for each in parts[:at]]
             found += _of_part(connection, part, earlier, work_class, limit, _uuid(after))
@@ -46,7 +46,7 @@ def template_page(
 
 def _of_part(
     connection: Connection, row: Row[Any], earlier: list[int], work_class: str, limit: int, after: UUID | None
-) -> Iterator[ListedTemplate]:
+) -> Iterator[TemplateSummary]:
     """Yield the templates of one library that none of the `earlier` ones has."""
     classes = [each.id for each in msgspec.json.decode(row.classes, type=tuple[WorkClass, ...])]
     if work_class not in classes:
@@ -63,7 +63,7 @@ def _of_part(
         query = query.where(t.id > after)
     configs = msgspec.json.decode(row.configs, type=tuple[str, ...])
     for r in connection.execute(query.order_by(t.id).limit(limit)):
-        yield ListedTemplate(r.id.hex, {name: n for name, n in zip(configs, r.nodes, strict=True) if n}, r.units_per_s)
+        yield TemplateSummary(r.id.hex, {name: n for name, n in zip(configs, r.nodes, strict=True) if n}, r.units_per_s)
 
 
 def _uuid(text: str) -> UUID | None:

@@ -3,31 +3,31 @@ values out."""
 
 from control.diff.describe import describe
 from control.diff.fleet_diff import FleetDiff, fleet_diff
-from control.diff.limits import Disruption, Limits, Past
+from control.diff.limits import ChangeLimits, Disruption, Past
 from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
 from control.diff.next_moves import next_moves
 from control.diff.running import Running
-from control.diff.spending import Refusal, Spending, refusal, spending_of
+from control.diff.spending import Spending, SpendingRefusal, refusal, spending_of
 from control.diff.supply import Supply, supply_of
 from control.diff.target import Column, Target, targets
-from control.diff.transition import Transition, plan_transition
+from control.diff.transition import FleetTransition, plan_transition
 
 __all__ = [
+    "ChangeLimits",
     "Column",
     "Disruption",
     "Drain",
     "FleetDiff",
+    "FleetTransition",
     "Launch",
-    "Limits",
     "Moves",
     "Past",
-    "Refusal",
     "Release",
     "Running",
     "Spending",
+    "SpendingRefusal",
     "Supply",
     "Target",
-    "Transition",
     "Wait",
     "WaitKind",
     "describe",

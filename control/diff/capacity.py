@@ -28,7 +28,7 @@ def ready_units(running: Iterable[Running]) -> dict[str, float]:
     return dict(total)
 
 
-class Capacity:
+class ReadyCapacity:
     """Ready capacity while instances are taken away. Private to one decision."""
 
     def __init__(self, planned: Mapping[str, float], ready: Mapping[str, float]) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from control.diff.capacity import planned_units, ready_units
 from control.diff.groups import MoveGroup, move_groups
-from control.diff.limits import Limits
+from control.diff.limits import ChangeLimits
 from control.diff.match import match
 from control.diff.running import Running
 from control.diff.supply import Supply
 from control.diff.target import Target
-from control.diff.transition import Transition, plan_transition
+from control.diff.transition import FleetTransition, plan_transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FleetDiff:
     requests_at_risk: int
     """Requests on ready instances that go: a drain waits for them, up to its deadline; what is left then goes on
     elsewhere."""
-    transition: Transition
+    transition: FleetTransition
     groups: tuple[tuple[MoveGroup, ...], ...]
     """Groups of equal moves, for each step of the transition."""
 
@@ -40,7 +40,7 @@ class FleetDiff:
 
 
 def fleet_diff(
-    wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: Limits | None = None
+    wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: ChangeLimits | None = None
 ) -> FleetDiff:
     transition = plan_transition(wanted, running, supply, limits)
     by_id = {each.id: each for each in running}

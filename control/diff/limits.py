@@ -26,7 +26,7 @@ class Disruption:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ChangeLimits:
     max_usd_per_hour: float | None = None
     """Rent of everything that is or will be rented, what is on its way out included."""
     max_new_nodes_per_hour: int | None = None

@@ -10,7 +10,7 @@ loss is said. A failed instance is missing, hence replaced at once; only drains 
 from collections.abc import Sequence
 from datetime import datetime
 
-from control.diff.limits import Limits, Past
+from control.diff.limits import ChangeLimits, Past
 from control.diff.moves import Moves
 from control.diff.round import Round
 from control.diff.running import Running
@@ -22,7 +22,7 @@ def next_moves(
     wanted: Sequence[Target],
     running: Sequence[Running],
     supply: Supply,
-    limits: Limits,
+    limits: ChangeLimits,
     past: Past,
     now: datetime,
 ) -> Moves:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from control.diff.limits import Limits
+from control.diff.limits import ChangeLimits
 from control.diff.running import Running
 from control.diff.spending import Spending, refusal
 from control.diff.supply import Ledger
 from control.diff.target import Target
 
 
-class Room:
-    def __init__(self, ledger: Ledger, spending: Spending, limits: Limits) -> None:
+class SupplyRoom:
+    def __init__(self, ledger: Ledger, spending: Spending, limits: ChangeLimits) -> None:
         self._ledger, self._spending, self._limits = ledger.copy(), spending, limits
 
     def give(self, going: Iterable[Running]) -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from control.diff.capacity import Capacity, planned_units, ready_units
+from control.diff.capacity import ReadyCapacity, planned_units, ready_units
 from control.diff.holdings import rest_of, what_is_left
-from control.diff.limits import Limits, Past
+from control.diff.limits import ChangeLimits, Past
 from control.diff.match import Missing, match
 from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
-from control.diff.room import Room
+from control.diff.room import SupplyRoom
 from control.diff.running import Running
 from control.diff.spending import refusal, spending_of
 from control.diff.supply import Supply
@@ -29,13 +29,13 @@ class Round:
         wanted: Sequence[Target],
         running: Sequence[Running],
         supply: Supply,
-        limits: Limits,
+        limits: ChangeLimits,
         past: Past,
         now: datetime,
     ) -> None:
         self._limits, self._past, self._now = limits, past, now
         self._match = match(wanted, running)
-        self._capacity = Capacity(planned_units(wanted), ready_units(running))
+        self._capacity = ReadyCapacity(planned_units(wanted), ready_units(running))
         self._launches: list[Launch] = []
         self._drains: list[Drain] = []
         self._releases: list[Release] = []
@@ -96,7 +96,7 @@ class Round:
 
     def make_room(self) -> None:
         """Free room for one of each column that supply or spending refused."""
-        room = Room(self._ledger, self._spending, self._limits)
+        room = SupplyRoom(self._ledger, self._spending, self._limits)
         room.give((*self._match.leaving, *self._going))
         for target, wait in self._blocked:
             if room.take(target):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from control.diff.limits import Limits, Past
+from control.diff.limits import ChangeLimits, Past
 from control.diff.moves import WaitKind
 from control.diff.running import Running
 
@@ -25,7 +25,7 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SpendingRefusal:
     kind: WaitKind
     reason: str
 
@@ -39,17 +39,17 @@ def spending_of(staying: Iterable[Running], leaving: Iterable[Running], past: Pa
     return Spending(usd, nodes)
 
 
-def refusal(limits: Limits, spending: Spending, usd_per_hour: float, nodes: int) -> Refusal | None:
+def refusal(limits: ChangeLimits, spending: Spending, usd_per_hour: float, nodes: int) -> SpendingRefusal | None:
     """Why an instance of `nodes` nodes at `usd_per_hour` must not be launched now; None: it may."""
     after = spending.with_launch(usd_per_hour, nodes)
     most_usd, most_nodes = limits.max_usd_per_hour, limits.max_new_nodes_per_hour
     if most_usd is not None and after.usd_per_hour > most_usd + _SLACK_USD:
-        return Refusal(
+        return SpendingRefusal(
             WaitKind.SPEND,
             f"the fleet would cost {after.usd_per_hour:.2f} $/h, and may cost {most_usd:.2f}",
         )
     if most_nodes is not None and after.new_nodes > most_nodes:
-        return Refusal(
+        return SpendingRefusal(
             WaitKind.NEW_NODES,
             f"{after.new_nodes} nodes would have been rented within an hour, and {most_nodes} may be",
         )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from control.diff.capacity import planned_units, ready_units
 from control.diff.holdings import rest_of, what_is_left
-from control.diff.limits import Limits, Past
+from control.diff.limits import ChangeLimits, Past
 from control.diff.moves import Launch, Moves, Wait
 from control.diff.next_moves import next_moves
 from control.diff.running import Running
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class FleetTransition:
     """Nodes held and new keep within supply at each step."""
 
     steps: tuple[Moves, ...]
@@ -34,14 +34,14 @@ class Transition:
 
 
 def plan_transition(
-    wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: Limits | None = None
-) -> Transition:
+    wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: ChangeLimits | None = None
+) -> FleetTransition:
     """`limits`: of which what counts per window (new nodes, disruption) is left out: it takes longer, and no other way.
 
     Raises ValueError for a way that comes to no end, which would be an error of `next_moves`.
     """
-    given = limits or Limits()
-    lasting = Limits(max_usd_per_hour=given.max_usd_per_hour, max_loss_share=given.max_loss_share)
+    given = limits or ChangeLimits()
+    lasting = ChangeLimits(max_usd_per_hour=given.max_usd_per_hour, max_loss_share=given.max_loss_share)
     planned, ready = planned_units(wanted), ready_units(running)
     floor = {name: min(units, ready.get(name, 0.0)) for name, units in planned.items()}
     loss: defaultdict[str, float] = defaultdict(float)
@@ -51,7 +51,7 @@ def plan_transition(
     for _ in range(2 * (len(running) + sum(t.count for t in wanted)) + 2):
         moves = next_moves(wanted, now, supply, lasting, Past(used=used), _AT_ANY_TIME)
         if not moves.acts and all(each.is_ready for each in now):
-            return Transition(tuple(steps), {name: units for name, units in loss.items() if units > 0}, moves.wait)
+            return FleetTransition(tuple(steps), {name: units for name, units in loss.items() if units > 0}, moves.wait)
         if moves.acts:
             steps.append(moves)
         used |= {launch.id for launch in moves.launch}

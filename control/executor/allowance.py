@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 
 from control.cloud.errors import RetryLaterError
 from control.db.nodes import PostgresNodes
-from control.diff.limits import Limits
+from control.diff.limits import ChangeLimits
 from control.diff.spending import Spending, refusal
 
 _HOUR = timedelta(hours=1)
 _AGAIN_S = 60.0
 
 
-class Allowance:
+class SpendingCheck:
     """Spending check of one fleet. Thread-safe: two nodes that are asked for at once do not both take what is left."""
 
-    def __init__(self, nodes: PostgresNodes, fleet: str, clock: Callable[[], datetime], limits: Limits) -> None:
+    def __init__(self, nodes: PostgresNodes, fleet: str, clock: Callable[[], datetime], limits: ChangeLimits) -> None:
         self.limits = limits
         self._nodes, self._fleet, self._clock = nodes, fleet, clock
         self._turn = threading.Lock()

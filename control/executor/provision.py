@@ -10,7 +10,7 @@ from control.cloud.errors import CloudError, RetryLaterError
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
-from control.executor.allowance import Allowance
+from control.executor.allowance import SpendingCheck
 from control.executor.node_start import NodeStart
 from control.executor.nodes import NodeExecutor
 from control.lifecycle.event import Event, EventKind
@@ -26,7 +26,7 @@ _SETTLING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """Place of one node of the gang: where it goes, and from which offers, the best first, it may be rented."""
 
     offers: tuple[Offer, ...]
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedOffer:
     """An offer that a cloud did not keep: to be remembered by whoever plans."""
 
     offer: str
@@ -52,7 +52,7 @@ class Provisioned:
     """Bootstrapping when the gang is whole, failed when it cannot be, else provisioning."""
     waiting: dict[int, RetryLaterError]
     """Places to try again, with why and after how long."""
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedOffer, ...]
     rented: tuple[str, ...] = ()
     """Keys of the offers that nodes were had of, one a node."""
 
@@ -66,8 +66,8 @@ def provision(
     held_nodes: PostgresNodes,
     executor: NodeExecutor,
     instance_id: str,
-    places: Sequence[Place],
-    allowance: Allowance | None = None,
+    places: Sequence[NodePlace],
+    allowance: SpendingCheck | None = None,
 ) -> Provisioned:
     """Rent what the instance lacks, the scarcest place first and then the others side by side, within what its fleet
     may spend (None: anything).
@@ -77,7 +77,7 @@ def provision(
     """
     instances.apply(instance_id, Event(EventKind.PROVISION, "its nodes are to be rented"), executor.clock())
     waiting: dict[int, RetryLaterError] = {}
-    refused: list[Refused] = []
+    refused: list[RefusedOffer] = []
     rented: list[str] = []
 
     def fill(place: int) -> None:
@@ -115,10 +115,10 @@ def _fill(
     executor: NodeExecutor,
     instance_id: str,
     number: int,
-    place: Place,
+    place: NodePlace,
     on_its_way: HeldNode | None,
-    refused: list[Refused],
-    allowance: Allowance | None,
+    refused: list[RefusedOffer],
+    allowance: SpendingCheck | None,
 ) -> str:
     """Key of the offer that gave it. Raises RetryLaterError, _NoOfferLeftError, NotWantedError."""
     # What may be under way from one offer has to be settled before another is asked.
@@ -131,7 +131,7 @@ def _fill(
         except RetryLaterError:
             raise
         except CloudError as error:
-            refused.append(Refused(offer.key, error))
+            refused.append(RefusedOffer(offer.key, error))
             last = error
         else:
             return offer.key

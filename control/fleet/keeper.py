@@ -11,7 +11,7 @@ from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves
 from control.diff.target import Target
-from control.executor.allowance import Allowance
+from control.executor.allowance import SpendingCheck
 from control.executor.provision import Provisioned
 from control.fleet.cloud_work import CloudWork
 from control.fleet.effects import Effects
@@ -86,7 +86,7 @@ class Keeper:
         else:
             nodes, clock = self._stores.nodes, self._stores.executor.clock
             self._fleets[order.name] = KeptFleet(
-                order, Allowance(nodes, order.name, clock, order.limits), self._gang_of
+                order, SpendingCheck(nodes, order.name, clock, order.limits), self._gang_of
             )
 
     def forget(self, fleet: str) -> None:

@@ -7,7 +7,7 @@ from agents.messages.to_hub import OUT_OF_MEMORY
 from control.back_off import BackOff
 from control.diff.running import Running
 from control.diff.target import Column
-from control.executor.allowance import Allowance
+from control.executor.allowance import SpendingCheck
 from control.fleet.order import FleetOrder, column
 from control.fleet.running import running_instance
 from control.hub.deployed import Deployed
@@ -25,7 +25,7 @@ class KeptFleet:
     """Times are monotonic seconds of the caller's."""
 
     def __init__(
-        self, order: FleetOrder, allowance: Allowance, gang: Callable[[ServingTemplate], Gang] = gang_of
+        self, order: FleetOrder, allowance: SpendingCheck, gang: Callable[[ServingTemplate], Gang] = gang_of
     ) -> None:
         """`gang`: what nodes run of a template."""
         self.order, self.allowance = order, allowance

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from control.diff.limits import Limits
+from control.diff.limits import ChangeLimits
 from control.diff.supply import Supply
 from control.diff.target import Column, Target
 from control.executor.node_start import NodeStart
@@ -26,7 +26,7 @@ class FleetOrder:
     """Node configuration → for weights and KV cache; others have all of theirs."""
     starts: dict[str, NodeStart] = field(default_factory=dict)
     """Cloud → what a new node of it runs; of others nothing is rented."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ChangeLimits = field(default_factory=ChangeLimits)
     acts: bool = True
     """False, as in mode observe: nothing is launched or drained. What has failed is given back nevertheless, and what
     runs goes on serving."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive, Whole
-from control.fleet_file.registered import Registered
+from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Section, is_path, known, names_of
 from policies.forecasts import FORECASTS, PERIODS_S
 
@@ -13,11 +13,11 @@ from policies.forecasts import FORECASTS, PERIODS_S
 class ForecastSection(Section):
     """Forecast of demand that is metered."""
 
-    policy: Annotated[str, Registered(FORECASTS.keys)] = "ewma"
+    policy: Annotated[str, RegisteredName(FORECASTS.keys)] = "ewma"
     """Policy that forecasts rates from past ones."""
     half_life_minutes: Positive = 15.0
     """Half-life of the recent mean, and of the level of a season."""
-    period: Annotated[str, Registered(PERIODS_S.keys)] = "day"
+    period: Annotated[str, RegisteredName(PERIODS_S.keys)] = "day"
     """Length of a season."""
     quantile: Annotated[Number, Field(ge=0.5, lt=1)] | None = 0.9  # null: no head-room
     """Head-room: what the forecast would have needed to be enough in this share of the window."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 50_000
@@ -25,8 +25,8 @@ class Position:
     line: int
     key: Key
 
-    def problem(self, message: str) -> Problem:
-        return Problem(self.file, self.line, message, self.key)
+    def problem(self, message: str) -> SpecProblem:
+        return SpecProblem(self.file, self.line, message, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Document:
     def position(self, *key: str | int) -> Position:
         return Position(self.file, self.line(key), key)
 
-    def problem(self, key: Key, message: str) -> Problem:
+    def problem(self, key: Key, message: str) -> SpecProblem:
         return self.position(*key).problem(message)
 
 
@@ -64,14 +64,16 @@ class _Reader:
         self.file = file
         self.loader = loader
         self.lines: dict[Key, int] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[SpecProblem] = []
         self.nodes = 0
 
     def read(self, node: yaml.Node, key: Key) -> Any:
         line = node.start_mark.line + 1
         self.nodes += 1
         if self.nodes > MAX_NODES or len(key) > MAX_DEPTH:
-            raise SpecError([Problem(self.file, line, "too large or too deeply nested once its aliases are expanded")])
+            raise SpecError(
+                [SpecProblem(self.file, line, "too large or too deeply nested once its aliases are expanded")]
+            )
         self.lines.setdefault(key, line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key)
@@ -80,7 +82,7 @@ class _Reader:
         try:
             return self.loader.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
-            self.problems.append(Problem(self.file, line, str(getattr(error, "problem", error))))
+            self.problems.append(SpecProblem(self.file, line, str(getattr(error, "problem", error))))
             return None
 
     def _mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Any]:
@@ -88,14 +90,14 @@ class _Reader:
         for k, _ in node.value:
             if isinstance(k, yaml.ScalarNode) and k.value in own:
                 message = f"key {k.value!r} occurs twice; keep one"
-                self.problems.append(Problem(self.file, k.start_mark.line + 1, message))
+                self.problems.append(SpecProblem(self.file, k.start_mark.line + 1, message))
             own.add(str(k.value))
         self.loader.flatten_mapping(node)
         result: dict[str, Any] = {}
         for k, child in node.value:
             line = k.start_mark.line + 1
             if not isinstance(k, yaml.ScalarNode):
-                self.problems.append(Problem(self.file, line, "a key must be a plain word"))
+                self.problems.append(SpecProblem(self.file, line, "a key must be a plain word"))
                 continue
             self.lines[(*key, k.value)] = line
             result[k.value] = self.read(child, (*key, k.value))
@@ -108,15 +110,15 @@ def parse(text: str, file: str) -> Document:
     try:
         node = loader.get_single_node()
         if node is None:
-            raise SpecError([Problem(file, 0, "is empty; start from one of examples/*.yaml")])
+            raise SpecError([SpecProblem(file, 0, "is empty; start from one of examples/*.yaml")])
         reader = _Reader(file, loader)
         value = reader.read(node, ())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 0
-        raise SpecError([Problem(file, line, f"is not valid YAML: {error.problem or error.context}")]) from None
+        raise SpecError([SpecProblem(file, line, f"is not valid YAML: {error.problem or error.context}")]) from None
     except yaml.YAMLError as error:
-        raise SpecError([Problem(file, 0, f"is not valid YAML: {str(error).splitlines()[0]}")]) from None
+        raise SpecError([SpecProblem(file, 0, f"is not valid YAML: {str(error).splitlines()[0]}")]) from None
     finally:
         loader.dispose()
     if reader.problems:
@@ -130,10 +132,10 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         with path.open("rb") as stream:
             data = stream.read(max_bytes + 1)
     except OSError as error:
-        raise SpecError([Problem(str(path), 0, f"cannot be read: {error.strerror or error}")]) from None
+        raise SpecError([SpecProblem(str(path), 0, f"cannot be read: {error.strerror or error}")]) from None
     if len(data) > max_bytes:
-        raise SpecError([Problem(str(path), 0, f"is larger than {max_bytes // 1024} KiB")])
+        raise SpecError([SpecProblem(str(path), 0, f"is larger than {max_bytes // 1024} KiB")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SpecError([Problem(str(path), 0, f"is not UTF-8 text (byte {error.start})")]) from None
+        raise SpecError([SpecProblem(str(path), 0, f"is not UTF-8 text (byte {error.start})")]) from None

@@ -6,7 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
-from control.fleet_file.registered import Registered
+from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, Section, is_path, known, names_of
 from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.work import Phase
@@ -44,7 +44,7 @@ class ModelSection(Section):
     """Serve prefill and decode on instances of their own."""
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
-    engine: Annotated[str, Registered(stage_engines)] = DEFAULT_ENGINE
+    engine: Annotated[str, RegisteredName(stage_engines)] = DEFAULT_ENGINE
     """Engine that nodes run, and whose step times count. `vllm` is planned anywhere, run on nodes of this machine."""
     weights: Annotated[str, Field(pattern=r"^(hf:[A-Za-z0-9_./@-]+|(package|path):.+)$", max_length=256)] | None = None
     """`hf:ORG/NAME@REVISION` on the hub, or `package:NAME` where nodes find them; in a spec file also `path:PATH`,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SpecProblem:
     """One mistake in one place."""
 
     file: str
@@ -23,6 +23,6 @@ class Problem:
 class SpecError(ValueError):
     """A file that cannot be used, with all of its problems."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[SpecProblem]) -> None:
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.file, p.line, p.message)))
         super().__init__("\n".join(str(p) for p in self.problems))

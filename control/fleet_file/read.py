@@ -4,7 +4,7 @@ from typing import Any
 
 from control.fleet_file.document import Document, Key
 from control.fleet_file.names import Names
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.validation import validated
 from templates_lib.values.nearest_name import nearest_name
@@ -25,7 +25,7 @@ def read(document: Document, names: Names) -> FleetFile:
     return fleet
 
 
-def _unknown_classes(document: Document, fleet: FleetFile) -> list[Problem]:
+def _unknown_classes(document: Document, fleet: FleetFile) -> list[SpecProblem]:
     valid = [f"{m.served_name}/{p}" for m in fleet.models for p in m.phases]
     return [
         document.problem(
@@ -36,7 +36,7 @@ def _unknown_classes(document: Document, fleet: FleetFile) -> list[Problem]:
     ]
 
 
-def _unknown_regions(document: Document, names: Names) -> list[Problem]:
+def _unknown_regions(document: Document, names: Names) -> list[SpecProblem]:
     """A region is valid for its cloud only, so it is checked here, where both are at hand and each has its line."""
     named: list[tuple[Key, Any, Any]] = []
     for place, section in _listed(document, "clouds"):

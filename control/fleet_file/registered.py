@@ -12,7 +12,7 @@ from control.fleet_file.section import known
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredName:
     """Annotates `str`."""
 
     names: Callable[[], Collection[str]]

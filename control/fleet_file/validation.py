@@ -6,7 +6,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from control.fleet_file.document import Document
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from templates_lib.values.nearest_name import nearest_name
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -22,7 +22,7 @@ def validated(document: Document, schema: type[Schema], context: object = None) 
         raise SpecError(_problem(document, schema, e) for e in error.errors(include_url=False)) from None
 
 
-def _problem(document: Document, schema: type[BaseModel], error: Any) -> Problem:
+def _problem(document: Document, schema: type[BaseModel], error: Any) -> SpecProblem:
     key = tuple(error["loc"])
     return document.problem(key, complaint(schema, key, error))
 

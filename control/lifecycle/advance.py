@@ -20,7 +20,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedEvent:
     """An event that finds no edge: it came late, twice, or from somebody who is mistaken. Nothing changes."""
 
     instance: Instance
@@ -28,7 +28,7 @@ class Refusal:
     text: str
 
 
-def advance(instance: Instance, event: Event, now: datetime) -> Transition | Refusal:
+def advance(instance: Instance, event: Event, now: datetime) -> Transition | RefusedEvent:
     """Apply `event` to `instance`. `now` is timezone-aware. `now` is timezone-aware.
 
     A clock that is behind the one that made the last transition does not turn an instance's history around: the step
@@ -37,10 +37,10 @@ def advance(instance: Instance, event: Event, now: datetime) -> Transition | Ref
     state = InstanceState(instance.state)
     target = TRANSITIONS.get((state, event.kind))
     if target is None:
-        return Refusal(instance, event, f"instance {instance.id} is {state}: {event.kind} means nothing to it")
+        return RefusedEvent(instance, event, f"instance {instance.id} is {state}: {event.kind} means nothing to it")
     if event.kind is EventKind.NODES_GONE and instance.nodes:
         held = ", ".join(node.id for node in instance.nodes)
-        return Refusal(instance, event, f"instance {instance.id} still holds {held}")
+        return RefusedEvent(instance, event, f"instance {instance.id} still holds {held}")
     at = now.astimezone(UTC)
     if instance.state_since:
         at = max(at, datetime.fromisoformat(instance.state_since))

@@ -1,6 +1,6 @@
 """Answers of clouds to calls for a node, remembered for every process that plans or launches.
 
-Whoever launches reports here: each refusal (`control.executor.provision.Refused`), each success, each node taken back.
+Launches report here: each refusal (`control.executor.provision.RefusedOffer`), each success, each node taken back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockO
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.learned import quota_subject, subjects, why_excluded
-from policies.availability import Learned, Outcome, learn
+from policies.availability import CallOutcome, Learned, learn
 from templates_lib.values.offer import Offer
 
 _REASON_LETTERS = 500
@@ -27,7 +27,7 @@ def note_refusal(database: Database, offer: Offer, error: CloudError, now: datet
 
 def note_success(database: Database, offer: Offer, now: datetime) -> None:
     """A cloud gave a node of `offer`. Raises DatabaseUnavailableError."""
-    note(database, offer, Outcome.GRANTED, "", now)
+    note(database, offer, CallOutcome.GRANTED, "", now)
 
 
 def note_taken(database: Database, offer: Offer, reason: str, now: datetime) -> None:
@@ -35,7 +35,7 @@ def note_taken(database: Database, offer: Offer, reason: str, now: datetime) -> 
 
     Raises DatabaseUnavailableError.
     """
-    note(database, offer, Outcome.TAKEN, reason, now)
+    note(database, offer, CallOutcome.TAKEN, reason, now)
 
 
 def avoided(database: Database, offers: Iterable[Offer], now: datetime) -> dict[str, str]:
@@ -51,44 +51,44 @@ def avoided_by(memory: Mapping[str, Learned], offers: Iterable[Offer], now: date
     return {offer.key: why for offer in offers if (why := why_excluded(offer, memory, now))}
 
 
-def note(database: Database, offer: Offer, outcome: Outcome, reason: str, now: datetime) -> None:
+def note(database: Database, offer: Offer, outcome: CallOutcome, reason: str, now: datetime) -> None:
     """A call for a node of `offer` came to this. Raises DatabaseUnavailableError."""
     said = "".join(letter if letter.isprintable() else " " for letter in reason)[:_REASON_LETTERS]
     own = offer.key
 
     def learned(subject: str, known: Learned | None) -> Learned | None:
         # A node that is given refutes what was thought of its family and cloud; it is no news about them otherwise.
-        if outcome is Outcome.GRANTED and subject != own and known is None:
+        if outcome is CallOutcome.GRANTED and subject != own and known is None:
             return None
         return learn(known, outcome, said, now)
 
     PostgresMarketMemory(database).note(own, outcome, said, concerned(offer, outcome), learned, now)
 
 
-def concerned(offer: Offer, outcome: Outcome) -> tuple[str, ...]:
+def concerned(offer: Offer, outcome: CallOutcome) -> tuple[str, ...]:
     """Whom an outcome says something about."""
     match outcome:
-        case Outcome.UNKNOWN:
+        case CallOutcome.UNKNOWN:
             return ()
-        case Outcome.QUOTA:
+        case CallOutcome.QUOTA:
             return (quota_subject(offer),)
-        case Outcome.UNAUTHORISED:
+        case CallOutcome.UNAUTHORISED:
             return (offer.cloud,)
-        case Outcome.GRANTED:
+        case CallOutcome.GRANTED:
             return subjects(offer)
         case _:
             return (offer.key,)
 
 
-def _outcome(error: CloudError) -> Outcome:
+def _outcome(error: CloudError) -> CallOutcome:
     match error:
         case RetryLaterError():
-            return Outcome.UNKNOWN
+            return CallOutcome.UNKNOWN
         case StockOutError():
-            return Outcome.STOCK_OUT
+            return CallOutcome.STOCK_OUT
         case QuotaError():
-            return Outcome.QUOTA
+            return CallOutcome.QUOTA
         case UnauthorisedError():
-            return Outcome.UNAUTHORISED
+            return CallOutcome.UNAUTHORISED
         case _:
-            return Outcome.REFUSED
+            return CallOutcome.REFUSED

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from control.db.market_memory import OfferCalls
-from policies.availability import Learned, Outcome, is_excluded, success_estimate
+from policies.availability import CallOutcome, Learned, is_excluded, success_estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class CallLine:
     granted: int
     most_in_a_minute: int
     success_estimate: float
-    outcome: Outcome
+    outcome: CallOutcome
     """Outcome of the last call."""
     reason: str
     avoided_until: datetime | None

@@ -12,7 +12,7 @@ from templates_lib.values.offer import Offer
 
 
 class LiveMarket:
-    """`control.reconcile.market.Market` on a database. Every method also raises DatabaseUnavailableError."""
+    """`control.reconcile.market.MarketSource` on a database. Every method also raises DatabaseUnavailableError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -8,7 +8,7 @@ from control.db.database import Database
 from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.live.fetch import Fetched, fetch_all
-from control.offers.live.source import Answer, LiveSource, NoAccessError, SourceError
+from control.offers.live.source import LiveAnswer, LiveSource, NoAccessError, SourceError
 from control.offers.quarantine import quarantine
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
@@ -67,7 +67,7 @@ def _failed(offers: PostgresOffers, fetched: Fetched, why: str, now: datetime, *
     return Refreshed(fetched.cloud, fetched.source, 0, (), (), said, left_out)
 
 
-def _notes(answer: Answer) -> tuple[str, ...]:
+def _notes(answer: LiveAnswer) -> tuple[str, ...]:
     return tuple("".join(letter if letter.isprintable() else " " for letter in note) for note in answer.notes)
 
 

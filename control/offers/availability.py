@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from control.fleet_file.document import read_text
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.offers.quotes import Quotes
 from templates_lib.values.hardware import UnknownHardwareError, node_config_from_id
 from templates_lib.values.nearest_name import nearest_name
@@ -66,19 +66,19 @@ def read_availability(path: Path) -> tuple[Availability, ...]:
     lines = [(n, line) for n, line in enumerate(read_text(path).splitlines(), 1) if line.strip() and line[0] != "#"]
     if not lines or tuple(c.strip() for c in lines[0][1].split(",")) != COLUMNS:
         line = lines[0][0] if lines else 0
-        raise SpecError([Problem(str(path), line, f"the header must be {','.join(COLUMNS)}")])
+        raise SpecError([SpecProblem(str(path), line, f"the header must be {','.join(COLUMNS)}")])
     known: dict[tuple[str, str, Market], Availability] = {}
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     for (number, _), cells in zip(lines[1:], csv.reader(text for _, text in lines[1:]), strict=True):
         try:
             fact = availability(*(c.strip() for c in cells)) if len(cells) == len(COLUMNS) else None
         except ValueError as error:
-            problems.append(Problem(str(path), number, str(error)))
+            problems.append(SpecProblem(str(path), number, str(error)))
             continue
         if fact is None:
-            problems.append(Problem(str(path), number, f"has {len(cells)} cells, must have {len(COLUMNS)}"))
+            problems.append(SpecProblem(str(path), number, f"has {len(cells)} cells, must have {len(COLUMNS)}"))
         elif (fact.zone, fact.config, fact.market) in known:
-            problems.append(Problem(str(path), number, f"{fact.config} in {fact.zone} occurs twice; keep one"))
+            problems.append(SpecProblem(str(path), number, f"{fact.config} in {fact.zone} occurs twice; keep one"))
         else:
             known[fact.zone, fact.config, fact.market] = fact
     if problems:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from control.fleet_file.document import Document, parse, read_text
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.validation import validated
 from control.offers.availability import with_availability
 from control.offers.file_schema import OffersDocument
@@ -68,7 +68,7 @@ def _validated(document: Document) -> OffersDocument:
     return content
 
 
-def _repeats(document: Document, content: OffersDocument) -> Iterator[Problem]:
+def _repeats(document: Document, content: OffersDocument) -> Iterator[SpecProblem]:
     """Two prices for one thing: nobody could say which holds."""
     ids = {
         "offers": [o.offer("", "").key for o in content.offers],

@@ -85,7 +85,7 @@ class TrafficSection(Section):
     usd_per_gb: NonNegative
 
 
-class AvailabilitySection(Section):
+class OfferAvailability(Section):
     zone: str
     config: str
     market: str
@@ -108,7 +108,7 @@ class OffersDocument(Section):
     offers: list[OfferSection] = Field(default=[])
     pools: list[PoolSection] = Field(default=[])
     traffic: list[TrafficSection] = Field(default=[])
-    availability: list[AvailabilitySection] = Field(default=[])
+    availability: list[OfferAvailability] = Field(default=[])
 
     @field_validator("observed_at", mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from control.cloud.local.kinds import LocalMachine
 from control.cloud.ssh.own_host import OwnHost
-from control.diff.limits import Disruption, Limits
+from control.diff.limits import ChangeLimits, Disruption
 from control.offers.port import MarketView
 from control.offers.quotes import Quotes
 from control.planning.app_demand import Metered, Stated
@@ -46,9 +46,9 @@ class Fleet:
     reconcile: ReconcileSettings
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ChangeLimits:
         kept = self.reconcile
-        return Limits(self.settings.guardrails.max_usd_per_hour, kept.max_new_nodes_per_hour, kept.disruption)
+        return ChangeLimits(self.settings.guardrails.max_usd_per_hour, kept.max_new_nodes_per_hour, kept.disruption)
 
     @property
     def demand_rules(self) -> tuple[DemandRule, ...]:

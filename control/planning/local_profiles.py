@@ -10,7 +10,7 @@ from control.planning.world import World
 from control.profiles.local_sweep import sweep
 from control.profiles.measurement_jobs import SweepError
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
-from control.profiles.subject import Subject, local_subject
+from control.profiles.subject import ProfileSubject, local_subject
 from templates_lib.cost.fit import UnfittableError, fit_step_terms
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.model_spec import ModelSpec
@@ -23,7 +23,7 @@ from templates_lib.values.profile_row import ProfileRow
 class _Need:
     machine: LocalMachine
     model: ModelSpec
-    subject: Subject
+    subject: ProfileSubject
 
 
 def profile_store(home: Path) -> ProfileStore:

@@ -12,7 +12,7 @@ from control.fleet_file.document import Document, read_text
 from control.fleet_file.located import located
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.own_model import OwnModel
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.app_demand import ForecastChoice, Metered, Stated
@@ -41,7 +41,7 @@ def served_apps(
     registered = {model.name: model for model in own}
     apps: list[App] = []
     demand: dict[str, Stated | Metered] = {}
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     notes: list[str] = []
     for place, section in enumerate(file.models):
         at = partial(document.position, "models", place)

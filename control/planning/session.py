@@ -41,7 +41,7 @@ def method_of(strategy: str) -> Method:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Session:
+class PlanningSession:
     """Ports of planning: where libraries and plans are stored, where progress is reported, a monotonic clock in
     seconds."""
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from control.planning.world import World
 from policies.budget import Allowance
-from policies.degradation import Rung, Solve, Take, Tried, next_step
+from policies.degradation import Rung, SolveRung, Take, Tried, next_step
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
 from templates_lib.values.settings import Settings, Survive
@@ -40,7 +40,7 @@ def within_budget(
     rungs = _rungs(world, allowed)
     tried: list[Tried] = []
     solutions: dict[Rung, Solved] = {}
-    while isinstance(step := next_step(allowed, in_force, rungs, tried), Solve):
+    while isinstance(step := next_step(allowed, in_force, rungs, tried), SolveRung):
         solutions[step.rung] = solve(given_up(world, step.rung, allowed))
         plan = plan_of(solutions[step.rung])
         tried.append(Tried(step.rung, plan.usd_per_hour, sum(plan.unmet.values())))

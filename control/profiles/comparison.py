@@ -9,14 +9,14 @@ from control.profiles.store import StoredProfile
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.engines import estimate_of
 
 LAYERS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ProfileComparison:
     step: str
     measured_ms: float
     estimated_ms: float
@@ -26,7 +26,7 @@ class Comparison:
         return self.measured_ms / self.estimated_ms
 
 
-def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[Comparison]:
+def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[ProfileComparison]:
     """Steps of LAYERS layers of `model`, with and without the LM head."""
     estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, estimate_of(stored.profile.engine))
     measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
@@ -40,8 +40,8 @@ def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[Comparison]:
             float(source.stage_seconds(model, stored.node, Parallel(), step, head=head))
             for source in (measured, estimate)
         ]
-        yield Comparison(name, *(1000 * s for s in seconds))
+        yield ProfileComparison(name, *(1000 * s for s in seconds))
 
 
-def _step(*, prompt: int = 0, requests: int = 0, cached: int = 0) -> Step:
-    return Step(*(np.array(float(v)) for v in (LAYERS, prompt, max(prompt - 1, 0) / 2, requests, cached)))
+def _step(*, prompt: int = 0, requests: int = 0, cached: int = 0) -> NodeStep:
+    return NodeStep(*(np.array(float(v)) for v in (LAYERS, prompt, max(prompt - 1, 0) / 2, requests, cached)))

@@ -22,7 +22,7 @@ torch in each take this much memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class LocalSweep:
     rows: dict[str, tuple[ProfileRow, ...]]
     """Rows by kind."""
     pipeline: PipelineCost
@@ -30,7 +30,7 @@ class Sweep:
 
 def sweep(
     kinds: Sequence[LocalKind], model: ModelSpec, engine: str, weights: str, work: Path, progress: Progress
-) -> Sweep:
+) -> LocalSweep:
     """`weights` as `templates_lib.models.weights_place` has it; `work`: a directory that nobody else uses.
 
     Raises SweepError, NoEngineError, NoWeightsError.
@@ -44,7 +44,7 @@ def sweep(
         _PIPELINE, model.dtype, engine_python("torch"), ("pipeline", "--hidden-size", str(model.hidden_size))
     )
     *swept, (cost,) = run_jobs([*engines, pipeline], work, progress)
-    return Sweep(
+    return LocalSweep(
         {kind.name: rows_of(map(_block, lines), kind.cpu_cores) for kind, lines in zip(kinds, swept, strict=True)},
         msgspec.json.decode(cost, type=PipelineCost),
     )

@@ -15,7 +15,7 @@ from templates_lib.models.model_spec import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProfileSubject:
     """A share of this machine, an engine and a model."""
 
     processor: str
@@ -38,8 +38,8 @@ class Subject:
         return f"{self.cpu_cores:g} of {self.processors} x {self.processor}"
 
 
-def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> Subject:
-    return Subject(
+def local_subject(machine: LocalMachine, model: ModelSpec, engine: str) -> ProfileSubject:
+    return ProfileSubject(
         processor=_processor(),
         processors=os.cpu_count() or 1,
         cpu_cores=machine.cpu_cores,

@@ -35,7 +35,7 @@ from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.node_starts import NodeStarts, check_way_back
-from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
 from templates_lib.values.clouds import LOCAL
@@ -48,7 +48,7 @@ _IN_FLIGHT = timedelta(minutes=25)
 """Longer than any call to a cloud takes: SkyPilot's launches wait for a machine, its runtime and a set-up."""
 
 
-class DeposedError(RuntimeError):
+class LostLeadershipError(RuntimeError):
     """Another process leads by now: this one is to be started again, and to stand by."""
 
 
@@ -70,7 +70,7 @@ class DaemonSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DaemonOutcome:
     settled: bool
     """Every fleet is as its plan wants it."""
     trouble: dict[str, str]
@@ -96,7 +96,7 @@ class Daemon:
         self._clouds = Clouds({**makers, **local})
         self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
 
-    async def serve(self) -> Outcome:
+    async def serve(self) -> DaemonOutcome:
         """Serve until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running. What runs is
         left running.
 
@@ -115,7 +115,7 @@ class Daemon:
             alerts.begin()  # also while it stands by: a leader that hangs is among what there is to tell
         try:
             if not await self._stand_by(reconciler, stop):
-                return Outcome(False, {}, True)
+                return DaemonOutcome(False, {}, True)
             outcome = await self._lead(reconciler, made, keys, stop)
             if self._settings.once_s:
                 await asyncio.to_thread(watch.step)
@@ -125,13 +125,13 @@ class Daemon:
             await asyncio.to_thread(made.effects.close)
             self._leader.resign()
 
-    def _ports(self, made: Assembly, keys: KeyPair) -> Ports:
+    def _ports(self, made: Assembly, keys: KeyPair) -> ReconcilePorts:
         settings, home = self._settings, self._settings.home
         starts = NodeStarts(
             self._clouds, settings.address, settings.hub_port, settings.registry_port, keys.public, home
         )
         stores = ReconcileStores.of(self._database)
-        return Ports(
+        return ReconcilePorts(
             stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now,
             on_transition=_on_transition,
             starts=starts, reach=self._reach, tokenizer=Tokenizers(home.tokenizers, made.effects),
@@ -167,7 +167,7 @@ class Daemon:
         for cloud in ReconcileStores.of(self._database).clouds_in_use():
             self._clouds.need(cloud)
 
-    async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> Outcome:
+    async def _lead(self, reconciler: Reconciler, made: Assembly, keys: KeyPair, stop: asyncio.Event) -> DaemonOutcome:
         settings, agent_keys = self._settings, PostgresAgentKeys(self._database)
         prices = MarketWatch(self._database, os.environ, wake=reconciler.wake)
         market = Chore("market watch", lambda: prices.step(_now()), LOOK_S)
@@ -195,11 +195,11 @@ class Daemon:
                 if settings.once_s and reconciler.is_settled():
                     break
                 if reconciler.is_deposed():
-                    raise DeposedError(
+                    raise LostLeadershipError(
                         "another control plane leads, or the database is not the one it was: start this one again"
                     )
                 await _until(stop, TICK_S)
-            return Outcome(reconciler.is_settled(), reconciler.trouble(), False)
+            return DaemonOutcome(reconciler.is_settled(), reconciler.trouble(), False)
         finally:
             running.cancel()
             market.end()

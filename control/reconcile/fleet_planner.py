@@ -12,11 +12,11 @@ from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
 from control.planning.report import PlanReport
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.within_budget import within_budget
 from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
-from control.reconcile.market import DemandSource, Market
+from control.reconcile.market import DemandSource, MarketSource
 from policies.churn import LeftOut, Payback
 from policies.degradation import Take
 from templates_lib.values.clouds import cloud_kind
@@ -67,9 +67,9 @@ class FleetPlanner:
 
     def __init__(
         self,
-        session: Session,
+        session: PlanningSession,
         prepare: Callable[[World], World],
-        market: Market,
+        market: MarketSource,
         demand: DemandSource,
         drained: Callable[[str, datetime], Sequence[datetime]],
         own: Callable[[], tuple[OwnModel, ...]] = tuple,

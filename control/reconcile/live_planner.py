@@ -12,7 +12,7 @@ from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
 from control.market.live_market import LiveMarket
 from control.planning.local_profiles import with_known_profiles
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from templates_lib.ports.source import Progress
@@ -20,7 +20,7 @@ from templates_lib.ports.source import Progress
 
 def live_planner(database: Database, home: Path, progress: Progress) -> FleetPlanner:
     """`home`: where profiles of this machine's nodes are kept. `progress` hears of libraries that are built."""
-    session = Session(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
+    session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
     return FleetPlanner(
         session,
         lambda world: with_known_profiles(world, home),

@@ -11,7 +11,7 @@ from templates_lib.values.offer import Offer
 from templates_lib.values.work import Demand
 
 
-class Market(Protocol):
+class MarketSource(Protocol):
     """Thread-safe."""
 
     def quotes(self, world: World, now: datetime) -> Quotes:

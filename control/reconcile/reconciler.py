@@ -65,7 +65,7 @@ class _Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class ReconcilePorts:
     """Ports of a loop."""
 
     stores: ReconcileStores
@@ -92,7 +92,7 @@ class Ports:
 class Reconciler:
     """Every method is called from one thread at a time."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: ReconcilePorts) -> None:
         self._ports = ports
         self._fleets: dict[str, _Fleet] = {}
         self._budgets: dict[tuple[Scope, str], StoredBudget] = {}

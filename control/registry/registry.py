@@ -26,7 +26,7 @@ SETTINGS = ChannelSettings(max_message_bytes=4096, queue_messages=16)
 """Strangers get no more memory than a token needs."""
 
 
-class AgentKeys(Protocol):
+class RegistrationKeys(Protocol):
     """`control.db.agent_keys.PostgresAgentKeys`."""
 
     def register(self, token: Secret, public_key: str, now: datetime) -> str: ...
@@ -39,7 +39,7 @@ class Registry:
         self,
         bind: str,
         keys: KeyPair,
-        agent_keys: AgentKeys,
+        agent_keys: RegistrationKeys,
         clock: Callable[[], datetime],
         registered: Callable[[str], Awaitable[None]],
         settings: ChannelSettings = SETTINGS,

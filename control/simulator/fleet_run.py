@@ -9,7 +9,7 @@ from pathlib import Path
 from control.db.database import Database, open_database
 from control.db.instances import PostgresInstances
 from control.db.plans import PostgresPlans
-from control.planning.session import Session, method_of
+from control.planning.session import PlanningSession, method_of
 from control.planning.world import World
 from control.reconcile.market import DemandSource
 from control.simulator.log_cloud import LogCloud
@@ -77,7 +77,9 @@ class _Plane:
             for name in scenario.market.clouds
         }
         world = without_weights(_as_simulated(scenario), home)
-        session = Session(around.libraries, PostgresPlans(database), around.progress, around.clock, _method(scenario))
+        session = PlanningSession(
+            around.libraries, PostgresPlans(database), around.progress, around.clock, _method(scenario)
+        )
         market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
         demand = self._demand(database)
         lead_s = scenario.replan_s * ceil((scenario.startup_s[1] + _SETTLE_S) / scenario.replan_s)

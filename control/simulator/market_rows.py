@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.simulator.step_log import StepLog, step_log
 from templates_lib.load.traces import iterate_rows
 from templates_lib.values.nearest_name import nearest_name
@@ -61,10 +61,10 @@ def read_log(path: Path, column: str, time: LogTime, check: Callable[[float], st
     `check` says what is wrong with a value (empty: nothing). Raises SpecError with file and line for rows that cannot
     be read, are out of order, or leave a gap within the scenario; TraceError for a file that is not there."""
     rows: dict[Place, list[tuple[int, float, float]]] = {}
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     for line, row in iterate_rows(path):
         if line == 2 and (missing := _missing(row, column)):
-            raise SpecError([Problem(str(path), 1, f"has no column {missing}; {_columns(column)}")])
+            raise SpecError([SpecProblem(str(path), 1, f"has no column {missing}; {_columns(column)}")])
         try:
             place, at_s, value = _place(row), _seconds(row["time"], time.start), _value(row[column], column)
             if wrong := check(value):
@@ -76,11 +76,11 @@ def read_log(path: Path, column: str, time: LogTime, check: Callable[[float], st
                 )
             own.append((line, at_s, value))
         except ValueError as error:
-            problems.append(Problem(str(path), line, str(error)))
+            problems.append(SpecProblem(str(path), line, str(error)))
             if len(problems) == _MOST_PROBLEMS:
                 break
     if not rows and not problems:
-        raise SpecError([Problem(str(path), 0, f"holds no row; {_columns(column)}")])
+        raise SpecError([SpecProblem(str(path), 0, f"holds no row; {_columns(column)}")])
     for place, own in rows.items():
         problems += _gaps(path, column, place, own, time)
     if problems:
@@ -90,10 +90,10 @@ def read_log(path: Path, column: str, time: LogTime, check: Callable[[float], st
 
 def _gaps(
     path: Path, column: str, place: Place, rows: list[tuple[int, float, float]], time: LogTime
-) -> Iterator[Problem]:
+) -> Iterator[SpecProblem]:
     line, first_s, _ = rows[0]
     if first_s > _SLACK_S:
-        yield Problem(
+        yield SpecProblem(
             str(path),
             line,
             f"the first {column} of {place} is of {_moment(first_s, time)}, {first_s / 3600:.1f} h after the scenario "
@@ -104,7 +104,7 @@ def _gaps(
         until = min(at, time.length_s)
         if until > 0 and before < time.length_s and until - before > time.hold_s + _SLACK_S:
             over = ", when the scenario ends" if at > time.length_s else ""
-            yield Problem(
+            yield SpecProblem(
                 str(path),
                 line,
                 f"no {column} of {place} between {_moment(before, time)} and {_moment(until, time)}{over}: "

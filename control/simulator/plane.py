@@ -22,7 +22,7 @@ from control.hub.gang import placed_gang
 from control.lifecycle.event import Event
 from control.lifecycle.fleet import FleetMode
 from control.reconcile.fleet_planner import FleetPlanner
-from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane_log import PlaneLog
@@ -69,7 +69,7 @@ class ControlPlane:
         )  # fmt: skip
         starts = {cloud: NodeStart(("true",), engines=frozenset(ENGINES)) for cloud in clouds}
         self._loop = Reconciler(
-            Ports(
+            ReconcilePorts(
                 ReconcileStores.of(database), leader, planner(self.log), self.keeper, self.log, InlineEffects(),
                 self.now, self._monotonic, on_transition=self.log.on_transition, starts=starts, gang=placed_gang,
             )

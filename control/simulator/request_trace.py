@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from templates_lib.load.traces import BadRow, iterate_requests
 
 MAX_REQUESTS = 10_000_000
@@ -48,17 +48,17 @@ def read_stream(path: Path) -> Stream:
     """
     times: list[float] = []
     lengths: list[tuple[int, int]] = []
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     for line, item in iterate_requests(path):
         wrong = item.problem if isinstance(item, BadRow) else _misplaced(item.arrival_s, times)
         if wrong:
-            problems.append(Problem(str(path), line, wrong))
+            problems.append(SpecProblem(str(path), line, wrong))
             if len(problems) == _MOST_PROBLEMS:
                 break
             continue
         assert not isinstance(item, BadRow)  # noqa: S101 - it would be wrong
         if len(times) == MAX_REQUESTS:
-            raise SpecError([Problem(str(path), line, f"more than {MAX_REQUESTS:,} requests: cut the file")])
+            raise SpecError([SpecProblem(str(path), line, f"more than {MAX_REQUESTS:,} requests: cut the file")])
         times.append(item.arrival_s)
         lengths.append((item.prompt_tokens, item.output_tokens))
     if problems:
@@ -82,7 +82,7 @@ def _stream(path: Path, times: NDArray[np.float64], lengths: NDArray[np.int32]) 
     if len(times) < 2 or times[-1] <= times[0]:
         raise SpecError(
             [
-                Problem(
+                SpecProblem(
                     str(path),
                     0,
                     f"has {len(times)} requests and no two arrival times: it is a shape of lengths; give it as "

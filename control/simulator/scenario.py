@@ -11,7 +11,7 @@ import numpy as np
 
 from control.fleet_file.document import Document, parse, read_text
 from control.fleet_file.located import located
-from control.fleet_file.problem import Problem, SpecError
+from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.validation import validated
 from control.planning.recording import decode_plan
 from control.planning.world import World, read_world
@@ -85,7 +85,7 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
         plan = folder / file.plan
         fixed = located(document.position("plan"), lambda: decode_plan(read_text(plan).encode(), str(plan)))
     length_s = 60 * file.minutes
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     notes = list(world.notes)
     traffic = market = None
     try:
@@ -123,7 +123,7 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
 
 def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, notes: list[str]) -> Traffic:
     streams: list[tuple[str, Stream]] = []
-    problems: list[Problem] = []
+    problems: list[SpecProblem] = []
     for place, section in enumerate(file.traffic):
         key = ("traffic", place)
         shape = _shape(section.model, world)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
-from control.fleet_file.registered import Registered
+from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, Section
 from policies.baselines import MEDLEY, strategies
 
@@ -118,7 +118,7 @@ class ScenarioFile(Section):
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     """When it begins; logs with dates are read from there on."""
     seed: NonNegativeCount = 0
-    strategy: Annotated[str, Registered(lambda: (*strategies(), FIXED))] = MEDLEY
+    strategy: Annotated[str, RegisteredName(lambda: (*strategies(), FIXED))] = MEDLEY
     plan: str | None = None
     """Of `fixed`: what `medley plan -o json` printed."""
     demand: Literal["spec", "oracle"] = "spec"

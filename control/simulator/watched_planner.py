@@ -5,10 +5,10 @@ from datetime import datetime
 
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recording import Recording
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner, Solved, as_it_is
-from control.reconcile.market import DemandSource, Market
+from control.reconcile.market import DemandSource, MarketSource
 from templates_lib.values.instance import Instance
 
 
@@ -17,9 +17,9 @@ class WatchedPlanner(FleetPlanner):
 
     def __init__(
         self,
-        session: Session,
+        session: PlanningSession,
         world: World,
-        market: Market,
+        market: MarketSource,
         demand: DemandSource,
         drained: Callable[[str, datetime], Sequence[datetime]],
         heard: Callable[[Solved], None],

@@ -31,7 +31,7 @@ from control.planning.world import World, read_world
 from control.reconcile.fleet_planner import Solved
 from control.reconcile.live_planner import live_planner
 from control.reconcile.ordering import UnrunnableError, weights_of
-from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
 from control.up.api_key import ensure_api_key
@@ -121,7 +121,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         def loop(parts: LoopParts) -> Loop:
             return Leading(
                 Reconciler(
-                    Ports(
+                    ReconcilePorts(
                         stores, leader, planner, parts.keeper, parts.publisher, parts.effects, _now,
                         on_transition=on_transition,
                         starts={LOCAL: parts.start}, reach=reach, tokenizer=Tokenizers(home.tokenizers, parts.effects),

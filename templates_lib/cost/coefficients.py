@@ -87,7 +87,7 @@ class LayerOverhead:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineOverhead:
     """Seconds that a serving engine adds to the kernels."""
 
     evidence: str
@@ -109,7 +109,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingOverhead:
     """Waits of a closed-loop client of an engine, beyond the time of single iterations (validation only)."""
 
     first_token_s: float
@@ -138,8 +138,8 @@ class Serving:
 class Setup:
     """An engine as one release ran on one machine type, and how its clients saw it (validation only)."""
 
-    engine: Engine
-    serving: Serving
+    engine: EngineOverhead
+    serving: ServingOverhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,9 @@ class Coefficients:
     """Links of other GPUs, scaled by the bandwidth of the node's links."""
     pcie: Links
     network: Link
-    engines: dict[str, Engine]
+    engines: dict[str, EngineOverhead]
     """Engines by name, over all their releases and machines: plans are made with these."""
-    serving: dict[str, Serving]
+    serving: dict[str, ServingOverhead]
     setups: dict[str, Setup]
     """Setups by `setup_names`: releases, and releases on a machine type, with enough measured deployments of their
     own."""
@@ -172,7 +172,7 @@ class Coefficients:
     def gpu(self, name: str) -> GpuCoefficients:
         return self.gpus.get(name, self.fallback)
 
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> EngineOverhead:
         """Raises ValueError with the nearest name for an engine without coefficients."""
         if name not in self.engines:
             raise ValueError(f"no cost coefficients for engine {name!r}; {nearest_name(name, self.engines)}")

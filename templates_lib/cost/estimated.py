@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import (
     Coefficients,
-    Engine,
+    EngineOverhead,
     GpuCoefficients,
     Kernel,
     LayerOverhead,
@@ -28,9 +28,9 @@ from templates_lib.cost.kernels import (
     send_seconds,
 )
 from templates_lib.cost.layer_mix import wider_counts, worst_mix
-from templates_lib.cost.shard import ExpertShard, Matrix, Shard, shard_of
+from templates_lib.cost.shard import ExpertShard, LayerShard, Matrix, shard_of
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
@@ -73,7 +73,7 @@ class EstimatedCostModel:
         return self.coefficients.gpu(gpu).evidence
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
     ) -> Floats:
         """See `StageCostModel`. Raises ValueError for a GPU that `gpus` does not hold."""
         device = _Device.of(self._gpu(node), self.coefficients, self.coefficients.engine(self.engine), node)
@@ -108,17 +108,17 @@ class _Device:
 
     gpu: Gpu
     own: GpuCoefficients
-    engine: Engine
+    engine: EngineOverhead
     links: Links
     link_bytes_per_s: float
 
     @classmethod
-    def of(cls, gpu: Gpu, coefficients: Coefficients, engine: Engine, node: NodeConfig) -> "_Device":
+    def of(cls, gpu: Gpu, coefficients: Coefficients, engine: EngineOverhead, node: NodeConfig) -> "_Device":
         likely = coefficients.nvlink if node.intra_node_gbps > PCIE_CEILING_GBPS else coefficients.pcie
         links = coefficients.links.get(gpu.name, likely)
         return cls(gpu, coefficients.gpu(gpu.name), engine, links, node.intra_node_gbps * 1e9 / 8)
 
-    def step_seconds(self, model: ModelSpec, parallel: Parallel, step: Step, head: bool) -> Floats:
+    def step_seconds(self, model: ModelSpec, parallel: Parallel, step: NodeStep, head: bool) -> Floats:
         shard = shard_of(model, self.gpu, parallel)
         prompts, requests = (
             _per_replica(step.prompt_tokens, parallel.dp),
@@ -148,7 +148,7 @@ class _Device:
         return np.asarray(parallel.pp * iteration + tokens + layers * layer)
 
     def _attention_of_worst_layers(
-        self, model: ModelSpec, shard: Shard, layers: Floats, prompts: Floats, requests: Floats, step: Step
+        self, model: ModelSpec, shard: LayerShard, layers: Floats, prompts: Floats, requests: Floats, step: NodeStep
     ) -> Floats:
         kinds, counts = wider_counts_of(model.windows)
         index = layers.astype(np.intp)
@@ -161,7 +161,7 @@ class _Device:
         return total
 
     def _attention(
-        self, model: ModelSpec, shard: Shard, window: int, prompts: Floats, requests: Floats, step: Step
+        self, model: ModelSpec, shard: LayerShard, window: int, prompts: Floats, requests: Floats, step: NodeStep
     ) -> Floats:
         """Prompt tokens see what precedes them and themselves, as far as the window or the sparse choice reaches."""
         reach = min(window or np.inf, model.attended_tokens or np.inf)
@@ -176,7 +176,7 @@ class _Device:
         )
         return np.asarray(np.where(prompts > 0, prefill, 0.0) + np.where(requests > 0, decode, 0.0))
 
-    def _ffn_of_worst_layers(self, model: ModelSpec, shard: Shard, layers: Floats, rows: Floats) -> Floats:
+    def _ffn_of_worst_layers(self, model: ModelSpec, shard: LayerShard, layers: Floats, rows: Floats) -> Floats:
         dense = self._matrices(shard.dense, shard.ffn_format, shard.ffn_bytes, rows)
         if shard.experts is None:
             return layers * dense
@@ -184,7 +184,7 @@ class _Device:
         sparse = sparse + self._experts(model, shard, shard.experts, rows)
         return worst_mix(layers, model.dense_layers, model.layers, dense, sparse)
 
-    def _experts(self, model: ModelSpec, shard: Shard, experts: ExpertShard, rows: Floats) -> Floats:
+    def _experts(self, model: ModelSpec, shard: LayerShard, experts: ExpertShard, rows: Floats) -> Floats:
         pairs = rows * experts.replicas * experts.active / experts.ranks
         kernel = _kernel(self.own.experts, shard.ffn_format)
         peak, bandwidth = peak_flops(self.gpu, shard.ffn_format), self.gpu.hbm_bytes_per_s
@@ -209,7 +209,7 @@ class _Device:
             total = total + gemm_seconds(kernel, peak, bandwidth, rows, matrix.columns, matrix.depth, weight_bytes)
         return total
 
-    def _in_layer(self, model: ModelSpec, shard: Shard, parallel: Parallel, rows: Floats) -> Floats:
+    def _in_layer(self, model: ModelSpec, shard: LayerShard, parallel: Parallel, rows: Floats) -> Floats:
         """Tensor parallelism adds up the outputs of attention and feed-forward; tokens travel to experts of other
         replicas and back."""
         message = rows * model.hidden_size * model.activation_element_bytes

@@ -6,7 +6,7 @@ import numpy as np
 
 from templates_lib.cost.nnls import non_negative_least_squares
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.values.node_profile import ProfileErrors
 from templates_lib.values.profile_row import ProfileRow
 
@@ -44,6 +44,6 @@ def _features(rows: Sequence[ProfileRow]) -> tuple[list[str], Floats]:
     return list(found[0]), np.array([[float(value) for value in row.values()] for row in found])
 
 
-def _step(row: ProfileRow) -> Step:
+def _step(row: ProfileRow) -> NodeStep:
     counts = row.layers, row.prompt_tokens, row.prompt_context, row.decode_requests, row.decode_context
-    return Step(*(np.float64(count) for count in counts))  # type: ignore[arg-type]
+    return NodeStep(*(np.float64(count) for count in counts))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import numpy as np
 
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
 
@@ -39,7 +39,7 @@ class MeasuredCostModel:
         return self._profiles.get((self._engine, model.id, model.dtype, node.id))
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
     ) -> Floats:
         """See `StageCostModel`. A profile is of a node with one device, which has no split.
 

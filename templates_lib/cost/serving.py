@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Serving
+from templates_lib.cost.coefficients import ServingOverhead
 from templates_lib.cost.deployment import Deployment, Worker
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import StageCostModel, Step
+from templates_lib.ports.cost_model import NodeStep, StageCostModel
 
 Floats = NDArray[np.float64]
 CHUNK_TOKENS = 8192.0
@@ -59,7 +59,7 @@ class StepTimes:
     """A prompt's share of an iteration that is full of prompts."""
 
 
-def load_of(deployment: Deployment, serving: Serving) -> tuple[float, float, float]:
+def load_of(deployment: Deployment, serving: ServingOverhead) -> tuple[float, float, float]:
     """(running, waiting, queueing) clients of a replica."""
     decode = deployment.decode or deployment.prefill
     ahead = (serving.unstated_scale, serving.unstated_power)
@@ -122,7 +122,7 @@ def _seconds(
     decode_context: float,
 ) -> Floats:
     model, parallel = deployment.model, worker.parallel
-    step = Step(
+    step = NodeStep(
         layers=np.array([float(model.layers)]),
         prompt_tokens=prompts,
         prompt_context=np.array([deployment.prompt_tokens / 2]),
@@ -133,7 +133,7 @@ def _seconds(
     return cost_model.stage_seconds(model, node, parallel, step, head=True)
 
 
-def loads(deployments: Sequence[Deployment], serving: Serving) -> Loads:
+def loads(deployments: Sequence[Deployment], serving: ServingOverhead) -> Loads:
     running, waiting, queueing = np.array([load_of(d, serving) for d in deployments]).reshape(-1, 3).T
     output = np.array([d.output_tokens for d in deployments])
     apart = np.array([d.decode is not None for d in deployments])
@@ -141,7 +141,7 @@ def loads(deployments: Sequence[Deployment], serving: Serving) -> Loads:
     return Loads(running, waiting, queueing, output, apart, stated)
 
 
-def latencies(times: StepTimes, load: Loads, serving: Serving) -> tuple[Floats, Floats]:
+def latencies(times: StepTimes, load: Loads, serving: ServingOverhead) -> tuple[Floats, Floats]:
     """(TTFT, TPOT) in seconds, (n,) each."""
     stall = serving.stall * np.maximum(load.running - 1, 0) / load.output_tokens * (times.mixed - times.decode)
     tpot = times.decode + np.where(load.apart, 0.0, stall)

@@ -34,7 +34,7 @@ class ExpertShard:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class LayerShard:
     """One GPU's part of a layer under tensor, data and expert parallelism."""
 
     attention_format: str
@@ -53,7 +53,7 @@ class Shard:
     experts: ExpertShard | None
 
 
-def shard_of(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> Shard:
+def shard_of(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> LayerShard:
     """`model`'s layer on one of `parallel`'s GPUs: KV heads are copied where tp exceeds them, MLA latents always."""
     tp, hidden = parallel.tp, model.hidden_size
     latent = model.latent_attention
@@ -69,7 +69,7 @@ def shard_of(model: ModelSpec, gpu: Gpu, parallel: Parallel) -> Shard:
     else:
         decode_width = 2.0 * model.head_dim
         kv_bytes = 2.0 * max(1.0, model.kv_heads / tp) * model.head_dim * model.kv_element_bytes
-    return Shard(
+    return LayerShard(
         attention_format=compute_format(gpu, attention_dtype, attention_activation),
         attention_bytes=WEIGHT_BYTES[attention_dtype],
         projections=(

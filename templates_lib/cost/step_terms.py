@@ -9,7 +9,7 @@ Of many rows each costs a tenth more, since what a layer makes of them is more t
 import numpy as np
 
 from templates_lib.cost.row_padding import padded_rows
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 
 FEW = 2.0
 """Rows up to which a product is dearer than its share of a larger one."""
@@ -17,7 +17,7 @@ WIDE = 256.0
 """Rows from which on each is dearer: 512 and 128 fit measured steps less well."""
 
 
-def step_terms(step: Step, *, head: bool) -> dict[str, Floats]:
+def step_terms(step: NodeStep, *, head: bool) -> dict[str, Floats]:
     """Term → how much of it a step has; all broadcast together. `head`: norm, LM head and sampling included."""
     layers, prompts, requests = step.layers, step.prompt_tokens, step.decode_requests
     rows = prompts + requests

@@ -27,7 +27,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TraceRequest:
     arrival_s: float
     """Seconds since the start of the trace."""
     prompt_tokens: int
@@ -154,7 +154,7 @@ def iterate_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             raise TraceError(f"{path}: unreadable after line {line} ({error}); is the file whole?") from error
 
 
-def iterate_requests(path: Path) -> Iterator[tuple[int, Request | BadRow]]:
+def iterate_requests(path: Path) -> Iterator[tuple[int, TraceRequest | BadRow]]:
     """(line, request or what is wrong with it) of any known format, streaming, in the file's order.
 
     Arrivals are as in the file (Azure: Unix time); files that hold lengths only give 0 for all.
@@ -208,9 +208,9 @@ def _format_of(path: Path, row: dict[str, str]) -> TraceFormat:
     raise TraceError(f"{path}: columns {', '.join(row)} are none of the known kinds: {wanted}")
 
 
-def _request(known: TraceFormat, row: dict[str, str]) -> Request:
+def _request(known: TraceFormat, row: dict[str, str]) -> TraceRequest:
     arrival = _number(row, known.arrival, known.seconds) if known.arrival else 0.0
-    return Request(arrival, _tokens(row, known.prompt), _tokens(row, known.output))
+    return TraceRequest(arrival, _tokens(row, known.prompt), _tokens(row, known.output))
 
 
 def _number(row: dict[str, str], column: str, convert: Callable[[str], float]) -> float:

@@ -13,7 +13,7 @@ PATTERN_OF_FAMILY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionPattern:
     heads: int
     kv_heads: int
     head_dim: int
@@ -26,7 +26,7 @@ class Attention:
     attended_tokens: int
 
 
-def attention_of(fields: Fields, layers: int, hidden: int) -> Attention:
+def attention_of(fields: Fields, layers: int, hidden: int) -> AttentionPattern:
     """Reads the attention block. Raises UnsupportedModelError where heads or layer kinds make no sense."""
     heads = fields.integer(fields.name_of(*HEAD_KEYS) or HEAD_KEYS[0], low=1, high=4096)
     kinds = fields.texts("layer_types", 4096)
@@ -47,7 +47,7 @@ def attention_of(fields: Fields, layers: int, hidden: int) -> Attention:
     mean = (full * (layers - linear_layers) + linear * linear_layers) / layers
     vectors = _vectors(fields, hidden, heads, head_dim, queries + 2 * keys)
     windows = _windows(fields, layers, kinds, state_tokens)
-    return Attention(heads, kv_heads, head_dim, mean, vectors, windows, None, attended)
+    return AttentionPattern(heads, kv_heads, head_dim, mean, vectors, windows, None, attended)
 
 
 def _kv_heads(fields: Fields, heads: int) -> int:
@@ -60,7 +60,7 @@ def _kv_heads(fields: Fields, heads: int) -> int:
     return kv_heads
 
 
-def _latent(fields: Fields, layers: int, hidden: int, heads: int, attended: int) -> Attention:
+def _latent(fields: Fields, layers: int, hidden: int, heads: int, attended: int) -> AttentionPattern:
     """DeepSeek-V2 paper, section 2.1: queries and keys are made from low-rank latents."""
     latent = LatentAttention(
         kv_rank=fields.integer("kv_lora_rank", low=1),
@@ -78,7 +78,9 @@ def _latent(fields: Fields, layers: int, hidden: int, heads: int, attended: int)
     indexer = latent.query_rank * index_heads * index_dim + hidden * (index_dim + index_heads) if attended else 0
     weights = query + down + up + heads * latent.value_head_dim * hidden + indexer
     windows = (0,) * layers
-    return Attention(heads, heads, head_dim, weights, latent.kv_rank + latent.query_rank, windows, latent, attended)
+    return AttentionPattern(
+        heads, heads, head_dim, weights, latent.kv_rank + latent.query_rank, windows, latent, attended
+    )
 
 
 def _linear(fields: Fields, hidden: int, kv_bytes_per_token: float) -> tuple[float, int]:

@@ -7,9 +7,9 @@ the key and why.
 
 from typing import Any
 
-from templates_lib.models.attention_pattern import Attention, attention_of
+from templates_lib.models.attention_pattern import AttentionPattern, attention_of
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
-from templates_lib.models.model_spec import Experts, ModelSpec
+from templates_lib.models.model_spec import ExpertSpec, ModelSpec
 from templates_lib.models.quantization import Quantization, WeightFormat, quantization_of
 
 LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -117,7 +117,7 @@ def _context(fields: Fields) -> int:
     return fields.integer(name, low=1, high=1 << 30) if name else 0
 
 
-def _experts(fields: Fields, layers: int) -> tuple[Experts | None, int]:
+def _experts(fields: Fields, layers: int) -> tuple[ExpertSpec | None, int]:
     """The mixture of experts and the number of leading dense layers."""
     count_key = fields.name_of(*EXPERT_KEYS)
     count = fields.integer(count_key, high=1 << 16) if count_key else 0
@@ -131,7 +131,7 @@ def _experts(fields: Fields, layers: int) -> tuple[Experts | None, int]:
         shared = fields.integer(key, shared)
     if fields.text("model_type", "").startswith("llama4"):
         shared = width  # Llama 4 has one shared expert as wide as a routed one, and says so nowhere
-    return Experts(count, active, width, shared), _leading_dense_layers(fields, layers)
+    return ExpertSpec(count, active, width, shared), _leading_dense_layers(fields, layers)
 
 
 def _leading_dense_layers(fields: Fields, layers: int) -> int:
@@ -152,7 +152,7 @@ def _leading(positions: tuple[int, ...], key: str) -> int:
     return len(positions)
 
 
-def _dense_width(fields: Fields, hidden: int, experts: Experts | None, dense_layers: int) -> int:
+def _dense_width(fields: Fields, hidden: int, experts: ExpertSpec | None, dense_layers: int) -> int:
     if experts is not None and dense_layers == 0:
         return 0
     name = fields.name_of("dense_intermediate_size", "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
@@ -167,7 +167,7 @@ def _ffn_weights(fields: Fields, hidden: int, width: int, gated: bool) -> float:
     return matrices * hidden * width + biases
 
 
-def _expert_bytes(fields: Fields, hidden: int, experts: Experts, formats: Quantization, gated: bool) -> float:
+def _expert_bytes(fields: Fields, hidden: int, experts: ExpertSpec, formats: Quantization, gated: bool) -> float:
     matrices = 3 if gated else 2
     routed = experts.count * matrices * hidden * experts.intermediate_size * formats.experts.bytes_per_weight
     shared = matrices * hidden * experts.shared_intermediate_size * formats.shared_experts.bytes_per_weight
@@ -176,6 +176,6 @@ def _expert_bytes(fields: Fields, hidden: int, experts: Experts, formats: Quanti
     return routed + shared
 
 
-def _attention_bytes(attention: Attention, stored: WeightFormat, hidden: int) -> float:
+def _attention_bytes(attention: AttentionPattern, stored: WeightFormat, hidden: int) -> float:
     norms = 2.0 * 2 * hidden  # two norms a layer, bf16
     return attention.matrix_weights * stored.bytes_per_weight + 2.0 * attention.vector_weights + norms

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Experts:
+class ExpertSpec:
     """A mixture-of-experts feed-forward block."""
 
     count: int
@@ -57,7 +57,7 @@ class ModelSpec:
     embedding_weight_bytes: float
     """The token embedding; the LM head has the same size and is counted apart unless tied."""
     windows: tuple[int, ...]
-    experts: Experts | None = None
+    experts: ExpertSpec | None = None
     latent_attention: LatentAttention | None = None
     dense_layers: int = 0
     """Leading layers that are dense although `experts` is set (`intermediate_size` is theirs)."""

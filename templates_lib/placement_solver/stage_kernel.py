@@ -11,7 +11,7 @@ Blocks = NDArray[np.uint8]
 """(8,) codes of the blocks of a partition, non-increasing, zero-padded."""
 
 FIRST, MIDDLE, LAST, ONLY = 0, 1, 2, 3
-"""Values of `Role` as plain numbers, since compiled code reads them as constants."""
+"""Values of `StageRole` as plain numbers, since compiled code reads them as constants."""
 
 NEVER = -100_000
 """Layers of a stage that cannot reach a threshold at all: low enough to sink any sum."""

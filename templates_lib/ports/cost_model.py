@@ -23,7 +23,7 @@ class Parallel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class NodeStep:
     """One iteration of a node, in totals over the whole node. Every field is an array; all broadcast together.
 
     A step may hold prompt chunks and decodes at once (chunked prefill).
@@ -53,7 +53,7 @@ class StageCostModel(Protocol):
         ...
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
     ) -> Floats:
         """Seconds of one step, LM head and sampling included when `head`; shaped as the step's arrays broadcast.
 

@@ -11,14 +11,14 @@ from templates_lib.placement_solver.found import FoundPlacements
 from templates_lib.ports.source import TemplateBatch
 from templates_lib.sources.enumeration import NodeSets
 from templates_lib.sources.pipeline_record import (
-    Certificate,
+    ClassCertificate,
     NodesFields,
     PipelineRecord,
     StageFields,
     pipeline_placement,
     pipeline_template_id,
 )
-from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.throughput_table import StageRole, ThroughputTable
 
 CELL_FIELDS = ("tp", "dp", "pp", "ep", "batch_cap", "chunk_tokens", "kv_blocks")
 
@@ -27,7 +27,7 @@ def pipeline_batch(
     found: FoundPlacements,
     sets: NodeSets,
     table: ThroughputTable,
-    certificate: Certificate,
+    certificate: ClassCertificate,
     class_index: int,
 ) -> TemplateBatch:
     """The batch of one work class: unit `certificate.work_class`, class `class_index` of its source."""
@@ -66,9 +66,9 @@ def _nodes_by_config(
 def _stages(found: FoundPlacements, table: ThroughputTable) -> Iterator[list[StageFields]]:
     """Yield the stages of each template. A node's weight is its share of its stage's T̂."""
     depth = found.stages[found.share_template]
-    role = np.where(found.share_stage == 0, Role.FIRST, Role.MIDDLE)
-    role = np.where(found.share_stage == depth - 1, Role.LAST, role)
-    role = np.where(depth == 1, Role.ONLY, role)
+    role = np.where(found.share_stage == 0, StageRole.FIRST, StageRole.MIDDLE)
+    role = np.where(found.share_stage == depth - 1, StageRole.LAST, role)
+    role = np.where(depth == 1, StageRole.ONLY, role)
     cell = (role, found.share_budget, found.share_config, found.share_layers - 1)
     units = table.units_per_s[cell]
     of_stage = np.zeros((len(found.rows), int(found.stages.max(initial=1))))

@@ -18,7 +18,7 @@ StageFields = tuple[int, list[NodesFields]]
 NODES_FIELDS = ("config", "count", "weight", "tp", "dp", "pp", "ep", "batch_cap", "chunk_tokens", "kv_blocks")
 
 
-class Certificate(msgspec.Struct, array_like=True, frozen=True):
+class ClassCertificate(msgspec.Struct, array_like=True, frozen=True):
     """Values that all templates of one work class share."""
 
     software: Software
@@ -30,7 +30,7 @@ class Certificate(msgspec.Struct, array_like=True, frozen=True):
     queueing: bool = False
     """True where the capacity allows for waiting (`Slo.queueing`); records older than the field are without."""
 
-    def is_tighter_than(self, other: "Certificate") -> bool:
+    def is_tighter_than(self, other: "ClassCertificate") -> bool:
         """The same but for an objective that is no looser."""
         return self.slo_ms <= other.slo_ms and msgspec.structs.replace(self, slo_ms=other.slo_ms) == other
 
@@ -38,7 +38,7 @@ class Certificate(msgspec.Struct, array_like=True, frozen=True):
 class PipelineRecord(msgspec.Struct, array_like=True, frozen=True):
     """Self-contained, so that a template that runs can be read when no model of its name is served any more."""
 
-    certificate: Certificate
+    certificate: ClassCertificate
     units_per_s: float
     stages: list[StageFields]
 

@@ -17,7 +17,7 @@ from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.enumeration import node_sets
-from templates_lib.sources.pipeline_record import KIND, VERSION, Certificate, PipelineRecord
+from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
@@ -231,9 +231,9 @@ class PipelineTemplateSource:
     def _budgets_ms(self, slo_ms: float) -> tuple[float, ...]:
         return even_budgets(slo_ms, self._n_max) if self._even_split else uneven_budgets(slo_ms, TICKS)
 
-    def _certificate(self, served: ServedModel, phase: Phase) -> Certificate:
+    def _certificate(self, served: ServedModel, phase: Phase) -> ClassCertificate:
         model, served_as = served.model, served.name if served.name != served.model.id else ""
-        return Certificate(
+        return ClassCertificate(
             Software(model.id, model.revision, model.dtype, served.engine, served.dispatch, served_as),
             served.class_id(phase),
             served.shape.id,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.operation import NodeOperation, StepLoad, network_cap, share, stay_seconds
 from templates_lib.throughput.roles import IS_ALONE
 
 MAX_REPLICA_REQUESTS = 1024
@@ -26,14 +26,14 @@ class DecodeWork:
 
     split: NodeSplit
 
-    def levels(self) -> Work:
-        return Work(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
+    def levels(self) -> StepLoad:
+        return StepLoad(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         split, request, cache, dp = self.split, self.split.request, self.split.cache, self.split.parallel.dp
         requests, none = work.requests, np.zeros((1, 1, 1, 1))
         context = np.full_like(none, request.decode_context)
-        time = split.time(Step(split.layers, none, none, requests, context), requests)
+        time = split.time(NodeStep(split.layers, none, none, requests, context), requests)
         handed = split.of_layers(cache.handed)
         handing_s = handed / split.network_bytes_per_s
         latency = time.latency_s + handing_s / max(request.output - 1, 1.0)
@@ -45,14 +45,14 @@ class DecodeWork:
         in_flight = np.maximum(rate * time.latency_s * held, split.memory.worst_part(cache.prompt_percentile))
         resident = stay_seconds(latency, request.tpot_s) * held + handing_s / request.output * arriving
         rate = np.minimum(rate, np.maximum(free, 0.0) / resident)
-        return Operation(
+        return NodeOperation(
             latency,
             np.maximum(share(in_flight, free), first_gap_s / request.ttft_s),
             np.minimum(rate, network_cap(split, 1.0, handed / request.output)),
             np.where(IS_ALONE, np.inf, requests),
         )
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         per_replica = work.requests / self.split.parallel.dp
         return self.split.memory.free_bytes(per_replica, per_replica)
 

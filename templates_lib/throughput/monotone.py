@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 Cells = dict[str, NDArray[np.float64]]
 """`units_per_s` and the choice behind it, each (4, B ascending, C, L)."""
@@ -21,17 +21,17 @@ def make_monotone(cells: Cells, *, in_groups: bool) -> Cells:
     the smaller: a node may always do less.
     """
     cells = {name: values.copy() for name, values in cells.items()}
-    first = Role.ONLY if in_groups else Role.FIRST
+    first = StageRole.ONLY if in_groups else StageRole.FIRST
     for b in range(1, cells["units_per_s"].shape[1]):
         _take_over(cells, np.s_[first:, b], np.s_[first:, b - 1])
-    for role in (Role.FIRST, Role.LAST):
-        _take_over(cells, (Role.MIDDLE,), (role,))
+    for role in (StageRole.FIRST, StageRole.LAST):
+        _take_over(cells, (StageRole.MIDDLE,), (role,))
     for j in range(cells["units_per_s"].shape[3] - 2, -1, -1):
         _take_over(cells, np.s_[..., j], np.s_[..., j + 1], most_parts=j + 1)
     units = np.minimum.accumulate(cells["units_per_s"], axis=3)
     units = np.minimum.accumulate(units[:, ::-1], axis=1)[:, ::-1]
-    for role in (Role.FIRST, Role.LAST):
-        units[role] = np.minimum(units[role], units[Role.MIDDLE])
+    for role in (StageRole.FIRST, StageRole.LAST):
+        units[role] = np.minimum(units[role], units[StageRole.MIDDLE])
     cells["units_per_s"] = units
     return {name: np.where(units > 0, values, 0.0) for name, values in cells.items()}
 

@@ -10,7 +10,7 @@ from templates_lib.ports.cost_model import Floats, StageCostModel
 from templates_lib.throughput.phases import NodePhases, node_phases
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 
 
@@ -21,7 +21,7 @@ class NearestMiss:
     work_class: str
     config: str
     stages: int
-    slowest: Role
+    slowest: StageRole
     """Role of the stage that needs the most of its budget."""
     needs_ms: float
     """Time of all stages together, each with the budget of the slowest."""
@@ -38,7 +38,9 @@ class NearestMiss:
 
     @property
     def _reason(self) -> str:
-        return "one stage" if self.slowest is Role.ONLY else f"its {self.slowest.name.lower()} stage is the slowest"
+        return (
+            "one stage" if self.slowest is StageRole.ONLY else f"its {self.slowest.name.lower()} stage is the slowest"
+        )
 
 
 def _shown(ms: float) -> str:
@@ -80,15 +82,15 @@ def _pipelines(phases: NodePhases, node: NodeConfig, max_stages: int) -> list[Ne
     return misses
 
 
-def _least_budget(least_s: Floats, stages: int, layers: int) -> tuple[Role, float]:
+def _least_budget(least_s: Floats, stages: int, layers: int) -> tuple[StageRole, float]:
     """The least seconds within which each of `stages` equal stages can do its part, and the role that needs them.
 
     `least_s` (4, L) as `PhaseWork` has it: for every layer count, or of a node that stays alone for all layers.
     """
     if stages == 1:
-        return Role.ONLY, float(least_s[Role.ONLY, -1])
-    copies = {Role.FIRST: 1, Role.LAST: 1} | ({Role.MIDDLE: stages - 2} if stages > 2 else {})
-    slowest, budget_s = Role.FIRST, np.inf
+        return StageRole.ONLY, float(least_s[StageRole.ONLY, -1])
+    copies = {StageRole.FIRST: 1, StageRole.LAST: 1} | ({StageRole.MIDDLE: stages - 2} if stages > 2 else {})
+    slowest, budget_s = StageRole.FIRST, np.inf
     for role in copies:
         for seconds in np.unique(least_s[role][np.isfinite(least_s[role])]).tolist():
             within = {r: int((least_s[r] <= seconds).sum()) for r in copies}

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
 from templates_lib.throughput.memory import NodeMemory
-from templates_lib.throughput.request import Request
+from templates_lib.throughput.request import MeanRequest
 from templates_lib.throughput.request_cache import RequestCache
 from templates_lib.throughput.roles import HAS_HEAD, IS_ALONE
 from templates_lib.values.node_config import NodeConfig
@@ -32,7 +32,7 @@ class NodeSplit:
     parallel: Parallel
     cost_model: StageCostModel
     memory: NodeMemory
-    request: Request
+    request: MeanRequest
     cache: RequestCache
     layers: Floats
     """(1, 1, L, 1): the layer counts of interest."""
@@ -47,7 +47,7 @@ class NodeSplit:
         """(all layer counts,) → (1, 1, L, 1)."""
         return worst_by_layers[self.layers.astype(np.int64) - 1]
 
-    def time(self, step: Step, tokens: Floats) -> StageTime:
+    def time(self, step: NodeStep, tokens: Floats) -> StageTime:
         """Time of `step`, after which the activations of `tokens` tokens go to the next stage.
 
         Every role but ONLY is charged the hop, LAST too (its token goes back to the first stage in decode), so that a

@@ -11,7 +11,7 @@ from templates_lib.throughput.roles import IS_ALONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class StepLoad:
     """Work of one step of a node, totals over its dp replicas; arrays broadcast to (role, variant, layers, level)."""
 
     requests: Floats
@@ -20,8 +20,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operation:
-    """Times and rates of a node that repeats steps of some `StepWork`. All (4, X, L, N); infeasible where a share
+class NodeOperation:
+    """Times and rates of a node that repeats steps of some `StepLoad`. All (4, X, L, N); infeasible where a share
     exceeds 1."""
 
     latency_s: Floats
@@ -42,13 +42,13 @@ class StepWork(Protocol):
     @property
     def split(self) -> NodeSplit: ...
 
-    def levels(self) -> Work:
+    def levels(self) -> StepLoad:
         """The grid to search: (1, V, 1, N), growing along the last axis, in whole steps of `quantum`."""
         ...
 
-    def operate(self, work: Work) -> Operation: ...
+    def operate(self, work: StepLoad) -> NodeOperation: ...
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         """Room for KV on each GPU beside the weights and the workspace of `work`: (4, X, L, N)."""
         ...
 

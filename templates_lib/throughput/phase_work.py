@@ -9,7 +9,7 @@ from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.search import Best
 from templates_lib.values.placement import StageNodes
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class RunningNode:
     """One node of a stage of a placement."""
 
     made: StageNodes
-    role: Role
+    role: StageRole
     count: int
     """Index of its layer count among those of its split."""
     stages: int

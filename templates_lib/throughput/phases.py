@@ -16,7 +16,7 @@ from templates_lib.throughput.node_split import NodeSplit
 from templates_lib.throughput.operation import StepWork
 from templates_lib.throughput.phase_work import PhaseWork
 from templates_lib.throughput.prefill import prefill_work
-from templates_lib.throughput.request import Request, request_of
+from templates_lib.throughput.request import MeanRequest, request_of
 from templates_lib.throughput.request_cache import RequestCache, request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.throughput.stepped import SteppedWork
@@ -38,7 +38,7 @@ class NodePhases:
     phase: Phase
     gpus: Mapping[str, Gpu]
     cost_model: StageCostModel
-    request: Request
+    request: MeanRequest
     cache: RequestCache
     law: WaitingLaw | None
     """Law of waiting, where objectives allow for it; else None."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
+from templates_lib.throughput.operation import NodeOperation, StepLoad, network_cap, share, stay_seconds, unpaced
 from templates_lib.values.placement import FULLEST
 
 MAX_REPLICA_TOKENS = 16_384
@@ -28,13 +28,13 @@ class PrefillWork:
     percentile_latency_s: Floats
     """(4, 1, L, 1)"""
 
-    def levels(self) -> Work:
+    def levels(self) -> StepLoad:
         request = self.split.request
         most = max(MAX_REPLICA_TOKENS, math.ceil(request.percentile_prompt))
         grid = np.unique(np.round(np.geomspace(math.ceil(request.prompt), most, LEVELS)))
-        return Work(np.zeros((1, 1, 1, 1)), self.split.parallel.dp * grid[None, None, None, :])
+        return StepLoad(np.zeros((1, 1, 1, 1)), self.split.parallel.dp * grid[None, None, None, :])
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
         tokens = work.prompt_tokens
         time = split.time(_prompts(split.layers, tokens, request.prefill_context), tokens)
@@ -48,9 +48,9 @@ class PrefillWork:
         in_step = np.maximum(tokens, dp * request.percentile_prompt) * held
         rate = np.minimum(tokens / time.busy_s, np.maximum(free, 0.0) / resident)
         rate = np.minimum(rate, network_cap(split, 1.0, handed))
-        return Operation(latency, share(in_step, free), rate, unpaced())
+        return NodeOperation(latency, share(in_step, free), rate, unpaced())
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         request = self.split.request
         per_replica = np.maximum(FULLEST * work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
         return self.split.memory.free_bytes(per_replica, np.ceil(per_replica / request.prompt))
@@ -63,6 +63,6 @@ def prefill_work(split: NodeSplit) -> PrefillWork:
     return PrefillWork(split, split.time(_prompts(split.layers, tokens, (prompt - 1) / 2), tokens).latency_s)
 
 
-def _prompts(layers: Floats, tokens: Floats, context: float) -> Step:
+def _prompts(layers: Floats, tokens: Floats, context: float) -> NodeStep:
     none = np.zeros((1, 1, 1, 1))
-    return Step(layers, tokens, np.full_like(none, context), none, none)
+    return NodeStep(layers, tokens, np.full_like(none, context), none, none)

@@ -9,7 +9,7 @@ from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.phases import NodePhases
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.placement import Stage, StageNodes
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 
 def sustained_units_per_s(
@@ -50,7 +50,7 @@ def _curve(phases: NodePhases, config: NodeConfig, stage: Stage, made: StageNode
     return work.curve(RunningNode(made, _role(stage, stages), int(at[0]), stages)) if len(at) else None
 
 
-def _role(stage: Stage, stages: int) -> Role:
+def _role(stage: Stage, stages: int) -> StageRole:
     if stages == 1:
-        return Role.ONLY
-    return Role.FIRST if stage.first else Role.LAST if stage.last else Role.MIDDLE
+        return StageRole.ONLY
+    return StageRole.FIRST if stage.first else StageRole.LAST if stage.last else StageRole.MIDDLE

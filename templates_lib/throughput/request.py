@@ -7,7 +7,7 @@ from templates_lib.values.work import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MeanRequest:
     """Means over a shape's requests, its percentile prompt, and the objectives, each computed once."""
 
     prompt: float
@@ -22,9 +22,9 @@ class Request:
     """Seconds more for each token of a prompt."""
 
 
-def request_of(served: ServedModel) -> Request:
+def request_of(served: ServedModel) -> MeanRequest:
     shape = served.shape
-    return Request(
+    return MeanRequest(
         prompt=shape.mean_prompt_tokens,
         output=shape.mean_output_tokens,
         prefill_context=shape.prefill_context,

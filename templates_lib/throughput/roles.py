@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 
-def _mask(*roles: Role) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    return np.array([role in roles for role in Role])[:, None, None, None]
+def _mask(*roles: StageRole) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    return np.array([role in roles for role in StageRole])[:, None, None, None]
 
 
-HAS_EMBEDDING = _mask(Role.FIRST, Role.ONLY)
-HAS_HEAD = _mask(Role.LAST, Role.ONLY)
-IS_ALONE = _mask(Role.ONLY)
+HAS_EMBEDDING = _mask(StageRole.FIRST, StageRole.ONLY)
+HAS_HEAD = _mask(StageRole.LAST, StageRole.ONLY)
+IS_ALONE = _mask(StageRole.ONLY)
 """A stage without peers: no hop, and nobody to wait for."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates_lib.ports.cost_model import Floats
-from templates_lib.throughput.operation import StepWork, Work
+from templates_lib.throughput.operation import StepLoad, StepWork
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 
 REFINEMENTS = 2
@@ -32,7 +32,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Point:
-    """A step for each (role, budget, variant, layer count), and what it does; `shares` as in `Operation`."""
+    """A step for each (role, budget, variant, layer count), and what it does; `shares` as in `NodeOperation`."""
 
     requests: Floats
     prompt_tokens: Floats
@@ -98,7 +98,9 @@ def best_steps(phase: StepWork, budgets_s: Floats) -> Best:
         low, high = tried.where(holds, low), high.where(holds, tried)
     best = replace(best, units_per_s=np.where(feasible, best.units_per_s, 0.0))
     best = best.of_variants(best.units_per_s.reshape(promising.shape).argmax(axis=2)[:, :, None])
-    blocks = phase.split.memory.kv_blocks(phase.kv_free_bytes(Work(best.requests, best.prompt_tokens)), BLOCK_TOKENS)
+    blocks = phase.split.memory.kv_blocks(
+        phase.kv_free_bytes(StepLoad(best.requests, best.prompt_tokens)), BLOCK_TOKENS
+    )
     return Best(best.units_per_s[..., 0], best.requests[..., 0], best.prompt_tokens[..., 0], blocks[..., 0])
 
 
@@ -131,7 +133,7 @@ def _between(phase: StepWork, low: _Point, high: _Point, budgets_s: Floats) -> _
     def step(start: Floats, end: Floats) -> Floats:
         return np.asarray(start + np.floor((end - start) * reach / quantum) * quantum)
 
-    work = Work(step(low.requests, high.requests), step(low.prompt_tokens, high.prompt_tokens))
+    work = StepLoad(step(low.requests, high.requests), step(low.prompt_tokens, high.prompt_tokens))
     tried = phase.operate(work)
     in_groups = np.minimum(tried.units_per_s, tried.units_per_step / budgets_s)
     return _Point(work.requests, work.prompt_tokens, tried.latency_s, tried.shares, tried.units_per_s, in_groups)

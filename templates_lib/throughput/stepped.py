@@ -6,7 +6,7 @@ import numpy as np
 
 from templates_lib.ports.cost_model import Floats
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import StepWork, Work
+from templates_lib.throughput.operation import StepLoad, StepWork
 from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best, best_steps, least_latency_s
@@ -48,15 +48,15 @@ class SteppedWork:
         units = np.where(works, node.of_pipeline(of_node(operation.units_per_s), of_node(blocks)), 0.0)
         return Curve(of_node(operation.latency_s), units)
 
-    def _sizes(self, made: StageNodes) -> Work:
+    def _sizes(self, made: StageNodes) -> StepLoad:
         """(1, 1, 1, N): up to the caps that a node was made with; a chunk of an aggregated iteration is always
         whole."""
         dp, none = made.dp, np.zeros((1, 1, 1, 1))
         if self.phase is Phase.PREFILL:
             one = min(dp * np.ceil(self.split.request.prompt), made.chunk_tokens)
-            return Work(none, _grid(one, one if made.batch_cap else made.chunk_tokens, dp))
+            return StepLoad(none, _grid(one, one if made.batch_cap else made.chunk_tokens, dp))
         requests = _grid(dp, made.batch_cap, dp)
-        return Work(requests, none if self.phase is Phase.DECODE else np.full_like(none, made.chunk_tokens))
+        return StepLoad(requests, none if self.phase is Phase.DECODE else np.full_like(none, made.chunk_tokens))
 
 
 def _grid(least: float, most: float, quantum: int) -> Floats:

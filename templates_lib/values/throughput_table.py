@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Role(IntEnum):
+class StageRole(IntEnum):
     """Ends of the model that a stage holds besides its layers. `ONLY` is the single stage of a one-stage placement:
     both ends, and no hop."""
 

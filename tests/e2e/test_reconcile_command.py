@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from control.cloud.local.cloud import LocalCloud
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 from control.db.database import open_database
 from control.db.embedded import embedded_server
 from control.db.intents import PostgresIntents
@@ -228,7 +228,7 @@ def test_a_database_server_that_is_killed_under_the_loop_costs_no_node_and_no_co
     """The loop starts it again."""
     team.ok("apply", "-f", team.spec)
     team.ok("fleets", "mode", FLEET, "auto")
-    server, leader = Cluster.of(team.home / "postgres"), team.start()
+    server, leader = PostgresCluster.of(team.home / "postgres"), team.start()
 
     # While nodes come up: each is asked for once.
     team.until("joined")

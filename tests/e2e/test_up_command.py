@@ -21,7 +21,7 @@ import psutil
 import pytest
 from openai import AuthenticationError, OpenAI
 
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 from control.db.database import open_database
 from control.db.plans import PostgresPlans
 from control.db.projects import PostgresProjects
@@ -249,7 +249,7 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     assert "Paris" in answer(url, key)
 
     # Its database server is killed: all is served without it, and it is started again.
-    psutil.Process(Cluster.of(up_place / "postgres").address().pid).kill()
+    psutil.Process(PostgresCluster.of(up_place / "postgres").address().pid).kill()
     assert "Paris" in answer(url, key)
     second.until("database   the embedded PostgreSQL had ended; it was started again")
     wait_until(lambda: bool(command(up_place, "audit", "--kind", "database.restarted")))  # it is said first

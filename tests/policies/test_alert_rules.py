@@ -8,9 +8,9 @@ import pytest
 from policies.alert_rules import (
     FAILURES,
     STALE_AFTER,
+    AlertFacts,
     AlertKind,
     BudgetFacts,
-    Facts,
     FleetFacts,
     LeakFacts,
     MarketFacts,
@@ -23,7 +23,7 @@ FINE = FleetFacts("chat", {}, 3, NOW, ())
 
 
 def found(**facts: object) -> list[tuple[str, str, Severity]]:
-    return [(a.kind.value, a.subject, a.severity) for a in alerts(replace(Facts(NOW), **facts))]  # type: ignore[arg-type]
+    return [(a.kind.value, a.subject, a.severity) for a in alerts(replace(AlertFacts(NOW), **facts))]  # type: ignore[arg-type]
 
 
 def test_a_fleet_that_fares_well_is_no_news() -> None:
@@ -69,6 +69,6 @@ def test_a_leak_is_critical_while_it_lasts() -> None:
 
 def test_prices_that_cannot_be_right_are_told_by_cloud_and_counted() -> None:
     keys = [f"aws/az{number}/g6e.xlarge/spot" for number in range(5)]
-    (alert,) = alerts(replace(Facts(NOW), markets=[MarketFacts("aws", keys), MarketFacts("gcp", ())]))
+    (alert,) = alerts(replace(AlertFacts(NOW), markets=[MarketFacts("aws", keys), MarketFacts("gcp", ())]))
     assert (alert.kind, alert.subject, alert.severity) == (AlertKind.QUARANTINE, "cloud aws", Severity.WARNING)
     assert "az2/g6e.xlarge/spot and 2 more" in alert.text

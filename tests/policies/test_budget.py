@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.budget import BURST, Allowance, Budget, BudgetState, allowance
-from policies.degradation import EASE, Rung, Solve, Take, Tried, next_step
+from policies.degradation import EASE, Rung, SolveRung, Take, Tried, next_step
 
 ALL = tuple(Rung)
 TEN = Allowance(10.0, "10.00 $/h is the budget of fleet chat")
@@ -15,7 +15,7 @@ TEN = Allowance(10.0, "10.00 $/h is the budget of fleet chat")
 
 def climb(costs: dict[Rung, float], allowed: Allowance = TEN, in_force: Rung = Rung.NOTHING) -> Take:
     rungs, tried = tuple(costs), list[Tried]()
-    while isinstance(step := next_step(allowed, in_force, rungs, tried), Solve):
+    while isinstance(step := next_step(allowed, in_force, rungs, tried), SolveRung):
         assert step.rung == rungs[len(tried)]
         tried.append(Tried(step.rung, costs[step.rung], unmet=2.0 if step.rung is Rung.SHED else 0.0))
     return step

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from control.diff import Limits, Moves, Past, Running, Supply, Target, next_moves, supply_of
+from control.diff import ChangeLimits, Moves, Past, Running, Supply, Target, next_moves, supply_of
 from control.diff.supply import Ledger
 from control.lifecycle.advance import Transition, advance
 from control.lifecycle.event import Event, EventKind
@@ -83,7 +83,7 @@ def random_kinds() -> list[tuple[dict[str, int], dict[str, float]]]:
 @dataclass
 class FleetWorld:
     supply: Supply
-    limits: Limits
+    limits: ChangeLimits
     chance: Random
     calm: bool = False
     """Nothing fails any more, and clouds give what they list."""

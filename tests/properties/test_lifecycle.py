@@ -6,7 +6,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.lifecycle.advance import Refusal, Transition, advance
+from control.lifecycle.advance import RefusedEvent, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from control.lifecycle.transitions import TRANSITIONS
@@ -60,7 +60,7 @@ def test_versions_strictly_increase_time_does_not_go_back_and_only_edges_are_tak
     for kind, seconds, holds_nodes in happenings:
         instance = replace(instance, nodes=(Node("n0", "o"),) if holds_nodes else ())
         step = advance(instance, Event(kind, "happened"), START + timedelta(seconds=seconds))
-        if isinstance(step, Refusal):
+        if isinstance(step, RefusedEvent):
             edge = TRANSITIONS.get((InstanceState(instance.state), kind))
             assert edge is None or (edge is InstanceState.TERMINATED and holds_nodes)
             continue

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.diff import Disruption, Limits, Moves, Running, Target, fleet_diff, plan_transition, supply_of
+from control.diff import ChangeLimits, Disruption, Moves, Running, Target, fleet_diff, plan_transition, supply_of
 from control.diff.capacity import planned_units, ready_units
 from tests import factories as make
 from tests.properties.fleet_world import FleetWorld, random_plan, random_supply
@@ -60,7 +60,7 @@ def reach(world: FleetWorld, plan: Sequence[Target], ticks: int) -> bool:
 @given(seeds, st.booleans())
 def test_plan_after_plan_is_reached_whatever_failed_and_however_scarce_nodes_are(seed: int, scarce: bool) -> None:
     chance = Random(seed)
-    world = FleetWorld(random_supply(chance, scarce=scarce), Limits(), chance)
+    world = FleetWorld(random_supply(chance, scarce=scarce), ChangeLimits(), chance)
     for number in range(6):
         plan = random_plan(chance, world.supply, f"plan-{number}")
         world.calm = False
@@ -80,7 +80,7 @@ def test_limits_hold_at_every_step_and_the_plan_is_still_reached(seed: int, scar
     supply = random_supply(chance, scarce=scarce)
     plans = [random_plan(chance, supply, f"plan-{number}") for number in range(3)]
     dearest = max(sum(t.count * t.usd_per_hour for t in plan) for plan in plans)
-    limits = Limits(
+    limits = ChangeLimits(
         max_usd_per_hour=dearest * chance.choice([1.0, 1.2, 3.0]),
         max_new_nodes_per_hour=chance.randint(4, 12),
         disruption=Disruption(max_instances=chance.randint(1, 3), window=WINDOW),
@@ -101,7 +101,7 @@ def test_limits_hold_at_every_step_and_the_plan_is_still_reached(seed: int, scar
 @given(seeds, st.booleans())
 def test_a_transition_ends_at_the_plan_within_supply_at_each_step(seed: int, scarce: bool) -> None:
     chance = Random(seed)
-    world = FleetWorld(random_supply(chance, scarce=scarce), Limits(), chance)
+    world = FleetWorld(random_supply(chance, scarce=scarce), ChangeLimits(), chance)
     reach(world, random_plan(chance, world.supply, "plan-0"), chance.randint(0, 60))
     plan = random_plan(chance, world.supply, "plan-1")
     running = list(world.fleet.values())

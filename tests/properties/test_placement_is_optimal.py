@@ -12,7 +12,7 @@ from bench.placement_oracles.every_depth import reference_optimum
 from bench.placement_oracles.gurobi import solve_where_licensed, solve_with_gurobi
 from bench.placement_oracles.highs import solve_with_highs
 from bench.placement_oracles.placement_ilp import PlacementIlp, placement_ilp
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 from tests.properties.placement_cases import Case, random_case
 from tests.properties.placement_dp import best_units_per_s
@@ -29,8 +29,8 @@ def _units_per_s(case: Case, placement: BagPlacement) -> float:
     stages = placement.stages
     slowest = np.inf
     for number, stage in enumerate(stages):
-        role = Role.FIRST if number == 0 else Role.LAST if number == len(stages) - 1 else Role.MIDDLE
-        role = Role.ONLY if len(stages) == 1 else role
+        role = StageRole.FIRST if number == 0 else StageRole.LAST if number == len(stages) - 1 else StageRole.MIDDLE
+        role = StageRole.ONLY if len(stages) == 1 else role
         cells = case.units[role, stage.budget, :, stage.layers - 1]
         slowest = min(slowest, sum(count * cells[config] for config, count in stage.counts))
     return float(slowest)

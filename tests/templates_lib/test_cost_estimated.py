@@ -13,7 +13,7 @@ from templates_lib.cost.estimated import EstimatedCostModel, estimated_cost_mode
 from templates_lib.models.catalogue import load_models, measured_configs
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
 
@@ -41,7 +41,7 @@ def node(gpu: str, count: int, network: float = 100.0) -> NodeConfig:
 
 
 def seconds(model: str, gpu: str, parallel: Parallel, head: bool = False, engine: str = "vllm", **work: float) -> float:
-    step = Step(**{f: np.array(work.get(f, 0.0), dtype=np.float64) for f in FIELDS})
+    step = NodeStep(**{f: np.array(work.get(f, 0.0), dtype=np.float64) for f in FIELDS})
     count = parallel.tp * parallel.dp * parallel.pp
     return float(
         estimated_cost_model(GPUS, engine).stage_seconds(MODELS[model], node(gpu, count), parallel, step, head=head)
@@ -84,7 +84,7 @@ def test_more_work_never_takes_less_time(
 def test_head_costs_something_and_arrays_broadcast(model: str) -> None:
     cost_model = estimated_cost_model(GPUS)
     layers, batch, none = np.arange(1.0, 20.0)[:, None], np.arange(1.0, 9.0), np.zeros(())
-    step = Step(layers, none, none, batch, none + 1000)
+    step = NodeStep(layers, none, none, batch, none + 1000)
     bare = cost_model.stage_seconds(MODELS[model], node("H100", 8), Parallel(tp=8), step, head=False)
     full = cost_model.stage_seconds(MODELS[model], node("H100", 8), Parallel(tp=8), step, head=True)
     assert bare.shape == full.shape == (19, 8)
@@ -143,7 +143,7 @@ def test_a_card_without_fp8_gains_memory_not_compute() -> None:
     cost_model, place = estimated_cost_model(GPUS), node("A100-80", 1)
 
     def time(model: str, **work: float) -> float:
-        step = Step(**{f: np.array(work.get(f, 0.0)) for f in FIELDS})
+        step = NodeStep(**{f: np.array(work.get(f, 0.0)) for f in FIELDS})
         spec = fp8 if model == "fp8" else MODELS["qwen3-32b"]
         return float(cost_model.stage_seconds(spec, place, Parallel(), step, head=False))
 
@@ -185,7 +185,7 @@ def test_unmeasured_cards_say_so_and_unknown_names_are_hinted() -> None:
     with pytest.raises(ValueError, match="vllm"):
         estimated_cost_model(GPUS, "vlm")
     only = estimated_cost_model({"H100": GPUS["H100"]})
-    step = Step(*(np.ones(()) for _ in FIELDS))
+    step = NodeStep(*(np.ones(()) for _ in FIELDS))
     with pytest.raises(ValueError, match=r"H200.*H100"):
         only.stage_seconds(MODELS["qwen3-32b"], node("H200", 1), Parallel(), step, head=False)
 

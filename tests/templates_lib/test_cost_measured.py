@@ -15,14 +15,14 @@ from templates_lib.cost.nnls import non_negative_least_squares
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.catalogue import load_models
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from templates_lib.values.profile_row import ProfileRow
 
 MODEL = load_models()["smollm2-135m-instruct"]
 NODE, OTHER = node_config_from_id("L4:1/n10"), node_config_from_id("L40S:1/n25")
-STEP = Step(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
+STEP = NodeStep(*(np.array(v) for v in (4.0, 30.0, 15.0, 8.0, 100.0)))
 PIPELINE = PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.02)
 TRUE_S = {
     "step": 1e-3, "token": 2e-6, "layer": 2e-3, "layer_few_rows": 1e-3, "layer_row": 3e-4,
@@ -66,7 +66,7 @@ def test_exact_times_are_fitted_exactly() -> None:
 
 def test_a_profile_from_before_there_was_a_term_is_read_as_without_it() -> None:
     older = {name: seconds for name, seconds in TRUE_S.items() if name != "layer_wide_row"}
-    wide = Step(*(np.array(v) for v in (4.0, 300.0, 15.0, 8.0, 100.0)))
+    wide = NodeStep(*(np.array(v) for v in (4.0, 300.0, 15.0, 8.0, 100.0)))
     both = [
         MeasuredCostModel("torch", [profile(s)], estimated_cost_model(load_gpus(), "torch")) for s in (older, TRUE_S)
     ]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import distinct_experts
-from templates_lib.cost.shard import Shard, shard_of
+from templates_lib.cost.shard import LayerShard, shard_of
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
@@ -27,11 +27,11 @@ NAMES = st.sampled_from(sorted(MODELS))
 
 def seconds(model: ModelSpec, gpu: Gpu, engine: str, prompts: float, requests: float, context: float) -> float:
     node = NodeConfig("one", gpu.name, 1, 256.0, 100.0, 512.0)
-    step = Step(*(np.array(float(x)) for x in (model.layers, prompts, context, requests, context)))
+    step = NodeStep(*(np.array(float(x)) for x in (model.layers, prompts, context, requests, context)))
     return float(estimated_cost_model({gpu.name: gpu}, engine).stage_seconds(model, node, Parallel(), step, head=False))
 
 
-def products(shard: Shard, model: ModelSpec, rows: float) -> tuple[float, float]:
+def products(shard: LayerShard, model: ModelSpec, rows: float) -> tuple[float, float]:
     """(FLOP, bytes of weights) of a layer's attention projections and visited experts, or its dense block."""
     weights = sum(m.columns * m.depth for m in shard.projections)
     attention_bytes = weights * shard.attention_bytes

@@ -24,7 +24,7 @@ from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.placement import PipelinePlacement
 from templates_lib.values.slo import Slo
 from templates_lib.values.template import template_id
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 from tests.templates_lib.library_assembly import library_from_batches
 
@@ -139,8 +139,8 @@ def test_capacity_is_that_of_the_slowest_stage() -> None:
         stages = msgspec.convert(template.placement.payload, PipelinePlacement).stages
         slowest = np.inf
         for stage in stages:
-            role = Role.FIRST if stage.first else Role.LAST if stage.last else Role.MIDDLE
-            role = Role.ONLY if len(stages) == 1 else role
+            role = StageRole.FIRST if stage.first else StageRole.LAST if stage.last else StageRole.MIDDLE
+            role = StageRole.ONLY if len(stages) == 1 else role
             cells = table[role, len(stages) - 1, :, stage.layers - 1]
             units = {n.config: cells[SOURCE.configs.index(n.config)] for n in stage.nodes}
             total = sum(units[n.config] * n.count for n in stage.nodes)

@@ -8,7 +8,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.throughput.budgets import even_budgets
 from templates_lib.throughput.nearest import NearestMiss, nearest_miss
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 
@@ -45,9 +45,9 @@ def test_meeting_what_the_nearest_needs_makes_it_feasible(phase: Phase) -> None:
 
 
 def test_text_says_which_by_how_much_and_why() -> None:
-    miss = NearestMiss("toy/decode", "H100:8/n200", 1, Role.ONLY, 12.34, 5.0)
+    miss = NearestMiss("toy/decode", "H100:8/n200", 1, StageRole.ONLY, 12.34, 5.0)
     assert str(miss) == "nearest is H100:8/n200: 12.34 ms against 5 ms, 7.34 ms too slow (one stage)"
-    piped = NearestMiss("toy/decode", "L4:1/n25", 3, Role.LAST, 120.0, 100.0)
+    piped = NearestMiss("toy/decode", "L4:1/n25", 3, StageRole.LAST, 120.0, 100.0)
     assert (
         str(piped) == "nearest is 3 × L4:1/n25: 120 ms against 100 ms, 20 ms too slow (its last stage is the slowest)"
     )

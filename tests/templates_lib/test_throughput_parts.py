@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templates_lib.models.model_spec import Experts
+from templates_lib.models.model_spec import ExpertSpec
 from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.memory import node_memory
 from templates_lib.throughput.request_cache import request_cache
 from templates_lib.throughput.splits import splits
 from templates_lib.throughput.worst_window import worst_sums
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 from tests.templates_lib import throughput_worlds as worlds
 
 LAYERS = np.arange(1, 9)
@@ -47,7 +47,7 @@ def test_windowed_layers_are_sent_up_to_their_window() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8])
 def test_splits_use_every_gpu_once(count: int) -> None:
-    spec = worlds.model(experts=Experts(count=8, active=2, intermediate_size=1536))
+    spec = worlds.model(experts=ExpertSpec(count=8, active=2, intermediate_size=1536))
     found = splits(spec, count)
     assert len(set(found)) == len(found) > 0
     assert all(p.tp * p.dp * p.pp == count for p in found)
@@ -69,27 +69,27 @@ def test_memory_charges_embedding_and_head_where_they_are_held() -> None:
     body = 4 * (spec.attention_weight_bytes + spec.ffn_weight_bytes)
     weights = node_memory(spec, gpu, Parallel(), LAYERS).weights_bytes[:, 0, 3, 0]
     ends = spec.embedding_weight_bytes
-    expected = {Role.FIRST: ends, Role.MIDDLE: 0.0, Role.LAST: ends, Role.ONLY: 2 * ends}
-    assert {role: weights[role] - body for role in Role} == pytest.approx(expected)
+    expected = {StageRole.FIRST: ends, StageRole.MIDDLE: 0.0, StageRole.LAST: ends, StageRole.ONLY: 2 * ends}
+    assert {role: weights[role] - body for role in StageRole} == pytest.approx(expected)
     tied = node_memory(worlds.model(8, tied=True), gpu, Parallel(), LAYERS).weights_bytes[:, 0, 3, 0]
-    assert tied[Role.ONLY] - body == pytest.approx(ends)
+    assert tied[StageRole.ONLY] - body == pytest.approx(ends)
 
 
 def test_memory_is_shared_by_tensor_and_pipeline_parts_but_not_by_replicas() -> None:
     spec, gpu = worlds.model(8, vocab=0), worlds.gpu("G")
     layer = spec.attention_weight_bytes + spec.ffn_weight_bytes
     held = {
-        split: node_memory(spec, gpu, Parallel(*split), LAYERS).weights_bytes[Role.MIDDLE, 0, 6, 0] / layer
+        split: node_memory(spec, gpu, Parallel(*split), LAYERS).weights_bytes[StageRole.MIDDLE, 0, 6, 0] / layer
         for split in ((1, 1, 1), (4, 1, 1), (1, 1, 4), (1, 4, 1), (2, 1, 2))
     }
     assert held == pytest.approx({(1, 1, 1): 7, (4, 1, 1): 7 / 4, (1, 1, 4): 2, (1, 4, 1): 7, (2, 1, 2): 2})
 
 
 def test_experts_are_shared_over_replicas_only_when_placed_whole() -> None:
-    spec = worlds.model(8, vocab=0, experts=Experts(count=8, active=2, intermediate_size=1024))
+    spec = worlds.model(8, vocab=0, experts=ExpertSpec(count=8, active=2, intermediate_size=1024))
     gpu = worlds.gpu("G")
     one, two = (
-        node_memory(spec, gpu, Parallel(1, 4, 1, ep), LAYERS).weights_bytes[Role.MIDDLE, 0, 0, 0] for ep in (1, 4)
+        node_memory(spec, gpu, Parallel(1, 4, 1, ep), LAYERS).weights_bytes[StageRole.MIDDLE, 0, 0, 0] for ep in (1, 4)
     )
     assert one == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes)
     assert two == pytest.approx(spec.attention_weight_bytes + spec.ffn_weight_bytes / 4)
@@ -99,7 +99,8 @@ def test_kv_heads_are_copied_when_there_are_more_ranks() -> None:
     spec, gpu = worlds.model(8, kv_heads=2), worlds.gpu("G")
     free = np.full((4, 1, 8, 1), 1e9)
     blocks = {
-        tp: node_memory(spec, gpu, Parallel(tp), LAYERS).kv_blocks(free, 16)[Role.MIDDLE, 0, 7, 0] for tp in (1, 2, 8)
+        tp: node_memory(spec, gpu, Parallel(tp), LAYERS).kv_blocks(free, 16)[StageRole.MIDDLE, 0, 7, 0]
+        for tp in (1, 2, 8)
     }
     assert blocks[2] == pytest.approx(2 * blocks[1], rel=1e-3)
     assert blocks[8] == blocks[2], "only two KV heads to share out"
@@ -110,4 +111,4 @@ def test_larger_steps_and_sampled_rows_leave_less_for_kv() -> None:
     small, large = (memory.free_bytes(np.full((1, 1, 1, 1), n), np.full((1, 1, 1, 1), n)) for n in (1.0, 1000.0))
     assert (large < small).all()
     lost = (small - large)[:, 0, 0, 0]
-    assert lost[Role.LAST] > lost[Role.MIDDLE], "logits only where the head is"
+    assert lost[StageRole.LAST] > lost[StageRole.MIDDLE], "logits only where the head is"

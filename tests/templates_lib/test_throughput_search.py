@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from templates_lib.ports.cost_model import Floats, Parallel
-from templates_lib.throughput.operation import Operation, Work, unpaced
+from templates_lib.throughput.operation import NodeOperation, StepLoad, unpaced
 from templates_lib.throughput.search import PLATEAU, best_steps
 
 ONE = np.ones((4, 1, 1, 1))
@@ -27,17 +27,17 @@ class Toy:
         memory = SimpleNamespace(kv_blocks=lambda free, _: free)
         self.split = SimpleNamespace(possible=ONE > 0, parallel=Parallel(), memory=memory)
 
-    def levels(self) -> Work:
-        return Work(np.array([1.0, 2.0, 4.0, 8.0, 16.0])[None, None, None, :], np.zeros((1, 1, 1, 1)))
+    def levels(self) -> StepLoad:
+        return StepLoad(np.array([1.0, 2.0, 4.0, 8.0, 16.0])[None, None, None, :], np.zeros((1, 1, 1, 1)))
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         rate = np.minimum(work.requests, self.most * (1 - self.slope * work.requests))
-        return Operation(ONE * work.requests / 1000, ONE * 0.0 * work.requests, ONE * rate, self.per_step(work))
+        return NodeOperation(ONE * work.requests / 1000, ONE * 0.0 * work.requests, ONE * rate, self.per_step(work))
 
-    def per_step(self, work: Work) -> Floats:
+    def per_step(self, work: StepLoad) -> Floats:
         return ONE * work.requests if self.is_paced else unpaced()
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         return ONE * (100 - work.requests)
 
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.models.model_spec import Experts
-from templates_lib.ports.cost_model import Parallel, Step
+from templates_lib.models.model_spec import ExpertSpec
+from templates_lib.ports.cost_model import NodeStep, Parallel
 from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.node_config import NodeConfig
-from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.throughput_table import StageRole, ThroughputTable
 from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 
@@ -35,7 +35,7 @@ def one_gpu(**kwargs: float) -> worlds.Roofline:
 @st.composite
 def worlds_drawn(draw: st.DrawFn) -> tuple[ServedModel, worlds.Roofline, list[NodeConfig]]:
     layers = draw(st.integers(2, 12))
-    experts = draw(st.sampled_from([None, Experts(count=8, active=2, intermediate_size=1024)]))
+    experts = draw(st.sampled_from([None, ExpertSpec(count=8, active=2, intermediate_size=1024)]))
     windows = draw(st.sampled_from([(0,), (128, 0), (512, 512, 0)]))
     spec = worlds.model(
         layers,
@@ -74,8 +74,8 @@ def test_table_is_monotone_in_layers_budget_and_role(world: tuple, phase: Phase)
     units = table_of(served, phase, nodes, cost, uneven_budgets(slo, 6)).units_per_s
     assert (np.diff(units, axis=3) <= 0).all(), "non-increasing in layers"
     assert (np.diff(units, axis=1) >= 0).all(), "non-decreasing in the budget"
-    assert (units[Role.MIDDLE] >= units[Role.FIRST]).all()
-    assert (units[Role.MIDDLE] >= units[Role.LAST]).all()
+    assert (units[StageRole.MIDDLE] >= units[StageRole.FIRST]).all()
+    assert (units[StageRole.MIDDLE] >= units[StageRole.LAST]).all()
     assert np.isfinite(units).all()
 
 
@@ -144,31 +144,31 @@ def test_decode_rate_is_near_the_best_of_all_batches() -> None:
     batch = np.arange(1.0, 1025.0)
     none = np.zeros(())
     for j in (2, 5, 8):
-        step = Step(np.array(float(j)), none, none, batch, np.array(served.shape.decode_context))
+        step = NodeStep(np.array(float(j)), none, none, batch, np.array(served.shape.decode_context))
         seconds = cost.stage_seconds(served.model, config, Parallel(), step, head=True)
         hand_off = served.model.kv_bytes_per_token_per_layer * j * served.shape.mean_prompt_tokens / (0.7 * 25e9)
         fits = seconds + hand_off / (served.shape.mean_output_tokens - 1) <= 0.012
         best = (batch / seconds)[fits].max()
-        assert 0.98 * best <= table.units_per_s[Role.ONLY, 0, 0, j - 1] <= best * (1 + 1e-9)
+        assert 0.98 * best <= table.units_per_s[StageRole.ONLY, 0, 0, j - 1] <= best * (1 + 1e-9)
 
 
 def test_prefill_needs_the_percentile_prompt_alone_to_meet_the_budget() -> None:
     served, cost = worlds.served(), one_gpu()
     config = worlds.node()
     longest = served.shape.prompt_percentile(99)
-    step = Step(*(np.array(x) for x in (8.0, longest, (longest - 1) / 2, 0.0, 0.0)))
+    step = NodeStep(*(np.array(x) for x in (8.0, longest, (longest - 1) / 2, 0.0, 0.0)))
     needed_ms = 1000 * float(cost.stage_seconds(served.model, config, Parallel(), step, head=True))
     table = table_of(served, Phase.PREFILL, [config], cost, (0.99 * needed_ms, 1.01 * needed_ms))
-    assert table.units_per_s[Role.ONLY, 0, 0, 7] == 0
-    assert table.units_per_s[Role.ONLY, 1, 0, 7] > 0
+    assert table.units_per_s[StageRole.ONLY, 0, 0, 7] == 0
+    assert table.units_per_s[StageRole.ONLY, 1, 0, 7] > 0
 
 
 def test_prefill_is_bounded_by_what_the_network_takes_of_its_kv() -> None:
     served, config = worlds.served(), worlds.node(network=10.0)
     table = table_of(served, Phase.PREFILL, [config], one_gpu(tflops=10_000.0, hbm_gbps=1e6), (2000.0,))
     kv = served.model.kv_bytes_per_token_per_layer * 8
-    assert table.units_per_s[Role.ONLY, 0, 0, 7] == pytest.approx(0.7 * 10e9 / 8 / kv)
-    assert table.units_per_s[Role.LAST, 0, 0, 7] == pytest.approx(0.7 * 10e9 / 8 / (kv + 2 * 2048))
+    assert table.units_per_s[StageRole.ONLY, 0, 0, 7] == pytest.approx(0.7 * 10e9 / 8 / kv)
+    assert table.units_per_s[StageRole.LAST, 0, 0, 7] == pytest.approx(0.7 * 10e9 / 8 / (kv + 2 * 2048))
 
 
 def test_decode_with_peers_holds_its_requests_as_long_as_the_slowest_peer_may_take() -> None:
@@ -176,9 +176,9 @@ def test_decode_with_peers_holds_its_requests_as_long_as_the_slowest_peer_may_ta
     served, config = worlds.served(tpot_ms=60.0), worlds.node(network=200.0)
     table = table_of(served, Phase.DECODE, [config], one_gpu(memory_gib=5.0), (60.0, 30.0))
     held = served.model.kv_bytes_per_token_per_layer * 8 * (served.shape.decode_context + 8)
-    requests = table.kv_blocks[Role.MIDDLE, 1, 0, 7] * 16 * served.model.kv_bytes_per_token_per_layer * 8 / held
-    assert table.units_per_s[Role.MIDDLE, 1, 0, 7] == pytest.approx(requests / 0.060, rel=0.05)
-    assert table.units_per_s[Role.ONLY, 0, 0, 7] > 1.5 * table.units_per_s[Role.MIDDLE, 0, 0, 7]
+    requests = table.kv_blocks[StageRole.MIDDLE, 1, 0, 7] * 16 * served.model.kv_bytes_per_token_per_layer * 8 / held
+    assert table.units_per_s[StageRole.MIDDLE, 1, 0, 7] == pytest.approx(requests / 0.060, rel=0.05)
+    assert table.units_per_s[StageRole.ONLY, 0, 0, 7] > 1.5 * table.units_per_s[StageRole.MIDDLE, 0, 0, 7]
 
 
 def test_windowed_layers_leave_no_room_for_more_requests_than_schedulers_admit() -> None:
@@ -186,12 +186,12 @@ def test_windowed_layers_leave_no_room_for_more_requests_than_schedulers_admit()
     full, windowed = (worlds.served(worlds.model(windows=w)) for w in ((0,) * 8, (128,) * 8))
     cost, config = one_gpu(memory_gib=5.0), worlds.node(network=200.0)
     tables = [table_of(s, Phase.DECODE, [config], cost) for s in (full, windowed)]
-    rates = [table.units_per_s[Role.MIDDLE, 1, 0, 7] for table in tables]
+    rates = [table.units_per_s[StageRole.MIDDLE, 1, 0, 7] for table in tables]
     assert rates[1] == pytest.approx(rates[0], rel=0.05)
     assert rates[0] > 0
     blocks_of_one = (windowed.shape.decode_context + 8) / 16
     at_once = rates[1] * windowed.slo.tpot_ms / 1000
-    assert at_once * blocks_of_one <= tables[1].kv_blocks[Role.MIDDLE, 1, 0, 7]
+    assert at_once * blocks_of_one <= tables[1].kv_blocks[StageRole.MIDDLE, 1, 0, 7]
 
 
 def test_a_node_without_a_network_only_serves_whole_models_aggregated() -> None:
@@ -199,24 +199,24 @@ def test_a_node_without_a_network_only_serves_whole_models_aggregated() -> None:
     assert not table_of(served, Phase.PREFILL, [config], cost).units_per_s.any()
     assert not table_of(served, Phase.DECODE, [config], cost).units_per_s.any()
     units = table_of(served, Phase.AGGREGATED, [config], cost).units_per_s
-    assert units[Role.ONLY, 0, 0, 7] > 0
-    assert not units[[Role.FIRST, Role.MIDDLE, Role.LAST]].any()
+    assert units[StageRole.ONLY, 0, 0, 7] > 0
+    assert not units[[StageRole.FIRST, StageRole.MIDDLE, StageRole.LAST]].any()
 
 
 def test_a_hand_off_longer_than_the_time_to_first_token_certifies_no_decode() -> None:
     """2940 tokens · 8 layers · 2 KiB = 48 MB take 55 ms of 7 Gbit/s."""
     slow = worlds.node(network=10.0)
     patient, hasty = worlds.served(ttft_ms=60.0), worlds.served(ttft_ms=50.0)
-    assert table_of(patient, Phase.DECODE, [slow], one_gpu()).units_per_s[Role.MIDDLE, 0, 0, 7] > 0
+    assert table_of(patient, Phase.DECODE, [slow], one_gpu()).units_per_s[StageRole.MIDDLE, 0, 0, 7] > 0
     units = table_of(hasty, Phase.DECODE, [slow], one_gpu()).units_per_s
-    assert units[Role.MIDDLE, 0, 0, 7] == 0
-    assert units[Role.MIDDLE, 0, 0, 3] > 0
+    assert units[StageRole.MIDDLE, 0, 0, 7] == 0
+    assert units[StageRole.MIDDLE, 0, 0, 3] > 0
 
 
 def test_aggregated_rate_is_less_when_prompts_must_come_in_small_chunks() -> None:
     cost, config = one_gpu(), worlds.node()
     loose, tight = worlds.served(tpot_ms=60.0), worlds.served(tpot_ms=15.0)
-    rates = [table_of(s, Phase.AGGREGATED, [config], cost).units_per_s[Role.ONLY, 0, 0, 7] for s in (loose, tight)]
+    rates = [table_of(s, Phase.AGGREGATED, [config], cost).units_per_s[StageRole.ONLY, 0, 0, 7] for s in (loose, tight)]
     assert rates[0] > rates[1] > 0
 
 
@@ -224,10 +224,10 @@ def test_slow_links_make_tensor_parallel_lose() -> None:
     served, cost = worlds.served(), one_gpu()
     fast, slow = worlds.node(count=8, intra=4000.0, network=200.0), worlds.node(count=8, intra=8.0, network=200.0)
     table = table_of(served, Phase.PREFILL, [fast, slow], cost, (20.0, 100.0))
-    assert table.tp[Role.ONLY, 0, 0, 7] > 1, "the budget is too short for one GPU"
-    assert table.units_per_s[Role.ONLY, 0, 1, 7] == 0
-    assert table.units_per_s[Role.ONLY, 1, 1, 7] > 0
-    assert table.tp[Role.ONLY, 1, 1, 7] == 1
+    assert table.tp[StageRole.ONLY, 0, 0, 7] > 1, "the budget is too short for one GPU"
+    assert table.units_per_s[StageRole.ONLY, 0, 1, 7] == 0
+    assert table.units_per_s[StageRole.ONLY, 1, 1, 7] > 0
+    assert table.tp[StageRole.ONLY, 1, 1, 7] == 1
 
 
 def test_a_gpu_without_the_models_data_types_serves_nothing() -> None:

@@ -11,7 +11,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.pipeline_record import read_record
 from templates_lib.throughput.budgets import uneven_budgets
 from templates_lib.values.slo import Slo
-from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.throughput_table import StageRole, ThroughputTable
 from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 from tests.templates_lib.test_pipeline_source import PHI, _source
@@ -35,8 +35,8 @@ def test_the_table_is_monotone_in_layers_budget_and_role(world: tuple, phase: Ph
     found = table_of(with_waiting(served), phase, nodes, cost, budgets).units_per_s
     assert (np.diff(found, axis=3) <= 0).all(), "non-increasing in layers"
     assert (np.diff(found, axis=1) >= 0).all(), "non-decreasing in the budget"
-    assert (found[Role.MIDDLE] >= found[Role.FIRST]).all()
-    assert (found[Role.MIDDLE] >= found[Role.LAST]).all()
+    assert (found[StageRole.MIDDLE] >= found[StageRole.FIRST]).all()
+    assert (found[StageRole.MIDDLE] >= found[StageRole.LAST]).all()
     assert np.isfinite(found).all()
 
 
@@ -58,7 +58,7 @@ def test_a_laxer_objective_never_lowers_what_one_node_does(phase: Phase, what: s
     # An aggregated batch holds those who wait too, so that more time for that is less for decode beyond some point.
     for factor in (1.0, 1.3, 2.0) if phase is Phase.AGGREGATED else (1.0, 1.3, 2.0, 4.0, 10.0):
         lax = with_waiting(served, **{what: factor * getattr(served.slo, what)})
-        found = units(lax, phase, [worlds.node("G", 2, network=200.0)], cost)[Role.ONLY, 0, :, -1]
+        found = units(lax, phase, [worlds.node("G", 2, network=200.0)], cost)[StageRole.ONLY, 0, :, -1]
         assert (found >= (1 - SEARCH_ERROR) * before).all(), factor
         before = found
     assert before.all()

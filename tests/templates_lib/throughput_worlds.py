@@ -6,13 +6,13 @@ import numpy as np
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
-from templates_lib.models.model_spec import Experts, ModelSpec
-from templates_lib.ports.cost_model import Floats, Parallel, Step
+from templates_lib.models.model_spec import ExpertSpec, ModelSpec
+from templates_lib.ports.cost_model import Floats, NodeStep, Parallel
 from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.slo import Slo
-from templates_lib.values.throughput_table import Role, ThroughputTable
+from templates_lib.values.throughput_table import StageRole, ThroughputTable
 from templates_lib.values.work import Phase
 
 
@@ -26,7 +26,7 @@ class Roofline:
     fingerprint: str = "roofline"
 
     def stage_seconds(
-        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: Step, *, head: bool
+        self, model: ModelSpec, node: NodeConfig, parallel: Parallel, step: NodeStep, *, head: bool
     ) -> Floats:
         gpu = self.gpus[node.gpu]
         flops_per_s, bytes_per_s = gpu.peak_bf16_tflops * 1e12 * parallel.tp, gpu.hbm_bytes_per_s * parallel.tp
@@ -73,7 +73,7 @@ def model(
     hidden: int = 2048,
     kv_heads: int = 4,
     windows: tuple[int, ...] | None = None,
-    experts: Experts | None = None,
+    experts: ExpertSpec | None = None,
     tied: bool = False,
     vocab: int = 50_000,
 ) -> ModelSpec:
@@ -127,17 +127,17 @@ def broken_promises(
 ) -> list[str]:
     """What cell (role, budget, config, layers - 1) promises and does not keep; written without the package's code."""
     spec, lengths = sm.model, sm.shape
-    role, j, rate = Role(cell[0]), cell[3] + 1, float(table.units_per_s[cell])
+    role, j, rate = StageRole(cell[0]), cell[3] + 1, float(table.units_per_s[cell])
     tp, dp, pp, ep = (int(a[cell]) for a in (table.tp, table.dp, table.pp, table.ep))
     batch, chunk = float(table.batch_cap[cell]), float(table.chunk_tokens[cell])
-    alone, alone_s, budget = role is Role.ONLY, 0.0, table.budgets_ms[cell[1]] / 1000
+    alone, alone_s, budget = role is StageRole.ONLY, 0.0, table.budgets_ms[cell[1]] / 1000
     broken = []
     if tp * dp * pp != config.gpu_count or pp > j or (tp * dp) % ep:
         broken.append(f"split {tp} {dp} {pp} {ep}")
 
     def seconds(prompt_tokens: float, context: float, requests: float) -> float:
-        step = Step(*(np.array(float(x)) for x in (j, prompt_tokens, context, requests, lengths.decode_context)))
-        head = role in (Role.LAST, Role.ONLY)
+        step = NodeStep(*(np.array(float(x)) for x in (j, prompt_tokens, context, requests, lengths.decode_context)))
+        head = role in (StageRole.LAST, StageRole.ONLY)
         return float(cost.stage_seconds(spec, config, Parallel(tp, dp, pp, ep), step, head=head))
 
     hop = 0.0 if alone else float(cost.hop_seconds(spec, config, np.array(batch + chunk)))
@@ -192,12 +192,12 @@ def _broken_memory(
     spec: ModelSpec, table: ThroughputTable, cell: tuple[int, int, int, int], card: Gpu, resident: float
 ) -> list[str]:
     """`resident`: bytes of KV cache that the promised rate keeps there, of the largest part and all replicas."""
-    role, j = Role(cell[0]), cell[3] + 1
+    role, j = StageRole(cell[0]), cell[3] + 1
     tp, dp, pp, ep = (int(a[cell]) for a in (table.tp, table.dp, table.pp, table.ep))
     broken = []
     shards = min(tp, spec.kv_heads)
-    ends = spec.embedding_weight_bytes * (role in (Role.FIRST, Role.ONLY)) / tp
-    head_bytes = spec.head_weight_bytes * (role in (Role.LAST, Role.ONLY)) / tp
+    ends = spec.embedding_weight_bytes * (role in (StageRole.FIRST, StageRole.ONLY)) / tp
+    head_bytes = spec.head_weight_bytes * (role in (StageRole.LAST, StageRole.ONLY)) / tp
     ends = max(ends, head_bytes) if pp > 1 or spec.tied_embeddings else ends + head_bytes
     weights = -(-j // pp) * (
         spec.attention_weight_bytes / tp + spec.ffn_weight_bytes / (max(tp, ep) if spec.experts else tp)

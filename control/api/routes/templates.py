@@ -12,7 +12,7 @@ from control.api.least_price import Prices, least_prices, least_usd_per_hour
 from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
-from control.db.template_pages import ListedTemplate, template_page
+from control.db.template_pages import TemplateSummary, template_page
 from control.planning.templates import stored_template
 from templates_lib.ports.library_store import LibraryInfo
 from templates_lib.sources.placement_kinds import executors_of
@@ -79,6 +79,6 @@ def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], serv
     return Template(**fields, stages=stages, library_version=found.library_version, capacity=found.capacity)
 
 
-def _item(row: ListedTemplate, prices: Prices) -> TemplateItem:
+def _item(row: TemplateSummary, prices: Prices) -> TemplateItem:
     cost = least_usd_per_hour(row.nodes, prices)
     return TemplateItem(id=row.id, nodes=row.nodes, units_per_s=row.units_per_s, usd_per_hour=cost)

@@ -30,7 +30,7 @@ from control.market.refresh import refresh
 from control.market.sources import askable_clouds, sources_of
 from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.what_if import supposed
 from control.reconcile.live_planner import live_planner
 from policies.budget import Allowance
@@ -48,9 +48,9 @@ class Job:
     def progress(self, what: str, done: int, total: int) -> None:
         self.say(f"building {what}: {done:,} of {total:,}")
 
-    def session(self) -> Session:
+    def session(self) -> PlanningSession:
         libraries, plans = PostgresLibraries(self.database), PostgresPlans(self.database)
-        return Session(libraries, plans, self.progress, time.perf_counter)
+        return PlanningSession(libraries, plans, self.progress, time.perf_counter)
 
 
 def plan(job: Job) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from control.cloud.local.kind import LocalKind, quota_period_us
 MOUNT = Path("/sys/fs/cgroup")
 
 
-class Limit(StrEnum):
+class Controller(StrEnum):
     """Named as the kernel's controllers."""
 
     CPU = "cpu"
@@ -27,28 +27,28 @@ class GroupBase:
     path: Path
     version: int
 
-    def set(self, group: Path, limit: Limit, kind: LocalKind) -> bool:
+    def set(self, group: Path, limit: Controller, kind: LocalKind) -> bool:
         """Write the limit; whether the kernel took it."""
         try:
             for file, value in self._values(limit, kind):
                 _write(group / file, value)
         except OSError:
             return False
-        if limit is Limit.MEMORY:
+        if limit is Controller.MEMORY:
             # Else a node beyond its budget is slow instead of ended. Not every kernel accounts for swap.
             file, value = self._swap(kind)
             with suppress(OSError):
                 _write(group / file, value)
         return True
 
-    def _values(self, limit: Limit, kind: LocalKind) -> tuple[tuple[str, str], ...]:
+    def _values(self, limit: Controller, kind: LocalKind) -> tuple[tuple[str, str], ...]:
         period_us = quota_period_us(kind.cpu_cores)
         quota_us = round(kind.cpu_cores * period_us)
         if self.version == 2:
-            if limit is Limit.CPU:
+            if limit is Controller.CPU:
                 return (("cpu.max", f"{quota_us} {period_us}"),)
             return (("memory.max", str(kind.memory_bytes)),)
-        if limit is Limit.CPU:
+        if limit is Controller.CPU:
             return ("cpu.cfs_period_us", str(period_us)), ("cpu.cfs_quota_us", str(quota_us))
         return (("memory.limit_in_bytes", str(kind.memory_bytes)),)
 
@@ -59,7 +59,7 @@ class GroupBase:
         return "memory.memsw.limit_in_bytes", str(kind.memory_bytes)
 
 
-def group_bases(limit: Limit, mount: Path = MOUNT, own: Path = Path("/proc/self/cgroup")) -> tuple[GroupBase, ...]:
+def group_bases(limit: Controller, mount: Path = MOUNT, own: Path = Path("/proc/self/cgroup")) -> tuple[GroupBase, ...]:
     """List the groups to try, best first. A node's groups lie within ours, so that it escapes no limit that holds for
     us."""
     try:

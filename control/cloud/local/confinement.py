@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from control.cloud.local.cgroup import Limit, group_bases
+from control.cloud.local.cgroup import Controller, group_bases
 from control.cloud.local.kind import LocalKind
 
 _RMDIR_PATIENCE_S = 1.0
 _ENTER = 'echo $$ > "$1/cgroup.procs"'
 
 
-class Hold(StrEnum):
+class Enforcement(StrEnum):
     """Means that enforce a limit."""
 
     CGROUP = "cgroup"
@@ -31,8 +31,8 @@ class Hold(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    cpu: Hold
-    memory: Hold
+    cpu: Enforcement
+    memory: Enforcement
     pace: float
     """Share of the time in which `threads` may compute, where nobody else enforces it: 1 under a control group."""
     threads: int
@@ -43,20 +43,20 @@ class Confinement:
     @property
     def data_limit_kib(self) -> int:
         """Limit for `ulimit -d`; 0: none."""
-        return self.memory_mib * 1024 if self.memory is Hold.RLIMIT else 0
+        return self.memory_mib * 1024 if self.memory is Enforcement.RLIMIT else 0
 
 
 def confine(kind: LocalKind, name: str, owner: str) -> Confinement:
     """Make what holds a node of `kind`. Whatever this machine does not allow is done by the next best means."""
     label = f"medley-{hashlib.blake2b(owner.encode(), digest_size=4).hexdigest()}-{name}"
-    groups = {limit: str(group) for limit in Limit if (group := _group(limit, kind, label)) is not None}
-    cpu = Hold.CGROUP if Limit.CPU in groups else Hold.PACED
+    groups = {limit: str(group) for limit in Controller if (group := _group(limit, kind, label)) is not None}
+    cpu = Enforcement.CGROUP if Controller.CPU in groups else Enforcement.PACED
     # Other systems accept RLIMIT_DATA and do not enforce it for memory that is mapped.
-    plain = Hold.RLIMIT if sys.platform == "linux" else Hold.NONE
+    plain = Enforcement.RLIMIT if sys.platform == "linux" else Enforcement.NONE
     return Confinement(
         cpu=cpu,
-        memory=Hold.CGROUP if Limit.MEMORY in groups else plain,
-        pace=1.0 if cpu is Hold.CGROUP else kind.cpu_cores / kind.threads,
+        memory=Enforcement.CGROUP if Controller.MEMORY in groups else plain,
+        pace=1.0 if cpu is Enforcement.CGROUP else kind.cpu_cores / kind.threads,
         threads=kind.threads,
         memory_mib=kind.memory_mib,
         groups=tuple(dict.fromkeys(groups.values())),
@@ -72,7 +72,7 @@ def release(confinement: Confinement) -> None:
             time.sleep(0.01)
 
 
-def _group(limit: Limit, kind: LocalKind, label: str) -> Path | None:
+def _group(limit: Controller, kind: LocalKind, label: str) -> Path | None:
     for base in group_bases(limit):
         group = base.path / label
         made_before = group.is_dir()  # in version 2, one group has both limits

@@ -11,13 +11,13 @@ from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.labels import NODE_LABEL
 from control.cloud.skypilot.market import ANYWHERE
 from control.cloud.skypilot.messages import (
-    Cluster,
+    CallFailed,
+    ClusterRecord,
     Clusters,
     Down,
     Ended,
     EndMachine,
-    Failed,
-    Launch,
+    LaunchCluster,
     Machine,
     Other,
     Refresh,
@@ -46,7 +46,7 @@ class SkyPilotCloud:
             raise GiveUpError(f"{self.name}: SkyPilot rents on demand or spot, and no {request.market} machine")
         self._fleet.check(self.name)
         sent = self._set_up.stage(request)
-        launch = Launch(
+        launch = LaunchCluster(
             name=request.name,
             cloud=self.name,
             region="" if request.region == ANYWHERE else request.region,
@@ -62,15 +62,15 @@ class SkyPilotCloud:
         reply = self._fleet.change(request.name, launch, self._fleet.settings.launch_s)
         shutil.rmtree(sent.directory, ignore_errors=True)
         match reply:
-            case Cluster():
+            case ClusterRecord():
                 self._set_up.forget(request.name)  # also what a launch was sent that nobody waited for
                 return _node(reply)
             case Other():
                 raise GiveUpError(f"{self.name}: {reply.text}")
-            case Failed(known=known) if known:
+            case CallFailed(known=known) if known:
                 hint = nearest_name(request.instance_type, known)
                 raise GiveUpError(f"{self.name}: unknown instance type {request.instance_type!r}; {hint}")
-            case Failed():
+            case CallFailed():
                 error = cloud_error(self.name, reply)
                 if isinstance(error, UnauthorisedError):
                     self._fleet.doubt(self.name)
@@ -89,7 +89,7 @@ class SkyPilotCloud:
         machine = self._fleet.unknown(self.name).get(name)
         if machine is not None and isinstance(reply, Ended):
             reply = self._fleet.ask(EndMachine(self.name, machine))
-        if isinstance(reply, Failed):
+        if isinstance(reply, CallFailed):
             error = cloud_error(self.name, reply)
             raise error if isinstance(error, RetryLaterError) else RetryLaterError(str(error), 30.0)
         self._fleet.forget(self.name, name)
@@ -100,7 +100,7 @@ class SkyPilotCloud:
         reply = self._fleet.ask(Tail(name, lines))
         if isinstance(reply, Text):
             return reply.text
-        raise cloud_error(self.name, reply) if isinstance(reply, Failed) else TypeError(type(reply).__name__)
+        raise cloud_error(self.name, reply) if isinstance(reply, CallFailed) else TypeError(type(reply).__name__)
 
     def _as_asked(self, machine: Machine, request: NodeRequest) -> CloudNode:
         # RunPod tells its GPU and not the name that it is sold by: what cannot be compared is taken as it is.
@@ -122,7 +122,7 @@ class SkyPilotCloud:
         return RetryLaterError(f"{error}; and what was created could not be ended yet", 30.0)
 
 
-def _node(cluster: Cluster) -> CloudNode:
+def _node(cluster: ClusterRecord) -> CloudNode:
     return CloudNode(cluster.name, cluster.provider_id, _state(cluster), _tags(cluster.labels))
 
 
@@ -136,7 +136,7 @@ def _tags(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key != NODE_LABEL}
 
 
-def _state(cluster: Cluster) -> CloudNodeState:
+def _state(cluster: ClusterRecord) -> CloudNodeState:
     """A node that was up and that SkyPilot cannot reach any more is none of SkyPilot's to judge: its agent reports."""
     if cluster.launching and not cluster.ever_up:
         return CloudNodeState.STARTING

@@ -4,7 +4,7 @@ own otherwise."""
 import re
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
-from control.cloud.skypilot.messages import Failed
+from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import last_vendor_error
 
 _AGAIN_S = 15.0
@@ -23,7 +23,7 @@ _REQUEST_IS_WRONG = frozenset(
 )
 
 
-def cloud_error(cloud: str, failed: Failed) -> CloudError:
+def cloud_error(cloud: str, failed: CallFailed) -> CloudError:
     """Make the error to raise. The caller finds out whether anything is left of a launch."""
     found = last_vendor_error(cloud, f"{failed.text}\n{failed.log}")
     if found is not None:
@@ -41,7 +41,7 @@ def is_credential_failure(text: str) -> bool:
     return _NO_CREDENTIALS.search(text) is not None
 
 
-def _said(failed: Failed) -> str:
+def _said(failed: CallFailed) -> str:
     """Quote its own words, and the last of what it printed: a set-up's error is there only."""
     words = " ".join(failed.text.split())[:_TEXT_CHARS] or failed.kind
     last = [line.strip() for line in failed.log.splitlines() if line.strip() and not _EMPTY_WORDS.search(line)][-3:]

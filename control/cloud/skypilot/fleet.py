@@ -9,18 +9,18 @@ from control.cloud.errors import UnauthorisedError
 from control.cloud.skypilot.failure import cloud_error, is_credential_failure
 from control.cloud.skypilot.messages import (
     Call,
+    CallFailed,
     Check,
     Checked,
-    Cluster,
+    ClusterRecord,
     Clusters,
     Down,
-    Failed,
-    Launch,
+    LaunchCluster,
     Machine,
     Machines,
     Refresh,
     Reply,
-    Sweep,
+    SweepMachines,
 )
 from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.settings import SkyPilotSettings
@@ -37,7 +37,7 @@ class SkyPilotFleet:
         self._checking = threading.Lock()
         self._usable: set[str] = set()
         """Clouds whose credentials have done so far."""
-        self._known: dict[str, Cluster] = {}
+        self._known: dict[str, ClusterRecord] = {}
         self._stale: dict[str, str] = {}
         self._asked_at: datetime | None = None
         self._swept_at: dict[str, datetime] = {}
@@ -50,7 +50,7 @@ class SkyPilotFleet:
     def ask(self, call: Call) -> Reply:
         return self._process.call(call, self.settings.query_s)
 
-    def change(self, name: str, call: Launch | Down | Refresh, timeout_s: float) -> Reply:
+    def change(self, name: str, call: LaunchCluster | Down | Refresh, timeout_s: float) -> Reply:
         self._changed[name] = next(self._changes)
         try:
             return self._process.call(call, timeout_s)
@@ -64,7 +64,7 @@ class SkyPilotFleet:
             if cloud in self._usable:
                 return
             reply = self.ask(Check((cloud,)))
-            if isinstance(reply, Failed):
+            if isinstance(reply, CallFailed):
                 raise cloud_error(cloud, reply)
             if not isinstance(reply, Checked):
                 raise TypeError(f"SkyPilot's answer to a check is no {type(reply).__name__}")
@@ -76,7 +76,7 @@ class SkyPilotFleet:
         """A call has failed for want of credentials."""
         self._usable.discard(cloud)
 
-    def clusters(self, cloud: str, now: datetime) -> list[Cluster]:
+    def clusters(self, cloud: str, now: datetime) -> list[ClusterRecord]:
         """List the clusters of the cloud. Those that it could not be asked about are listed as last known; raises
         UnauthorisedError when the cause is missing credentials."""
         with self._turn:
@@ -116,7 +116,7 @@ class SkyPilotFleet:
 
     def _refresh(self, names: tuple[str, ...] | None) -> None:
         reply = self.ask(Refresh(names))
-        if isinstance(reply, Failed):
+        if isinstance(reply, CallFailed):
             raise cloud_error("skypilot", reply)
         if not isinstance(reply, Clusters):
             raise TypeError(f"SkyPilot's answer to a refresh is no {type(reply).__name__}")
@@ -125,8 +125,8 @@ class SkyPilotFleet:
         self._stale = {**{name: why for name, why in self._stale.items() if name in kept}, **reply.stale}
 
     def _sweep(self, cloud: str) -> tuple[Machine, ...]:
-        reply = self.ask(Sweep(cloud, self.home.owner, self.home.user_hash))
-        if isinstance(reply, Failed):
+        reply = self.ask(SweepMachines(cloud, self.home.owner, self.home.user_hash))
+        if isinstance(reply, CallFailed):
             raise cloud_error(cloud, reply)
         if not isinstance(reply, Machines):
             raise TypeError(f"SkyPilot's answer to a sweep is no {type(reply).__name__}")

@@ -11,7 +11,7 @@ class Check(msgspec.Struct, frozen=True, tag=True):
     clouds: tuple[str, ...]
 
 
-class Launch(msgspec.Struct, frozen=True, tag=True):
+class LaunchCluster(msgspec.Struct, frozen=True, tag=True):
     """Asks for the cluster `name`, of one node. It exists, is on its way, or is launched; the reply comes when it is
     up."""
 
@@ -71,7 +71,7 @@ class WriteCatalogue(msgspec.Struct, frozen=True, tag=True):
     rows: tuple[MachineRow, ...]
 
 
-class Sweep(msgspec.Struct, frozen=True, tag=True):
+class SweepMachines(msgspec.Struct, frozen=True, tag=True):
     """Ask a cloud itself for every machine of an owner: also for those that SkyPilot has no record of."""
 
     cloud: str
@@ -98,10 +98,10 @@ class EndMachine(msgspec.Struct, frozen=True, tag=True):
     machine: Machine
 
 
-Call = Check | Launch | Refresh | Down | Tail | WriteCatalogue | Sweep | EndMachine
+Call = Check | LaunchCluster | Refresh | Down | Tail | WriteCatalogue | SweepMachines | EndMachine
 
 
-class Cluster(msgspec.Struct, frozen=True, tag=True):
+class ClusterRecord(msgspec.Struct, frozen=True, tag=True):
     """A record of SkyPilot's."""
 
     name: str
@@ -132,7 +132,7 @@ class Checked(msgspec.Struct, frozen=True, tag=True):
 
 
 class Clusters(msgspec.Struct, frozen=True, tag=True):
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterRecord, ...]
     stale: dict[str, str]
     """Cluster → why its cloud could not be asked; it is listed as it was last known."""
 
@@ -149,7 +149,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     """The call is done, or was before."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class CallFailed(msgspec.Struct, frozen=True, tag=True):
     kind: str
     """Name of the exception."""
     text: str
@@ -159,7 +159,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     """Instance types that its catalogue has for the cloud, where the one asked for is not among them."""
 
 
-Reply = Cluster | Other | Checked | Clusters | Machines | Text | Ended | Failed
+Reply = ClusterRecord | Other | Checked | Clusters | Machines | Text | Ended | CallFailed
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ class Numbered(msgspec.Struct, frozen=True):
     call: Call
 
 
-class Answer(msgspec.Struct, frozen=True):
+class NumberedReply(msgspec.Struct, frozen=True):
     number: int
     reply: Reply
 

@@ -14,7 +14,7 @@ import msgspec
 
 from control.cloud.errors import RetryLaterError
 from control.cloud.skypilot.home import SkyPilotHome
-from control.cloud.skypilot.messages import Answer, Call, Numbered, Reply, line
+from control.cloud.skypilot.messages import Call, Numbered, NumberedReply, Reply, line
 from control.cloud.skypilot.server import ApiServer
 
 _AGAIN_S = 10.0
@@ -94,7 +94,7 @@ class SdkProcess:
 
     def _read(self, child: subprocess.Popen[bytes]) -> None:
         for text in _pipe(child.stdout):
-            answer = msgspec.json.decode(text, type=Answer)
+            answer = msgspec.json.decode(text, type=NumberedReply)
             if (waiting := self._waiting.pop(answer.number, None)) is not None:
                 waiting[1].set_result(answer.reply)
         child.wait()

@@ -71,7 +71,7 @@ exec {command}
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LaunchFiles:
     set_up: str
     run: str
     files: dict[str, str]
@@ -84,7 +84,7 @@ class Sent:
 class SetUp:
     home: SkyPilotHome
 
-    def stage(self, request: NodeRequest) -> Sent:
+    def stage(self, request: NodeRequest) -> LaunchFiles:
         """Lay out what the node is sent."""
         self.home.launches.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory = Path(tempfile.mkdtemp(prefix=f"{request.name}.", dir=self.home.launches))
@@ -94,7 +94,7 @@ class SetUp:
         content = agent_code()
         if not code.exists() or code.read_bytes() != content:
             _write(code, content)
-        return Sent(
+        return LaunchFiles(
             set_up=_SET_UP.format(requirements=shlex.join(agent_requirements())),
             run=_RUN.format(
                 environment="\n".join(_assigned(*item) for item in sorted(request.environment.items())),

@@ -8,7 +8,7 @@ from threading import Lock
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.ssh.own_host import OwnHost
-from control.cloud.ssh.session import RETRY_S, Answer, HostNode, ask
+from control.cloud.ssh.session import RETRY_S, HostNode, HostReply, ask
 from templates_lib.values.clouds import OWNED
 from templates_lib.values.nearest_name import nearest_name
 
@@ -66,7 +66,7 @@ class OwnMachines:
 
         Raises the error of one that does not, until it has been silent for `PASSED_OVER_AFTER`."""
 
-        def look(host: OwnHost) -> Answer | CloudError:
+        def look(host: OwnHost) -> HostReply | CloudError:
             try:
                 return ask(host, {"do": "list"})
             except CloudError as error:
@@ -79,7 +79,7 @@ class OwnMachines:
         first: CloudError | None = None
         with self._turn:
             for host, answer in answers.items():
-                if isinstance(answer, Answer):
+                if isinstance(answer, HostReply):
                     self._silent_since.pop(host, None)
                     found[host] = answer.node
                 elif now - self._silent_since.setdefault(host, now) < PASSED_OVER_AFTER:

@@ -39,13 +39,13 @@ class HostNode(msgspec.Struct, frozen=True):
     leader: dict[str, str | int] | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HostReply(msgspec.Struct, frozen=True):
     node: HostNode | None = None
     gone: bool | None = None
     refused: str = ""
 
 
-def ask(host: OwnHost, request: dict[str, Any]) -> Answer:
+def ask(host: OwnHost, request: dict[str, Any]) -> HostReply:
     """Raises RetryLaterError for a host that cannot be reached, UnauthorisedError where it does not know us or we do
     not know it, GiveUpError for one that cannot run nodes."""
     sent = f"{len(_source())}\n{_source()}{json.dumps(request)}"
@@ -69,7 +69,7 @@ def ask(host: OwnHost, request: dict[str, Any]) -> Answer:
     if done.returncode != 0:
         raise _error(host, done.returncode, done.stderr)
     try:
-        return msgspec.json.decode(done.stdout[:_MAX_ANSWER], type=Answer)
+        return msgspec.json.decode(done.stdout[:_MAX_ANSWER], type=HostReply)
     except msgspec.DecodeError as error:
         raise GiveUpError(
             f"host {host.name} answers what is no answer of ours ({error}): see its shell's start files"

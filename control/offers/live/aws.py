@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.aws_prices import on_demand_prices
 from control.offers.live.aws_region import offered_zones, quota_pools_of, spot_prices, zones_of
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
 from control.offers.prices import regions_by_cloud
 from control.offers.selection import Selection
 from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
@@ -58,7 +58,7 @@ class AwsOffers:
     cloud: str = CLOUD
     name: str = SOURCE
 
-    def fetch(self, now: datetime) -> Answer:
+    def fetch(self, now: datetime) -> LiveAnswer:
         import boto3  # slow, and needed only here
 
         clients = _Clients(boto3.Session())
@@ -78,7 +78,7 @@ class AwsOffers:
         ]
         notes += [f"aws: {failure}" for failure in failures]
         pools = tuple(pool for each in found for pool in each.pools)
-        return Answer(offers, node_configs(machines), pools, tuple(notes), partly=bool(failures))
+        return LiveAnswer(offers, node_configs(machines), pools, tuple(notes), partly=bool(failures))
 
     @property
     def _mine(self) -> list[Selection]:

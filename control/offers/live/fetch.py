@@ -7,25 +7,25 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from control.offers.live.source import Answer, LiveSource, NoAnswerError, SourceError
+from control.offers.live.source import LiveAnswer, LiveSource, NoAnswerError, SourceError
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     cloud: str
     source: str
-    result: Answer | SourceError
+    result: LiveAnswer | SourceError
 
 
 def fetch_all(sources: Iterable[LiveSource], now: datetime, time_out_s: float) -> tuple[Fetched, ...]:
     """Fetch the answer of each source within `time_out_s`, in the order given."""
     listed = tuple(sources)
-    results: SimpleQueue[tuple[int, Answer | SourceError]] = SimpleQueue()
+    results: SimpleQueue[tuple[int, LiveAnswer | SourceError]] = SimpleQueue()
     for number, source in enumerate(listed):
         # A thread that hangs in a vendor's library must not keep the process from ending.
         Thread(target=_ask, args=(number, source, now, results), name=source.name, daemon=True).start()
     until = time.monotonic() + time_out_s
-    said: dict[int, Answer | SourceError] = {}
+    said: dict[int, LiveAnswer | SourceError] = {}
     while len(said) < len(listed):
         try:
             number, result = results.get(timeout=max(0.0, until - time.monotonic()))
@@ -37,9 +37,9 @@ def fetch_all(sources: Iterable[LiveSource], now: datetime, time_out_s: float) -
 
 
 def _ask(
-    number: int, source: LiveSource, now: datetime, results: "SimpleQueue[tuple[int, Answer | SourceError]]"
+    number: int, source: LiveSource, now: datetime, results: "SimpleQueue[tuple[int, LiveAnswer | SourceError]]"
 ) -> None:
-    result: Answer | SourceError
+    result: LiveAnswer | SourceError
     try:
         result = source.fetch(now)
     except SourceError as error:

@@ -14,7 +14,7 @@ from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_OFFERS, bounded
 from control.offers.live.gcp_prices import PriceBook, Shape, price_book
 from control.offers.live.gcp_quotas import quota_pools_of
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
 from control.offers.selection import Selection
 from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
 from templates_lib.values.offer import Market, Offer
@@ -55,7 +55,7 @@ class GcpOffers:
     cloud: str = CLOUD
     name: str = SOURCE
 
-    def fetch(self, now: datetime) -> Answer:
+    def fetch(self, now: datetime) -> LiveAnswer:
         access = _asked(self._access, "credentials")
         machines = {m.name: m for m in load_instance_types() if m.cloud == CLOUD and self._named(m)}
         shapes, unreachable = _asked(lambda: _shapes(access, machines), "machine types")
@@ -73,7 +73,7 @@ class GcpOffers:
             notes.append(f"gcp: {error}")
         used = {offer.instance_type for offer in offers}
         configs = node_configs(m for name, m in machines.items() if name in used)
-        return Answer(tuple(offers), configs, pools, tuple(notes), partly=bool(unreachable) or failed)
+        return LiveAnswer(tuple(offers), configs, pools, tuple(notes), partly=bool(unreachable) or failed)
 
     def _access(self) -> _Access:
         import google.auth

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from control.access.secret import Secret
 from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_BYTES
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.hardware import InstanceType, UnknownHardwareError, instance_type, node_configs
 from templates_lib.values.offer import Market, Offer
@@ -47,13 +47,13 @@ class RunPodOffers:
     cloud: str = CLOUD
     name: str = SOURCE
 
-    def fetch(self, now: datetime) -> Answer:
+    def fetch(self, now: datetime) -> LiveAnswer:
         offers: list[Offer] = []
         for kind in self._gpu_types():
             for machine, size in _sizes(kind):
                 offers += self._offers(machine, kind, size, now)
         machines = {offer.instance_type: instance_type(CLOUD, offer.instance_type) for offer in offers}
-        return Answer(tuple(offers), node_configs(machines.values()))
+        return LiveAnswer(tuple(offers), node_configs(machines.values()))
 
     def _offers(
         self, machine: InstanceType, kind: Mapping[str, Any], size: Mapping[str, Any], now: datetime

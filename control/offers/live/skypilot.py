@@ -11,7 +11,7 @@ from pathlib import Path
 
 from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_BYTES, MAX_OFFERS
-from control.offers.live.source import Answer, NoAnswerError
+from control.offers.live.source import LiveAnswer, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
 from templates_lib.values.offer import Market, Offer
@@ -36,7 +36,7 @@ class SkyPilotOffers:
     """`~/.sky/catalogs`; the newest of its versions that has the cloud counts."""
     name: str = SOURCE
 
-    def fetch(self, now: datetime) -> Answer:  # noqa: ARG002 - the file says when its prices held
+    def fetch(self, now: datetime) -> LiveAnswer:  # noqa: ARG002 - the file says when its prices held
         file = self._file()
         machines = {m.name: m for m in load_instance_types() if m.cloud == self.cloud}
         try:
@@ -54,7 +54,7 @@ class SkyPilotOffers:
             for offer in self._offers(machine, row, at)
         )
         used = {offer.instance_type for offer in offers}
-        return Answer(offers, node_configs(m for name, m in machines.items() if name in used))
+        return LiveAnswer(offers, node_configs(m for name, m in machines.items() if name in used))
 
     def _file(self) -> Path:
         found = [f for f in self.catalogues.glob(f"v*/{self.cloud}/vms.csv") if f.parents[1].name[1:].isdigit()]

@@ -23,7 +23,7 @@ class NoAnswerError(SourceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LiveAnswer:
     offers: tuple[Offer, ...]
     configs: Mapping[str, NodeConfig]
     pools: tuple[SupplyPool, ...] = ()
@@ -43,6 +43,6 @@ class LiveSource(Protocol):
         """Name of the source, for people: `aws-api`."""
         ...
 
-    def fetch(self, now: datetime) -> Answer:
+    def fetch(self, now: datetime) -> LiveAnswer:
         """Raises SourceError only."""
         ...

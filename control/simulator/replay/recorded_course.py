@@ -18,7 +18,7 @@ from control.planning.world import World
 from control.reconcile.decision import same
 from control.simulator.replay.course import MINUTE_S, Course, Demand, Floats, Held, Life, Moves, build_course
 from control.simulator.replay.span import Span
-from policies.availability import Outcome
+from policies.availability import CallOutcome
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
 
@@ -42,7 +42,7 @@ def recorded_course(database: Database, span: Span, world: World, edges_s: Float
     )
 
 
-REFUSALS = frozenset({Outcome.STOCK_OUT, Outcome.QUOTA, Outcome.REFUSED, Outcome.UNAUTHORISED})
+REFUSALS = frozenset({CallOutcome.STOCK_OUT, CallOutcome.QUOTA, CallOutcome.REFUSED, CallOutcome.UNAUTHORISED})
 
 
 def offered(span: Span, world: World) -> Demand:

@@ -21,7 +21,7 @@ from control.simulator.replay.shortage import Shortage, as_asked, nodes_log, sho
 from control.simulator.replay.span import Span
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.step_log import StepLog, step_log
-from policies.availability import COOL_DOWNS, Outcome
+from policies.availability import COOL_DOWNS, CallOutcome
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.snapshot import Snapshot
@@ -139,7 +139,7 @@ def _seen(snapshots: Iterable[tuple[datetime, Snapshot]]) -> dict[str, list[tupl
 
 def _losses(span: Span, offers: Mapping[str, Offer]) -> Iterable[Shortage]:
     """Spot nodes that were gone without our doing. Their market was short then."""
-    lasts = timedelta(seconds=COOL_DOWNS[Outcome.TAKEN].first_s)
+    lasts = timedelta(seconds=COOL_DOWNS[CallOutcome.TAKEN].first_s)
     for node in span.nodes:
         offer = offers.get(node.offer)
         if offer is not None and offer.market is Market.SPOT and node.gone_at is not None and was_lost(node):

@@ -9,7 +9,7 @@ from control.db.past import PastCall, PastNode
 from control.market.answers import concerned
 from control.offers.learned import subjects
 from control.simulator.step_log import StepLog, step_log
-from policies.availability import Learned, Outcome, learn
+from policies.availability import CallOutcome, Learned, learn
 from templates_lib.values.offer import Offer
 
 _ANSWERED_WITHIN = timedelta(minutes=10)
@@ -35,7 +35,7 @@ def shortages(calls: Iterable[PastCall], offers: Mapping[str, Offer]) -> tuple[S
     found: dict[str, list[Shortage]] = {}
     for call in calls:
         offer = offers.get(call.offer)
-        if offer is None or call.outcome is Outcome.UNKNOWN:
+        if offer is None or call.outcome is CallOutcome.UNKNOWN:
             continue
         for subject in concerned(offer, call.outcome):
             own = found.setdefault(subject, [])
@@ -56,11 +56,11 @@ def as_asked(calls: Iterable[PastCall], nodes: Sequence[PastNode]) -> tuple[Past
         asked.setdefault((node.offer, node.created_at is not None), []).append(node.requested_at)
 
     def moment(call: PastCall) -> datetime:
-        known = asked.get((call.offer, call.outcome is Outcome.GRANTED), [])
+        known = asked.get((call.offer, call.outcome is CallOutcome.GRANTED), [])
         return max((at for at in known if call.at - _ANSWERED_WITHIN <= at <= call.at), default=call.at)
 
-    moved = [replace(call, at=call.at if call.outcome is Outcome.TAKEN else moment(call)) for call in calls]
-    return tuple(sorted(moved, key=lambda call: (call.at, call.outcome is not Outcome.GRANTED)))
+    moved = [replace(call, at=call.at if call.outcome is CallOutcome.TAKEN else moment(call)) for call in calls]
+    return tuple(sorted(moved, key=lambda call: (call.at, call.outcome is not CallOutcome.GRANTED)))
 
 
 def taken(offer: Offer, at: datetime, lasts: timedelta) -> Shortage:

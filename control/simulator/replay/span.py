@@ -8,13 +8,13 @@ from itertools import pairwise
 from control.db.database import Database
 from control.db.past import (
     PastCall,
-    PastEvent,
     PastInstance,
     PastLoad,
     PastNode,
     PastOverride,
     PastPlan,
     PostgresPast,
+    RecordedEvent,
 )
 
 LEAST = timedelta(minutes=10)
@@ -46,7 +46,7 @@ class Span:
     """The same of all fleets."""
     calls: tuple[PastCall, ...]
     """With those that were remembered at `begin`."""
-    events: tuple[PastEvent, ...]
+    events: tuple[RecordedEvent, ...]
     """Of the fleet itself, from `begin` on."""
     load: tuple[PastLoad, ...]
     overrides: tuple[PastOverride, ...]

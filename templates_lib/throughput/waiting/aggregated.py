@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.throughput.aggregated import CHUNKS, LEVELS
 from templates_lib.throughput.decode import batches
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds, unpaced
-from templates_lib.throughput.request import Request
+from templates_lib.throughput.operation import NodeOperation, StepLoad, network_cap, share, stay_seconds, unpaced
+from templates_lib.throughput.request import MeanRequest
 from templates_lib.throughput.waiting.law import WaitingLaw
 from templates_lib.throughput.waiting.population import ALIKE
 from templates_lib.throughput.waiting.queue import Customers, greatest_load
@@ -38,7 +38,7 @@ class ChunkQueues:
         return np.asarray(np.where(within < 0, 0.0, start + (end - start) * (place - cell)))
 
 
-def chunk_queues(law: WaitingLaw, request: Request) -> ChunkQueues:
+def chunk_queues(law: WaitingLaw, request: MeanRequest) -> ChunkQueues:
     chunk, within = (each.ravel() for each in np.meshgrid(CHUNKS, ITERATIONS, indexing="ij"))
     in_chunks = law.prompts / chunk[:, None]
     # What the objective gives shorter prompts less than that of the percentile (`ttft_ms_per_1k_prompt_tokens`).
@@ -59,11 +59,11 @@ class WaitingAggregatedWork:
     law: WaitingLaw
     queues: ChunkQueues
 
-    def levels(self) -> Work:
+    def levels(self) -> StepLoad:
         dp = self.split.parallel.dp
-        return Work(dp * batches(LEVELS)[None, None, None, :], dp * CHUNKS[None, :, None, None])
+        return StepLoad(dp * batches(LEVELS)[None, None, None, :], dp * CHUNKS[None, :, None, None])
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         split, request, law, dp = self.split, self.split.request, self.law, self.split.parallel.dp
         most, chunk, none = work.requests / dp, work.prompt_tokens, np.zeros((1, 1, 1, 1))
         all_there = law.population.mean_within(most, ALIKE)
@@ -71,7 +71,7 @@ class WaitingAggregatedWork:
         def iteration(prompts: Floats, decoding: Floats) -> tuple[Floats, Floats]:
             before = np.full_like(none, request.prefill_context) if prompts is chunk else none
             cached = np.full_like(none, request.decode_context)
-            time = split.time(Step(split.layers, prompts, before, dp * decoding, cached), dp * decoding + prompts)
+            time = split.time(NodeStep(split.layers, prompts, before, dp * decoding, cached), dp * decoding + prompts)
             return time.latency_s, time.busy_s
 
         met = np.minimum(all_there + 1, most)
@@ -96,14 +96,14 @@ class WaitingAggregatedWork:
         mean_s = stay_seconds(with_chunk * full + (1 - with_chunk) * bare, request.tpot_s)
         there_s = request.ttft_s * split.memory.worst_part(split.cache.prompt) / held + request.output * mean_s
         longest = share(split.memory.worst_part(split.cache.prompt_percentile), free)
-        return Operation(
+        return NodeOperation(
             full / law.together.step_share(spread),
             np.maximum(np.maximum(longest, first_token_s / request.ttft_s), fed),
             np.minimum(np.minimum(rate, room / there_s), network_cap(split, request.prompt + request.output, none)),
             unpaced(),
         )
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         dp = self.split.parallel.dp
         prompts = np.ceil(work.prompt_tokens / dp / self.split.request.prompt)
         requests = work.requests / dp

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.throughput.decode import LEVELS, batches
 from templates_lib.throughput.node_split import NodeSplit
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, stay_seconds
+from templates_lib.throughput.operation import NodeOperation, StepLoad, network_cap, share, stay_seconds
 from templates_lib.throughput.roles import IS_ALONE
 from templates_lib.throughput.waiting.law import WaitingLaw
 from templates_lib.throughput.waiting.population import ALIKE
@@ -25,18 +25,18 @@ class WaitingDecodeWork:
     split: NodeSplit
     law: WaitingLaw
 
-    def levels(self) -> Work:
-        return Work(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
+    def levels(self) -> StepLoad:
+        return StepLoad(self.split.parallel.dp * batches(LEVELS)[None, None, None, :], np.zeros((1, 1, 1, 1)))
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         split, request, cache, dp = self.split, self.split.request, self.split.cache, self.split.parallel.dp
         law, none = self.law, np.zeros((1, 1, 1, 1))
         most = work.requests / dp
         mean = law.population.mean_within(most, ALIKE)
         met = np.minimum(mean + 1, most)
         context = np.full_like(none, request.decode_context)
-        time = split.time(Step(split.layers, none, none, dp * met, context), dp * met)
-        fullest = split.time(Step(split.layers, none, none, dp * most, context), dp * most)
+        time = split.time(NodeStep(split.layers, none, none, dp * met, context), dp * met)
+        fullest = split.time(NodeStep(split.layers, none, none, dp * most, context), dp * most)
         each = (fullest.latency_s - time.latency_s) / np.maximum(most - met, 1.0)
         spread = each * np.sqrt(mean * law.context_sizes.square) / time.latency_s
         latency = share(time.latency_s, law.apart.step_share(spread))
@@ -49,13 +49,13 @@ class WaitingDecodeWork:
         # A network that is busy for a share ρ of its time makes a hand-off 1 / (1 - ρ) as long.
         of_links = request.output * np.maximum(1 - handing_s / allowed, 0.0) / handing_s
         network = network_cap(split, 1.0, split.of_layers(cache.handed) / request.output)
-        return Operation(
+        return NodeOperation(
             latency,
             np.maximum(share(split.memory.worst_part(cache.prompt_percentile), free), handing_s / allowed),
             np.minimum(rate, np.minimum(of_links, network)),
             np.where(IS_ALONE, np.inf, dp * mean),
         )
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         per_replica = work.requests / self.split.parallel.dp
         return self.split.memory.free_bytes(per_replica, per_replica)

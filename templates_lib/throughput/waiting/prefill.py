@@ -5,15 +5,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.ports.cost_model import Floats, Step
+from templates_lib.ports.cost_model import Floats, NodeStep
 from templates_lib.throughput.node_split import NodeSplit, StageTime
-from templates_lib.throughput.operation import Operation, Work, network_cap, share, unpaced
+from templates_lib.throughput.operation import NodeOperation, StepLoad, network_cap, share, unpaced
 from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.request_cache import BLOCK_TOKENS
 from templates_lib.throughput.search import Best, least_latency_s
 from templates_lib.throughput.waiting.law import BELOW, WaitingLaw
 from templates_lib.throughput.waiting.queue import Customers, greatest_load
-from templates_lib.values.throughput_table import Role
+from templates_lib.values.throughput_table import StageRole
 
 Ints = NDArray[np.int64]
 
@@ -40,15 +40,15 @@ class WaitingPrefillWork:
     percentile_latency_s: Floats
     """(4, 1, L, 1)"""
 
-    def levels(self) -> Work:
+    def levels(self) -> StepLoad:
         return self._work(self.law.prompts[-1])
 
-    def _work(self, longest: float) -> Work:
+    def _work(self, longest: float) -> StepLoad:
         """Work of prompts up to `longest` tokens, one for each replica."""
         dp, one = self.split.parallel.dp, np.ones((1, 1, 1, 1))
-        return Work(dp * one, dp * np.ceil(longest) * one)
+        return StepLoad(dp * one, dp * np.ceil(longest) * one)
 
-    def operate(self, work: Work) -> Operation:
+    def operate(self, work: StepLoad) -> NodeOperation:
         """Operate with nobody waiting."""
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
         held = split.memory.worst_part(split.cache.prompt) / request.prompt
@@ -56,9 +56,9 @@ class WaitingPrefillWork:
         handing = share(self._handing_s, np.array(self.law.apart.hand_off_s))
         shares = np.maximum(share(in_step, self.kv_free_bytes(work)), handing)
         rate = self._most_units_per_s(work)
-        return Operation(self.percentile_latency_s, shares, rate, unpaced())
+        return NodeOperation(self.percentile_latency_s, shares, rate, unpaced())
 
-    def kv_free_bytes(self, work: Work) -> Floats:
+    def kv_free_bytes(self, work: StepLoad) -> Floats:
         request = self.split.request
         per_replica = np.maximum(work.prompt_tokens / self.split.parallel.dp, request.percentile_prompt)
         return self.split.memory.free_bytes(per_replica, np.ones_like(per_replica))
@@ -92,14 +92,14 @@ class WaitingPrefillWork:
         possible = (split.possible & (operation.shares <= 1))[:, 0, :, 0]
         latency, most = (each[:, 0, :, 0] for each in (operation.latency_s, operation.units_per_s))
         full = split.request.prompt * split.parallel.dp / self._busy_s[:, 0]
-        units = np.zeros((len(Role), len(budgets_s), latency.shape[-1]))
+        units = np.zeros((len(StageRole), len(budgets_s), latency.shape[-1]))
         for number, budget in enumerate(budgets_s):
             load, asked = np.zeros(latency.shape), possible & (latency <= budget)
             # A first stage takes as long as a middle one, which may have room for more layers.
-            asked[Role.FIRST] = False
+            asked[StageRole.FIRST] = False
             roles, counts = np.nonzero(asked)
             load[asked] = self._load(roles, counts, float(budget), cut)
-            load[Role.FIRST] = load[Role.MIDDLE]
+            load[StageRole.FIRST] = load[StageRole.MIDDLE]
             units[:, number] = np.where(possible, np.minimum(load * full, most), 0.0)
         blocks = split.memory.kv_blocks(self.kv_free_bytes(work), BLOCK_TOKENS)[:, 0, :, 0]
         prompts, chunk = (np.where(units > 0, each.item(), 0.0) for each in (work.requests, work.prompt_tokens))
@@ -127,7 +127,7 @@ class WaitingPrefillWork:
         """(1, 1, L, 1): of the mean prompt's cache on an idle network."""
         return self.split.of_layers(self.split.cache.handed) / self.split.network_bytes_per_s
 
-    def _most_units_per_s(self, work: Work) -> Floats:
+    def _most_units_per_s(self, work: StepLoad) -> Floats:
         """(4, 1, L, 1): prompts that are there hold their cache for all of the objective and for their hand-off. A
         network that is busy for a share ρ of its time makes a hand-off 1 / (1 - ρ) as long."""
         split, request, dp = self.split, self.split.request, self.split.parallel.dp
@@ -146,6 +146,6 @@ def waiting_prefill_work(split: NodeSplit, law: WaitingLaw) -> WaitingPrefillWor
     none = np.zeros((1, 1, 1, 1))
     # One prompt runs on one replica; as totals are spread evenly, every replica is given one.
     tokens = lengths * split.parallel.dp
-    time = split.time(Step(split.layers, tokens, (lengths - 1) / 2, none, none), tokens)
+    time = split.time(NodeStep(split.layers, tokens, (lengths - 1) / 2, none, none), tokens)
     alone = StageTime(time.latency_s[..., :-1], time.busy_s[..., :-1])
     return WaitingPrefillWork(split, law, alone, time.latency_s[..., -1:])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from control.access.secret import new_secret
 from control.alerts.endpoint import Endpoint, NotSentError, post
 from control.alerts.secret_source import NoSecretError, check_source, read_secret
-from control.alerts.sender import ATTEMPTS, AlertSender, Sent
+from control.alerts.sender import ATTEMPTS, AlertSender, SendReport
 from control.alerts.watch import AlertWatch
 from control.cli.main import app
 from control.db.alerts import CALM, PostgresAlerts
@@ -63,8 +63,8 @@ def test_an_alert_is_sent_once_signed_and_again_when_it_is_over(
 ) -> None:
     observe(sender, LEAK)
     observe(sender, LEAK)
-    assert sender.send_due() == Sent(1, 0)
-    assert sender.send_due() == Sent()
+    assert sender.send_due() == SendReport(1, 0)
+    assert sender.send_due() == SendReport()
     ((path, headers, body),) = receiver.got
     assert path == "/hook?team=a"
     told = json.loads(body)
@@ -74,10 +74,10 @@ def test_an_alert_is_sent_once_signed_and_again_when_it_is_over(
     assert digest == hmac.new(SECRET.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     clock.now += CALM / 2
     observe(sender)
-    assert sender.send_due() == Sent(), "what comes and goes is one alert"
+    assert sender.send_due() == SendReport(), "what comes and goes is one alert"
     clock.now += CALM / 2
     observe(sender)
-    assert sender.send_due() == Sent(1, 0)
+    assert sender.send_due() == SendReport(1, 0)
     assert json.loads(receiver.got[1][2])["event"] == "alert.resolved"
     assert [bool(alert.resolved_at) for alert in sender.alerts.recent(9)] == [True]
 
@@ -98,13 +98,13 @@ def test_what_is_refused_is_tried_again_later_and_later_and_given_up_in_the_end(
     waits: list[timedelta] = []
     for _ in range(ATTEMPTS):
         began = clock.now
-        while sender.send_due() == Sent():
+        while sender.send_due() == SendReport():
             clock.now += timedelta(seconds=5)
         waits.append(clock.now - began)
     assert waits[:4] == [timedelta(seconds=s) for s in (0, 10, 20, 40)]
     assert max(waits) == timedelta(hours=1)
     clock.now += timedelta(days=1)
-    assert sender.send_due() == Sent()
+    assert sender.send_due() == SendReport()
     assert len(receiver.got) == ATTEMPTS
     assert len({headers["Medley-Delivery"] for _, headers, _ in receiver.got}) == 1
 
@@ -114,17 +114,17 @@ def test_a_delivery_that_failed_once_arrives_the_next_time(
 ) -> None:
     observe(sender, LEAK)
     receiver.answers = [503]
-    assert sender.send_due() == Sent(0, 1)
+    assert sender.send_due() == SendReport(0, 1)
     assert sender.alerts.pending() == {"ops": (1, "HTTP 503")}
     clock.now += timedelta(seconds=10)
-    assert sender.send_due() == Sent(1, 0)
+    assert sender.send_due() == SendReport(1, 0)
     assert sender.alerts.pending() == {}
 
 
 def test_a_redirect_is_not_followed(sender: AlertSender, receiver: Receiver) -> None:
     observe(sender, LEAK)
     receiver.answers = [302]
-    assert sender.send_due() == Sent(0, 1)
+    assert sender.send_due() == SendReport(0, 1)
     assert [path for path, _, _ in receiver.got] == ["/hook?team=a"]
 
 
@@ -133,7 +133,7 @@ def test_a_missing_secret_sends_nothing_and_says_which(
 ) -> None:
     monkeypatch.delenv("HOOK_SECRET")
     observe(sender, LEAK)
-    assert sender.send_due() == Sent(0, 1)
+    assert sender.send_due() == SendReport(0, 1)
     assert "env:HOOK_SECRET" in sender.alerts.pending()["ops"][1]
     assert receiver.got == []
 
@@ -220,7 +220,7 @@ def test_the_watch_sees_budgets_and_leaks_and_sends_what_it_sees(
     node = intents.open_create(instance.id, 0, "aws/x", "aws", 2.0, new_secret(), NOW, NOW - timedelta(hours=2))
     PostgresBudgets(database).put(Scope.FLEET, "f", Budget(usd_per_hour=1), NOW)
     intents.leaked("nobody-knows", "aws", NOW - timedelta(hours=1), None, NOW)
-    assert AlertWatch(database, clock).step() == Sent(2, 0)
+    assert AlertWatch(database, clock).step() == SendReport(2, 0)
     assert {(a.kind, a.subject, a.severity) for a in sender.alerts.recent(9)} == {
         ("budget.hour", "fleet f", "critical"),
         ("leak", "cloud aws", "critical"),
@@ -228,7 +228,7 @@ def test_the_watch_sees_budgets_and_leaks_and_sends_what_it_sees(
     for name in (node, "nobody-knows"):
         intents.terminated(name, NOW)
     clock.now += CALM
-    assert AlertWatch(database, clock).step() == Sent(2, 0)
+    assert AlertWatch(database, clock).step() == SendReport(2, 0)
     assert sender.alerts.recent(9, open_only=True) == ()
 
 

@@ -11,7 +11,7 @@ from control.allocator import search, solve
 from control.allocator.highs import HighsMilp
 from control.allocator.polish import polish
 from control.allocator.problem import read_problem
-from control.allocator.program import Answer, Effort, Program, Start
+from control.allocator.program import Effort, MilpSolution, Program, Start
 from control.allocator.refine import Refined, can_refine, refine
 from control.allocator.restricted import restrict_to
 from control.checker import check
@@ -142,7 +142,7 @@ def _record(costs: list[float], counts: dict[int, int], cost: float) -> None:
     costs.append(cost)
 
 
-def _solver() -> Callable[[Program, Start], Answer | None]:
+def _solver() -> Callable[[Program, Start], MilpSolution | None]:
     return lambda part, start: HighsMilp()(part, Effort(0.0, 1_000, 10**6, 0), start, lambda _: None)
 
 

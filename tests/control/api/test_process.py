@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 
 START = "from control.cli.main import run; run()"
 PATIENCE_S = 240
@@ -26,7 +26,7 @@ def test_its_database_ends_with_it(short_tmp: Path, told: signal.Signals) -> Non
     try:
         assert process.stdout is not None
         assert b"medley api: http" in process.stdout.readline()
-        database = psutil.Process(Cluster.of(home / "postgres").address().pid)
+        database = psutil.Process(PostgresCluster.of(home / "postgres").address().pid)
     finally:
         process.send_signal(told)
         process.communicate(timeout=PATIENCE_S)

@@ -11,7 +11,7 @@ from control.api.attainment import added, burn_rate, percentile_s, share_within
 from control.api.gateway_addresses import at_addresses, each_gateway
 from control.api.slo_sampler import SloSampler
 from control.db.database import Database
-from control.db.slo_samples import Observed, PostgresSloSamples
+from control.db.slo_samples import LatencyHistogram, PostgresSloSamples
 from tests.control.api.conftest import Api
 from tests.control.api.worlds import spec
 from tests.http_endpoint import Asked, Said, serving
@@ -83,7 +83,7 @@ def test_a_name_with_several_addresses_is_several_gateways() -> None:
 
 
 def test_shares_and_percentiles_lie_within_their_buckets() -> None:
-    part = Observed((1.0, 2.0, None), (2.0, 2.0, 1.0))
+    part = LatencyHistogram((1.0, 2.0, None), (2.0, 2.0, 1.0))
     whole = added([part, part])
     assert sum(whole.values()) == 10
     assert percentile_s(whole, 40) == pytest.approx(1.0)

@@ -15,7 +15,7 @@ from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.ports.cost_model import Step
+from templates_lib.ports.cost_model import NodeStep
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
@@ -55,7 +55,7 @@ def test_profiles_of_this_machine_stand_beside_the_estimate(tmp_path: Path, monk
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
     assert json.loads(listed("-o", "json"))["profiles"] == []
     machine = DEFAULT_MACHINES[0]
-    terms = dict.fromkeys(step_terms(Step(*[np.array(1.0)] * 5), head=True), 1e-3)
+    terms = dict.fromkeys(step_terms(NodeStep(*[np.array(1.0)] * 5), head=True), 1e-3)
     profile = NodeProfile(
         "abc", "2026-11-21", "a machine", "torch", "smollm2-135m-instruct", "fp32", local_config(machine).id, 0.2,
         terms, ProfileErrors(5, 0.05, 0.2), PipelineCost(1e-3, 1e-6, 1e-5, 1e-4, 1e-9, 0.01),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from control.cloud.local.cgroup import GroupBase, Limit, group_bases, processes
+from control.cloud.local.cgroup import Controller, GroupBase, group_bases, processes
 from control.cloud.local.kind import LocalKind
 
 HALF = LocalKind("half", 0.5, 256, 1)
@@ -25,8 +25,8 @@ def test_in_version_1_groups_are_made_within_ours(tmp_path: Path, mount: Path) -
     (mount / "memory" / "jobs" / "7").mkdir(parents=True)
     (mount / "cpu").mkdir()
     lines = own(tmp_path, "4:memory:/jobs/7\n2:cpu,cpuacct:/not/visible/here\n0::/\n")
-    assert group_bases(Limit.MEMORY, mount, lines) == (GroupBase(mount / "memory" / "jobs" / "7", 1),)
-    assert group_bases(Limit.CPU, mount, lines) == (GroupBase(mount / "cpu", 1),)
+    assert group_bases(Controller.MEMORY, mount, lines) == (GroupBase(mount / "memory" / "jobs" / "7", 1),)
+    assert group_bases(Controller.CPU, mount, lines) == (GroupBase(mount / "cpu", 1),)
 
 
 def test_in_version_2_groups_are_made_beside_ours_first(tmp_path: Path, mount: Path) -> None:
@@ -34,26 +34,26 @@ def test_in_version_2_groups_are_made_beside_ours_first(tmp_path: Path, mount: P
     (mount / "cgroup.controllers").write_text("cpu memory\n")
     lines = own(tmp_path, "0::/user.slice/app.slice/terminal.scope\n")
     app = mount / "user.slice" / "app.slice"
-    assert group_bases(Limit.CPU, mount, lines) == (GroupBase(app, 2), GroupBase(app / "terminal.scope", 2))
-    assert group_bases(Limit.CPU, mount, own(tmp_path, "0::/\n")) == (GroupBase(mount, 2),)
+    assert group_bases(Controller.CPU, mount, lines) == (GroupBase(app, 2), GroupBase(app / "terminal.scope", 2))
+    assert group_bases(Controller.CPU, mount, own(tmp_path, "0::/\n")) == (GroupBase(mount, 2),)
 
 
 def test_where_there_are_none_there_is_nowhere_to_try(tmp_path: Path, mount: Path) -> None:
-    assert group_bases(Limit.CPU, mount, tmp_path / "no-such-file") == ()
-    assert group_bases(Limit.CPU, mount, own(tmp_path, "0::/\n")) == ()
+    assert group_bases(Controller.CPU, mount, tmp_path / "no-such-file") == ()
+    assert group_bases(Controller.CPU, mount, own(tmp_path, "0::/\n")) == ()
 
 
 @pytest.mark.parametrize(
     ("version", "limit", "written"),
     [
-        (1, Limit.CPU, {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "5000"}),
-        (1, Limit.MEMORY, {"memory.limit_in_bytes": "268435456", "memory.memsw.limit_in_bytes": "268435456"}),
-        (2, Limit.CPU, {"cpu.max": "5000 10000"}),
-        (2, Limit.MEMORY, {"memory.max": "268435456", "memory.swap.max": "0"}),
+        (1, Controller.CPU, {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "5000"}),
+        (1, Controller.MEMORY, {"memory.limit_in_bytes": "268435456", "memory.memsw.limit_in_bytes": "268435456"}),
+        (2, Controller.CPU, {"cpu.max": "5000 10000"}),
+        (2, Controller.MEMORY, {"memory.max": "268435456", "memory.swap.max": "0"}),
     ],
 )
 def test_limits_are_written_as_the_kernel_reads_them(
-    tmp_path: Path, version: int, limit: Limit, written: dict[str, str]
+    tmp_path: Path, version: int, limit: Controller, written: dict[str, str]
 ) -> None:
     for file in written:
         (tmp_path / file).write_text("")
@@ -62,7 +62,7 @@ def test_limits_are_written_as_the_kernel_reads_them(
 
 
 def test_a_limit_that_the_kernel_does_not_have_is_not_taken_and_makes_no_file(tmp_path: Path) -> None:
-    assert not GroupBase(tmp_path.parent, 2).set(tmp_path, Limit.CPU, HALF)
+    assert not GroupBase(tmp_path.parent, 2).set(tmp_path, Controller.CPU, HALF)
     assert list(tmp_path.iterdir()) == []
 
 

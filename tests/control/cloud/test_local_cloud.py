@@ -14,7 +14,7 @@ import pytest
 
 from control.cloud.errors import GiveUpError, RetryLaterError
 from control.cloud.local.cloud import LocalCloud
-from control.cloud.local.confinement import Hold
+from control.cloud.local.confinement import Enforcement
 from control.cloud.local.kind import LocalKind
 from control.cloud.local.record import Leader, RecordStore
 from control.cloud.node import CloudNodeState
@@ -207,7 +207,7 @@ def test_a_budget_of_memory_is_not_exceeded(local: LocalHarness) -> None:
     cloud.create(request(command=(sys.executable, "-c", greedy)), START)
     confinement = cloud.confinement(NAME)
     assert confinement is not None
-    if confinement.memory is Hold.NONE:
+    if confinement.memory is Enforcement.NONE:
         pytest.skip("this system enforces no budget")
     wait_until(lambda: cloud.list({}, START) == ())
     said = cloud.log(NAME).read_text()
@@ -223,8 +223,8 @@ def test_a_share_of_the_processor_is_enforced_or_stated(local: LocalHarness) -> 
     environment = psutil.Process(local.leader(NAME)).environ()
     assert environment["OMP_NUM_THREADS"] == environment["MEDLEY_NODE_THREADS"] == "1"
     assert environment["MEDLEY_NODE_MEMORY_MIB"] == "128"
-    assert environment["MEDLEY_NODE_PACE"] == ("1.0" if confinement.cpu is Hold.CGROUP else "0.5")
-    if confinement.cpu is Hold.CGROUP:
+    assert environment["MEDLEY_NODE_PACE"] == ("1.0" if confinement.cpu is Enforcement.CGROUP else "0.5")
+    if confinement.cpu is Enforcement.CGROUP:
         (group, *_) = map(Path, confinement.groups)
         wait_until(lambda: "nr_throttled 0\n" not in (group / "cpu.stat").read_text())
         cloud.terminate(NAME, START)

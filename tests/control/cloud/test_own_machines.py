@@ -20,7 +20,7 @@ from control.cloud.ssh.own_host import OwnHost
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.executor.node_start import NodeStart
-from control.executor.provision import Place, provision
+from control.executor.provision import NodePlace, provision
 from control.executor.wind_down import wind_down
 from control.hub.board import Board
 from control.hub.hub import Hub
@@ -168,7 +168,7 @@ def test_a_real_node_agent_is_started_registers_and_reports(one: OwnHost, server
         command = (sys.executable, "-m", "agents.node", *where, "--home", ".medley/node")
         start = NodeStart(command, {"PYTHONPATH": str(ROOT)})
         await asyncio.to_thread(
-            provision, medley.instances, medley.nodes, medley.executor, instance.id, [Place((offer,), start)]
+            provision, medley.instances, medley.nodes, medley.executor, instance.id, [NodePlace((offer,), start)]
         )
         try:
             async with asyncio.timeout(240):

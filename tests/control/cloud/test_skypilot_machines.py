@@ -11,7 +11,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import compute_v1
 from moto.server import ThreadedMotoServer
 
-from control.cloud.skypilot.messages import Machine, Sweep
+from control.cloud.skypilot.messages import Machine, SweepMachines
 from control.cloud.skypilot.sdk import aws_machines, gcp_machines, runpod_machines
 from tests.http_endpoint import Asked, Endpoint, Said, serving
 
@@ -71,7 +71,7 @@ def test_ec2_instances_of_the_owner_are_found_in_every_region_and_end(aws: None)
     started("us-east-1", Name="somebody-elses")
     boto3.client("ec2", region_name="eu-west-1").stop_instances(InstanceIds=[two])
 
-    found = {machine.name: machine for machine in aws_machines.machines(Sweep("aws", "me", "00000000"))}
+    found = {machine.name: machine for machine in aws_machines.machines(SweepMachines("aws", "me", "00000000"))}
     assert {name: (m.provider_id, m.place, m.stopped) for name, m in found.items()} == {
         "medley-i1-0-0": (one, "us-east-1", False),
         "medley-i1-1-0": (two, "eu-west-1", True),
@@ -81,14 +81,14 @@ def test_ec2_instances_of_the_owner_are_found_in_every_region_and_end(aws: None)
     for machine in found.values():
         aws_machines.end(machine)
         aws_machines.end(machine)
-    assert aws_machines.machines(Sweep("aws", "me", "00000000")) == []
-    assert len(aws_machines.machines(Sweep("aws", "you", "00000000"))) == 1
+    assert aws_machines.machines(SweepMachines("aws", "me", "00000000")) == []
+    assert len(aws_machines.machines(SweepMachines("aws", "you", "00000000"))) == 1
 
 
 def test_an_ec2_instance_that_never_was_is_ended_already(aws: None) -> None:
     other = started("us-east-1", medley_owner="me", medley_node="medley-i1-0-0")
     aws_machines.end(Machine("n", "i-0123456789abcdef0", "us-east-1", "g6.xlarge", False, {}))
-    assert [m.provider_id for m in aws_machines.machines(Sweep("aws", "me", "00000000"))] == [other]
+    assert [m.provider_id for m in aws_machines.machines(SweepMachines("aws", "me", "00000000"))] == [other]
 
 
 def test_compute_engine_instances_of_the_owner_are_asked_for_by_label_and_end(vendor: Vendor) -> None:
@@ -130,7 +130,7 @@ def test_pods_are_known_by_the_names_that_skypilot_gives_the_owners_machines(
     names = ("medley-i1-0-0-9ab21c6d-head", "medley-i1-1-0-9ab21c6d-head", "medley-i9-0-0-ffffffff-head", "notebook")
     pods = [pod(n, name, "EXITED" if n == 1 else "RUNNING") for n, name in enumerate(names)]
     vendor.answers["myPods"] = 200, {"data": {"myself": {"pods": pods}}}
-    found = runpod_machines.machines(Sweep("runpod", "me", "9ab21c6d"))
+    found = runpod_machines.machines(SweepMachines("runpod", "me", "9ab21c6d"))
     assert [(m.name, m.provider_id, m.stopped) for m in found] == [
         ("medley-i1-0-0", "p0", False),
         ("medley-i1-1-0", "p1", True),

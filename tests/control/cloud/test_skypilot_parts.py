@@ -20,20 +20,20 @@ from control.cloud.skypilot.home import SkyPilotHome
 from control.cloud.skypilot.market import machine_rows
 from control.cloud.skypilot.messages import (
     Call,
+    CallFailed,
     Check,
     Checked,
-    Cluster,
+    ClusterRecord,
     Clusters,
     Down,
     Ended,
     EndMachine,
-    Failed,
-    Launch,
+    LaunchCluster,
     Machine,
     Machines,
     Refresh,
     Reply,
-    Sweep,
+    SweepMachines,
 )
 from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.set_up import SetUp, agent_requirements
@@ -47,9 +47,9 @@ from tests.control.lifecycle.worlds import START
 NODE = "medley-i1-0-0"
 
 
-def cluster(name: str = NODE, status: str = "UP", ever_up: bool = True, launching: bool = False) -> Cluster:
+def cluster(name: str = NODE, status: str = "UP", ever_up: bool = True, launching: bool = False) -> ClusterRecord:
     labels = {"medley-owner": "me", "medley-node": name}
-    return Cluster(name, "aws", "here", "here", "small", False, status, ever_up, launching, "i-1", labels)
+    return ClusterRecord(name, "aws", "here", "here", "small", False, status, ever_up, launching, "i-1", labels)
 
 
 class Answers(SdkProcess):
@@ -57,7 +57,7 @@ class Answers(SdkProcess):
 
     def __init__(self, home: SkyPilotHome, answers: Mapping[type, Reply]) -> None:
         super().__init__(home)
-        nothing = {Sweep: Machines(()), Refresh: Clusters((), {}), Down: Ended(), EndMachine: Ended()}
+        nothing = {SweepMachines: Machines(()), Refresh: Clusters((), {}), Down: Ended(), EndMachine: Ended()}
         self.answers = {**nothing, Check: Checked({"aws": ""}), **answers}
         self.asked: list[Call] = []
 
@@ -93,7 +93,7 @@ def adapter(
     ids=["up", "launching", "broken off", "out of skypilot's reach", "stopped"],
 )
 def test_a_record_is_the_state_that_its_cloud_vouches_for(
-    home: SkyPilotHome, known: Cluster, state: CloudNodeState
+    home: SkyPilotHome, known: ClusterRecord, state: CloudNodeState
 ) -> None:
     cloud, _ = adapter(home, {Refresh: Clusters((known,), {})})
     (node,) = cloud.list({"medley-owner": "me"}, START)
@@ -101,19 +101,19 @@ def test_a_record_is_the_state_that_its_cloud_vouches_for(
 
 
 def test_a_cloud_without_credentials_that_work_is_not_asked_for_machines(home: SkyPilotHome) -> None:
-    cloud, process = adapter(home, {Check: Checked({"aws": "the token has expired"}), Launch: cluster()})
+    cloud, process = adapter(home, {Check: Checked({"aws": "the token has expired"}), LaunchCluster: cluster()})
     for _ in range(2):
         with pytest.raises(UnauthorisedError, match="aws: the token has expired"):
             cloud.create(request(), START)
-    assert (process.count(Check), process.count(Launch)) == (2, 0)
+    assert (process.count(Check), process.count(LaunchCluster)) == (2, 0)
     process.answers[Check] = Checked({"aws": ""})
     for _ in range(2):
         cloud.create(request(), START)
-    assert (process.count(Check), process.count(Launch)) == (3, 2)
-    process.answers[Launch] = Failed("Error", "UnauthorizedOperation: you are not", "")
+    assert (process.count(Check), process.count(LaunchCluster)) == (3, 2)
+    process.answers[LaunchCluster] = CallFailed("Error", "UnauthorizedOperation: you are not", "")
     with pytest.raises(UnauthorisedError):
         cloud.create(request(), START)
-    process.answers[Launch] = cluster()
+    process.answers[LaunchCluster] = cluster()
     cloud.create(request(), START)
     assert process.count(Check) == 4
 
@@ -122,7 +122,7 @@ def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(h
     cloud, process = adapter(home, {Refresh: Clusters((cluster(), cluster("other")), {})})
     for _ in range(3):
         assert len(cloud.list({}, START)) == 2
-    assert (process.count(Refresh), process.count(Sweep)) == (1, 1)
+    assert (process.count(Refresh), process.count(SweepMachines)) == (1, 1)
     process.answers[Refresh] = Clusters((), {})
     cloud.terminate(NODE, START)
     assert [node.name for node in cloud.list({}, START)] == ["other"]
@@ -130,20 +130,22 @@ def test_clouds_are_asked_once_in_a_while_and_at_once_for_what_we_have_changed(h
     assert cloud.list({}, START + timedelta(seconds=11)) == ()
     assert process.asked[-1] == Refresh(None)
     assert cloud.list({}, START - timedelta(hours=1)) == ()
-    assert process.count(Sweep) == 2, "a clock that was set back is no reason to wait"
+    assert process.count(SweepMachines) == 2, "a clock that was set back is no reason to wait"
 
 
 def test_a_machine_without_a_record_is_listed_returned_and_ended_at_its_cloud(home: SkyPilotHome) -> None:
     labels = {"medley-owner": "me", "medley-node": NODE}
     lost = Machine(NODE, "i-lost", "us-east-1", "small", False, labels)
-    cloud, process = adapter(home, {Sweep: Machines((lost, Machine("kept", "i-2", "us-east-1", "small", False, {})))})
+    cloud, process = adapter(
+        home, {SweepMachines: Machines((lost, Machine("kept", "i-2", "us-east-1", "small", False, {})))}
+    )
     process.answers[Refresh] = Clusters((cluster("kept"),), {})
     nodes = cloud.list({}, START)
     assert [(node.name, node.provider_id) for node in nodes] == [("kept", "i-1"), (NODE, "i-lost")]
     assert cloud.create(request(), START) == nodes[1]
     with pytest.raises(GiveUpError, match="exists and is a small"):
         cloud.create(request(instance_type="large"), START)
-    assert process.count(Launch) == 0
+    assert process.count(LaunchCluster) == 0
     cloud.terminate(NODE, START)
     assert process.asked[-1] == EndMachine("aws", lost)
     assert [node.name for node in cloud.list({}, START)] == ["kept"]
@@ -158,27 +160,27 @@ def test_nodes_that_cannot_be_asked_about_are_listed_as_last_known(home: SkyPilo
 
 
 def test_a_cloud_that_cannot_be_swept_tells_no_half_truth(home: SkyPilotHome) -> None:
-    cloud, process = adapter(home, {Sweep: Failed("NoCredentialsError", "Unable to locate credentials")})
+    cloud, process = adapter(home, {SweepMachines: CallFailed("NoCredentialsError", "Unable to locate credentials")})
     with pytest.raises(UnauthorisedError, match="Unable to locate credentials"):
         cloud.list({}, START)
-    process.answers[Sweep] = Machines(())
+    process.answers[SweepMachines] = Machines(())
     assert cloud.list({}, START) == ()
 
 
 def test_what_a_failed_launch_has_left_is_ended_before_the_failure_is_told(home: SkyPilotHome) -> None:
-    failed = Failed("CommandError", "Failed to sync code.tar.gz with return code 255.", "rsync: no space left\n")
-    cloud, process = adapter(home, {Launch: failed, Refresh: Clusters((cluster(),), {})})
+    failed = CallFailed("CommandError", "Failed to sync code.tar.gz with return code 255.", "rsync: no space left\n")
+    cloud, process = adapter(home, {LaunchCluster: failed, Refresh: Clusters((cluster(),), {})})
     with pytest.raises(GiveUpError, match="rsync: no space left"):
         cloud.create(request(), START)
     assert process.asked[-1] == Down(NODE)
-    process.answers[Down] = Failed("RuntimeError", "Failed to terminate")
+    process.answers[Down] = CallFailed("RuntimeError", "Failed to terminate")
     with pytest.raises(RetryLaterError, match="could not be ended yet"):
         cloud.create(request(), START)
 
 
 def test_a_stock_out_that_has_left_nothing_is_told_as_it_is(home: SkyPilotHome) -> None:
     log = "An error occurred (InsufficientInstanceCapacity) when calling the RunInstances operation: none"
-    cloud, process = adapter(home, {Launch: Failed("ResourcesUnavailableError", "Failed to acquire", log)})
+    cloud, process = adapter(home, {LaunchCluster: CallFailed("ResourcesUnavailableError", "Failed to acquire", log)})
     with pytest.raises(StockOutError, match="InsufficientInstanceCapacity"):
         cloud.create(request(), START)
     assert process.count(Down) == 0
@@ -197,10 +199,10 @@ def test_a_node_of_another_market_is_refused_at_once(home: SkyPilotHome) -> None
 def test_where_an_offer_names_no_zone_or_region_none_is_asked_for(home: SkyPilotHome) -> None:
     from dataclasses import replace
 
-    cloud, process = adapter(home, {Launch: cluster()})
+    cloud, process = adapter(home, {LaunchCluster: cluster()})
     for region, zone in (("us-east-1", "us-east-1a"), ("us-east-1", "us-east-1"), ("any", "any")):
         cloud.create(replace(request(), region=region, zone=zone), START)
-    launches = [call for call in process.asked if isinstance(call, Launch)]
+    launches = [call for call in process.asked if isinstance(call, LaunchCluster)]
     assert [(call.region, call.zone) for call in launches] == [("us-east-1", "us-east-1a"), ("us-east-1", ""), ("", "")]
 
 

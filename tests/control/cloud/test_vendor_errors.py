@@ -6,7 +6,7 @@ import pytest
 
 from control.cloud.errors import CloudError, GiveUpError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
 from control.cloud.skypilot.failure import cloud_error
-from control.cloud.skypilot.messages import Failed
+from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import VENDOR_ERRORS, VendorError
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.cloud.harness import request
@@ -23,10 +23,10 @@ SPOKEN = {
 """As SkyPilot prints a refusal of each cloud, in the middle of its log; what it raises does not name it."""
 
 
-def failed(cloud: str, code: str, words: str, before: str = "") -> Failed:
+def failed(cloud: str, code: str, words: str, before: str = "") -> CallFailed:
     said = SPOKEN[cloud].format(code=code, words=words)
     log = f"Launching\n{before}\nW 11-21 21:37:36.767 instance.py:120] {said}\nTrying other potential resources.\n"
-    return Failed("ResourcesUnavailableError", NO_CAPACITY, log)
+    return CallFailed("ResourcesUnavailableError", NO_CAPACITY, log)
 
 
 @pytest.mark.parametrize("vendor_error", VENDOR_ERRORS, ids=lambda e: f"{e.cloud}-{e.code}")
@@ -78,7 +78,7 @@ def test_a_code_of_another_vendor_means_nothing() -> None:
 def test_what_is_no_vendors_refusal_goes_by_what_skypilot_raises(
     kind: str, text: str, expected: type[CloudError]
 ) -> None:
-    error = cloud_error("aws", Failed(kind, text, "uv: command not found\n"))
+    error = cloud_error("aws", CallFailed(kind, text, "uv: command not found\n"))
     assert type(error) is expected
     assert text in str(error)
     assert "uv: command not found" in str(error)

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from agents.messages.to_demand_desk import Offered, OfferedLine, Waiting, WaitingLine
 from control.db.database import Database
-from control.db.demand import PostgresDemand, Usage
+from control.db.demand import AppUsage, PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.db.demand_tables import demand_hour, demand_line, demand_report
 
@@ -78,7 +78,7 @@ def test_reports_become_hours_once_and_say_the_same(demand: PostgresDemand, data
         ]  # fmt: skip
     assert rates(demand, later, timedelta(hours=51), 3600)[:3] == before[:3]
     assert used == demand.usage("f", NOON, NOON + 3 * HOUR)
-    assert used == (Usage("p0", "m", 90, 900, 90), Usage("p1", "m", 90, 900, 90))
+    assert used == (AppUsage("p0", "m", 90, 900, 90), AppUsage("p1", "m", 90, 900, 90))
 
 
 def test_a_report_too_old_to_be_told_from_what_has_become_an_hour_is_not_taken(

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from control.db.cluster import Cluster, ServerAddress
+from control.db.cluster import PostgresCluster, ServerAddress
 from control.db.embedded import embedded_server
 from control.db.errors import EmbeddedServerError
 from tests.control.db.processes import end_input, line, lives, start, wait_until
@@ -96,13 +96,13 @@ def test_a_pid_file_from_before_a_power_cut_does_not_fool_anybody(home: Path) ->
 
 
 def test_ctrl_c_during_the_start_leaves_no_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start_it = Cluster._start
+    start_it = PostgresCluster._start
 
-    def start_and_be_interrupted(cluster: Cluster) -> None:
+    def start_and_be_interrupted(cluster: PostgresCluster) -> None:
         start_it(cluster)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cluster, "_start", start_and_be_interrupted)
+    monkeypatch.setattr(PostgresCluster, "_start", start_and_be_interrupted)
     with pytest.raises(KeyboardInterrupt), embedded_server(home):
         pass
     assert not (home / "cluster" / "postmaster.pid").exists()

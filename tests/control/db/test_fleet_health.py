@@ -14,7 +14,7 @@ from control.db.live_offers import CloudMarket, PostgresOffers
 from control.db.plans import PostgresPlans
 from control.db.tables import library
 from control.market.answers import note
-from policies.availability import Outcome
+from policies.availability import CallOutcome
 from templates_lib.values.offer import QuarantinedOffer
 from tests.control.api.worlds import OFFER, kept_plan
 
@@ -37,8 +37,8 @@ def built(database: Database, version: str, costs: str) -> None:
 
 def test_what_a_plan_rents_and_cannot_have_is_told_until_it_may_be_asked_for_again(database: Database) -> None:
     held(database)
-    note(database, OFFER, Outcome.STOCK_OUT, "no capacity", NOW)
-    note(database, replace(OFFER, zone="us-east-1b"), Outcome.STOCK_OUT, "no capacity", NOW)
+    note(database, OFFER, CallOutcome.STOCK_OUT, "no capacity", NOW)
+    note(database, replace(OFFER, zone="us-east-1b"), CallOutcome.STOCK_OUT, "no capacity", NOW)
     assert [each.stock_outs for each in FleetHealth(database).facts(NOW + timedelta(seconds=30))] == [(OFFER.key,)]
     assert [each.stock_outs for each in FleetHealth(database).facts(NOW + timedelta(hours=1))] == [()]
 

@@ -17,7 +17,7 @@ from control.db.database import Database
 from control.db.errors import NotStoredError, StaleVersionError
 from control.db.instances import PostgresInstances
 from control.db.intents import PostgresIntents
-from control.lifecycle.advance import Refusal, Transition, advance
+from control.lifecycle.advance import RefusedEvent, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance
@@ -118,7 +118,7 @@ def test_a_fact_is_applied_whoever_is_faster(database: Database) -> None:
     events = [Event(kind, "at once") for kind in (EventKind.PROVISION, EventKind.RELEASE, EventKind.BROKE)] * 2
     barrier = Barrier(len(events))
 
-    def apply(event: Event) -> Transition | Refusal:
+    def apply(event: Event) -> Transition | RefusedEvent:
         barrier.wait()
         return instances.apply(instance.id, event, START)
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from control.db import server_watch
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
 from control.db.errors import DatabaseUnavailableError, EmbeddedServerError
@@ -36,7 +36,7 @@ def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def postmaster(home: Path) -> int:
-    return Cluster.of(home).address().pid
+    return PostgresCluster.of(home).address().pid
 
 
 def kill(home: Path) -> int:
@@ -96,7 +96,7 @@ def test_whoever_ends_has_it_stopped_and_not_started(home: Path) -> None:
             assert answers(database)
             pid = kill(home)
         assert not lives(pid)
-        assert not Cluster.of(home).is_up()
+        assert not PostgresCluster.of(home).is_up()
     assert [thread.name for thread in threading.enumerate() if thread.name == "database watch"] == []
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from control.diff import (
+    ChangeLimits,
     Disruption,
-    Limits,
     Moves,
     Past,
     Running,
@@ -41,8 +41,8 @@ def supply(more: int = 10) -> Supply:
     return supply_of([replace(A, available_count=more), replace(B, available_count=more)], (), {A.key: 2}, 4)
 
 
-def moves(wanted: list[Target], running: list[Running], limits: Limits | None = None, **past: object) -> Moves:
-    return next_moves(wanted, running, supply(), limits or Limits(), Past(**past), NOW)  # type: ignore[arg-type]
+def moves(wanted: list[Target], running: list[Running], limits: ChangeLimits | None = None, **past: object) -> Moves:
+    return next_moves(wanted, running, supply(), limits or ChangeLimits(), Past(**past), NOW)  # type: ignore[arg-type]
 
 
 def gone(found: Moves) -> list[str]:
@@ -78,14 +78,14 @@ def test_gangs_come_before_what_fits_the_nodes_that_they_leave() -> None:
 
 
 def test_a_failed_instance_is_replaced_at_once_whatever_the_disruption_budget() -> None:
-    none = Limits(disruption=Disruption(max_instances=0))
+    none = ChangeLimits(disruption=Disruption(max_instances=0))
     found = moves([want("t", 2)], [there("i1", "t"), there("i2", "t", "failed")], none)
     assert len(found.launch) == 1
     assert found.launch[0].reason.endswith("1 failed")
 
 
 def test_drains_of_the_window_count_and_those_before_it_do_not() -> None:
-    one = Limits(disruption=Disruption(max_instances=1, window=timedelta(hours=1)))
+    one = ChangeLimits(disruption=Disruption(max_instances=1, window=timedelta(hours=1)))
     running = [there("i1", "t"), there("i2", "t")]
     assert len(moves([], running, one).drain) == 1
     assert not moves([], running, one, drained_at=(NOW - timedelta(minutes=59),)).drain
@@ -101,10 +101,10 @@ def test_a_column_that_backs_off_waits_with_its_time() -> None:
 
 
 def test_limits_stop_launches_and_say_by_how_much() -> None:
-    dear = moves([want("t", 3)], [], Limits(max_usd_per_hour=2.5))
+    dear = moves([want("t", 3)], [], ChangeLimits(max_usd_per_hour=2.5))
     assert (len(dear.launch), [wait.kind for wait in dear.wait]) == (2, [WaitKind.SPEND])
     assert "would cost 3.00 $/h, and may cost 2.50" in dear.wait[0].reason
-    many = moves([want("t", 3)], [], Limits(max_new_nodes_per_hour=2), rented_at=(NOW - timedelta(minutes=5),))
+    many = moves([want("t", 3)], [], ChangeLimits(max_new_nodes_per_hour=2), rented_at=(NOW - timedelta(minutes=5),))
     assert (len(many.launch), [(wait.kind, wait.count) for wait in many.wait]) == (1, [(WaitKind.NEW_NODES, 2)])
 
 
@@ -118,7 +118,7 @@ def test_ids_follow_from_plan_and_place_and_are_never_used_again() -> None:
 def test_nodes_on_their_way_take_room() -> None:
     renting = [there(f"i{n}", "t", "provisioning") for n in range(3)]
     found = next_moves(
-        [want("t", 9)], renting, supply_of([replace(A, available_count=5)], (), {}, 4), Limits(), Past(), NOW
+        [want("t", 9)], renting, supply_of([replace(A, available_count=5)], (), {}, 4), ChangeLimits(), Past(), NOW
     )
     assert len(found.launch) == 2
     assert [(wait.kind, wait.count) for wait in found.wait] == [(WaitKind.SUPPLY, 4)]
@@ -128,7 +128,12 @@ def test_moves_are_said_in_a_line_each() -> None:
     whole = there("i1", "old", requests=3)
     held = replace(whole, instance=replace(whole.instance, nodes=(Node("n", A.key),)))
     found = next_moves(
-        [want("new")], [held], supply_of([replace(A, available_count=0)], (), {A.key: 1}, 4), Limits(), Past(), NOW
+        [want("new")],
+        [held],
+        supply_of([replace(A, available_count=0)], (), {A.key: 1}, 4),
+        ChangeLimits(),
+        Past(),
+        NOW,
     )
     assert describe(found) == (
         "drain i1, -1.00 $/h, 3 requests: aws/a, on-demand, has no room for what replaces it beside it; "

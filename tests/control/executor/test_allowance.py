@@ -7,15 +7,15 @@ import pytest
 
 from control.cloud.errors import RetryLaterError
 from control.db.database import Database
-from control.diff.limits import Limits
-from control.executor.allowance import Allowance
-from control.executor.provision import Place, provision
+from control.diff.limits import ChangeLimits
+from control.executor.allowance import SpendingCheck
+from control.executor.provision import NodePlace, provision
 from control.lifecycle.state import InstanceState
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer, pass_time
 from tests.control.lifecycle.worlds import requested
 
-PLACE = Place((offer(),), START)
+PLACE = NodePlace((offer(),), START)
 
 
 @pytest.fixture
@@ -23,25 +23,25 @@ def medley(database: Database) -> Fleet:
     return fleet(database, FakeCloud("fake", {"small": 9}))
 
 
-def allowance(medley: Fleet, limits: Limits) -> Allowance:
-    return Allowance(medley.nodes, "f", medley.executor.clock, limits)
+def allowance(medley: Fleet, limits: ChangeLimits) -> SpendingCheck:
+    return SpendingCheck(medley.nodes, "f", medley.executor.clock, limits)
 
 
 def test_a_node_that_would_cost_too_much_waits_and_is_rented_once_there_is_money(medley: Fleet) -> None:
-    instance, limits = requested(medley.nodes.database), Limits(max_usd_per_hour=1.5)
+    instance, limits = requested(medley.nodes.database), ChangeLimits(max_usd_per_hour=1.5)
     allowed = allowance(medley, limits)
     done = provision(medley.instances, medley.nodes, medley.executor, instance.id, (PLACE, PLACE), allowed)
     assert done.instance.state == InstanceState.PROVISIONING
     assert [str(error) for error in done.waiting.values()] == [
         "not rented: the fleet would cost 2.00 $/h, and may cost 1.50"
     ]
-    allowed.limits = Limits(max_usd_per_hour=2.0)
+    allowed.limits = ChangeLimits(max_usd_per_hour=2.0)
     done = provision(medley.instances, medley.nodes, medley.executor, instance.id, (PLACE, PLACE), allowed)
     assert done.instance.state == InstanceState.BOOTSTRAPPING
 
 
 def test_no_more_nodes_are_rented_within_an_hour_than_may_be(medley: Fleet) -> None:
-    instance, allowed = requested(medley.nodes.database), allowance(medley, Limits(max_new_nodes_per_hour=1))
+    instance, allowed = requested(medley.nodes.database), allowance(medley, ChangeLimits(max_new_nodes_per_hour=1))
     done = provision(medley.instances, medley.nodes, medley.executor, instance.id, (PLACE, PLACE), allowed)
     assert list(done.waiting) == [1]
     pass_time(timedelta(hours=2))
@@ -50,7 +50,7 @@ def test_no_more_nodes_are_rented_within_an_hour_than_may_be(medley: Fleet) -> N
 
 
 def test_of_nodes_that_are_asked_for_at_once_only_as_many_pass_as_there_is_money_for(medley: Fleet) -> None:
-    allowed, together, passed = allowance(medley, Limits(max_usd_per_hour=2.0)), Barrier(5), list[int]()
+    allowed, together, passed = allowance(medley, ChangeLimits(max_usd_per_hour=2.0)), Barrier(5), list[int]()
 
     def ask(place: int) -> None:
         try:

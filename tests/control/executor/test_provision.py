@@ -7,7 +7,7 @@ import pytest
 
 from control.cloud.errors import QuotaError, RetryLaterError, StockOutError
 from control.db.database import Database
-from control.executor.provision import Place, Provisioned, provision
+from control.executor.provision import NodePlace, Provisioned, provision
 from control.executor.recover import Recovered
 from control.executor.wind_down import WoundDown, wind_down
 from control.lifecycle.advance import Transition
@@ -21,7 +21,7 @@ from tests.control.lifecycle.worlds import START as NOON
 from tests.control.lifecycle.worlds import driven, requested
 
 SMALL, LARGE = offer(), offer(instance_type="large")
-EITHER = Place((SMALL, LARGE), START)
+EITHER = NodePlace((SMALL, LARGE), START)
 BUSY = RetryLaterError("fake: slow down", 1.0)
 
 
@@ -30,7 +30,7 @@ def cloud() -> FakeCloud:
     return FakeCloud("fake", {"small": 3, "large": 3})
 
 
-def rent(medley: Fleet, instance: Instance, *places: Place) -> Provisioned:
+def rent(medley: Fleet, instance: Instance, *places: NodePlace) -> Provisioned:
     return provision(medley.instances, medley.nodes, medley.executor, instance.id, places)
 
 
@@ -76,8 +76,8 @@ def test_a_whole_gang_is_bootstrapping(database: Database, cloud: FakeCloud) -> 
 
 
 def test_the_scarcest_place_is_rented_first(database: Database, cloud: FakeCloud) -> None:
-    scarce = Place((replace(LARGE, available_count=1),), START)
-    plenty = Place((replace(SMALL, available_count=9),), START)
+    scarce = NodePlace((replace(LARGE, available_count=1),), START)
+    plenty = NodePlace((replace(SMALL, available_count=9),), START)
     medley, instance = fleet(database, cloud), requested(database)
     rent(medley, instance, EITHER, plenty, scarce)
     assert creates(cloud)[0] == f"medley-{instance.id}-2-0"
@@ -108,7 +108,7 @@ def test_while_the_scarcest_place_waits_nothing_else_is_rented(database: Databas
     first = rent(medley, instance, EITHER, EITHER)
     assert (first.instance.state, list(first.waiting.values())) == ("provisioning", [BUSY])
     assert len(creates(cloud)) == 1
-    again = rent(medley, instance, Place((LARGE, SMALL), START), EITHER)
+    again = rent(medley, instance, NodePlace((LARGE, SMALL), START), EITHER)
     assert (again.instance.state, again.waiting) == ("bootstrapping", {})
     assert offers(again) == [SMALL.key] * 2  # what was under way is asked for again, whatever is best now
     assert len(cloud.list({}, NOON)) == 2
@@ -118,10 +118,10 @@ def test_a_place_on_its_way_from_an_offer_of_the_past_waits_for_recovery(databas
     medley, instance = fleet(database, cloud), requested(database)
     cloud.fail_next("create", BUSY)
     rent(medley, instance, EITHER)
-    found = rent(medley, instance, Place((LARGE,), START))
+    found = rent(medley, instance, NodePlace((LARGE,), START))
     assert "settle that first" in str(found.waiting[0])
     medley.recover()
-    assert rent(medley, instance, Place((LARGE,), START)).instance.state == InstanceState.BOOTSTRAPPING
+    assert rent(medley, instance, NodePlace((LARGE,), START)).instance.state == InstanceState.BOOTSTRAPPING
 
 
 def test_an_instance_that_is_not_to_be_provisioned_is_left_alone(database: Database, cloud: FakeCloud) -> None:

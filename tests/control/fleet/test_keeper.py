@@ -11,7 +11,7 @@ import pytest
 from control.cloud.errors import CloudError, StockOutError
 from control.db.database import Database
 from control.db.instances import PostgresInstances
-from control.diff.limits import Limits
+from control.diff.limits import ChangeLimits
 from control.diff.supply import supply_of
 from control.diff.target import Target
 from control.executor.node_start import NodeStart
@@ -75,7 +75,8 @@ class World(NoObserver):
     def order(self, *wanted: Target, **changes: Any) -> FleetOrder:
         offer = Offer("fake", "here", "here", "small", "small:1/n10", Market.ON_DEMAND, 1.0, self.stock)
         return replace(
-            FleetOrder("f", wanted, (), supply_of([offer], (), {}, 0), FILES, starts=STARTS, limits=Limits()), **changes
+            FleetOrder("f", wanted, (), supply_of([offer], (), {}, 0), FILES, starts=STARTS, limits=ChangeLimits()),
+            **changes,
         )
 
     def publish(self, ready: Ready) -> None:
@@ -261,7 +262,7 @@ def test_an_instance_at_a_cloud_of_others_is_not_touched(database: Database) -> 
 
 def test_no_more_nodes_are_rented_within_an_hour_than_the_fleet_may(database: Database) -> None:
     world = World(database, stock=40)
-    world.keeper.keep(world.order(wish(count=4), limits=Limits(max_new_nodes_per_hour=5)))
+    world.keeper.keep(world.order(wish(count=4), limits=ChangeLimits(max_new_nodes_per_hour=5)))
     world.tick(40)
     assert len(world.cloud.list({}, START)) == 4
     assert len(world.states()) == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from control.lifecycle import transitions
-from control.lifecycle.advance import Refusal, Transition, advance
+from control.lifecycle.advance import RefusedEvent, Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState
 from control.lifecycle.transitions import TRANSITIONS
@@ -38,7 +38,7 @@ def test_a_good_life_goes_from_requested_to_terminated() -> None:
 def test_an_event_without_an_edge_is_refused_with_the_reason() -> None:
     instance = wanted(InstanceState.TERMINATED)
     refusal = advance(instance, Event(EventKind.LOADED, "late"), START)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RefusedEvent)
     assert refusal.instance is instance
     assert refusal.text == f"instance {instance.id} is terminated: loaded means nothing to it"
 
@@ -46,12 +46,12 @@ def test_an_event_without_an_edge_is_refused_with_the_reason() -> None:
 def test_an_instance_that_holds_nodes_is_not_terminated() -> None:
     instance = wanted(InstanceState.TERMINATING, nodes=("n0", "n1"))
     refusal = advance(instance, Event(EventKind.NODES_GONE, "says somebody"), START)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RefusedEvent)
     assert refusal.text.endswith("still holds n0, n1")
 
 
 def test_a_ready_instance_cannot_be_released_without_draining() -> None:
-    assert isinstance(advance(wanted(InstanceState.READY), Event(EventKind.RELEASE, "now!"), START), Refusal)
+    assert isinstance(advance(wanted(InstanceState.READY), Event(EventKind.RELEASE, "now!"), START), RefusedEvent)
 
 
 def test_a_clock_that_is_behind_does_not_turn_history_around() -> None:

@@ -10,7 +10,7 @@ from control.cloud.errors import CloudError, GiveUpError, QuotaError, RetryLater
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.market.answers import avoided, note_refusal, note_success, note_taken
-from policies.availability import Outcome
+from policies.availability import CallOutcome
 from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON, after, offer
 
@@ -77,7 +77,7 @@ def test_calls_are_counted_by_the_minute(database: Database) -> None:
     note_success(database, NEIGHBOUR, after(1))
     here, neighbour = PostgresMarketMemory(database).calls(NOON)
     assert (here.calls, here.most_in_a_minute, here.last_at, here.last_outcome) == (
-        4, 2, after(125), Outcome.STOCK_OUT,
+        4, 2, after(125), CallOutcome.STOCK_OUT,
     )  # fmt: skip
     assert (neighbour.offer, neighbour.calls, neighbour.granted) == (NEIGHBOUR.key, 1, 1)
     assert PostgresMarketMemory(database).calls(NOON + timedelta(hours=1)) == ()

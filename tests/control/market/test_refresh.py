@@ -9,7 +9,7 @@ from control.db.database import Database
 from control.db.live_offers import PostgresOffers
 from control.market.refresh import Refreshed, refresh
 from control.market.sources import askable_clouds, known_clouds, sources_of
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError, SourceError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
 from templates_lib.values.hardware import instance_type, node_configs
 from templates_lib.values.offer import Market, Offer
 from tests.control.market.markets import NOON, after, offer
@@ -23,21 +23,21 @@ CONFIGS = node_configs([instance_type("aws", "g6.xlarge")])
 class Source:
     """A cloud that answers what it is told to."""
 
-    result: Answer | SourceError
+    result: LiveAnswer | SourceError
     cloud: str = "aws"
     name: str = "aws-api"
 
-    def fetch(self, now: datetime) -> Answer:  # noqa: ARG002 - as the port has it
+    def fetch(self, now: datetime) -> LiveAnswer:  # noqa: ARG002 - as the port has it
         if isinstance(self.result, SourceError):
             raise self.result
         return self.result
 
 
-def answer(*offers: Offer, partly: bool = False, notes: tuple[str, ...] = ()) -> Answer:
-    return Answer(offers, CONFIGS, notes=notes, partly=partly)
+def answer(*offers: Offer, partly: bool = False, notes: tuple[str, ...] = ()) -> LiveAnswer:
+    return LiveAnswer(offers, CONFIGS, notes=notes, partly=partly)
 
 
-def one(database: Database, result: Answer | SourceError, at_s: float = 0) -> Refreshed:
+def one(database: Database, result: LiveAnswer | SourceError, at_s: float = 0) -> Refreshed:
     (done,) = refresh(database, [Source(result)], after(at_s))
     return done
 

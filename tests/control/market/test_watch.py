@@ -9,7 +9,7 @@ from control.chore import Chore
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.market.watch import EVERY, LOOK_S, MarketWatch
-from control.offers.live.source import Answer, LiveSource, NoAccessError, NoAnswerError, SourceError
+from control.offers.live.source import LiveAnswer, LiveSource, NoAccessError, NoAnswerError, SourceError
 from templates_lib.values.hardware import node_config_from_id
 from tests.control.market.markets import NOON, after, offer
 
@@ -22,11 +22,11 @@ class Source:
     refusal: SourceError | None = None
     name: str = "test"
 
-    def fetch(self, now: datetime) -> Answer:  # noqa: ARG002 - as the port has it
+    def fetch(self, now: datetime) -> LiveAnswer:  # noqa: ARG002 - as the port has it
         if self.refusal is not None:
             raise self.refusal
         sold = offer()
-        return Answer((sold,), {sold.node_config: node_config_from_id(sold.node_config)})
+        return LiveAnswer((sold,), {sold.node_config: node_config_from_id(sold.node_config)})
 
 
 EXPIRED = NoAccessError("expired")

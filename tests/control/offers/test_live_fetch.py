@@ -6,34 +6,34 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from control.offers.live.fetch import fetch_all
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from tests.control.market.markets import NOON, offer
 
-GOOD = Answer((offer(),), {})
+GOOD = LiveAnswer((offer(),), {})
 
 
 @dataclass(frozen=True)
 class Source:
     cloud: str
-    do: Callable[[], Answer]
+    do: Callable[[], LiveAnswer]
     name: str = "test"
 
-    def fetch(self, now: datetime) -> Answer:
+    def fetch(self, now: datetime) -> LiveAnswer:
         assert now == NOON
         return self.do()
 
 
-def refused() -> Answer:
+def refused() -> LiveAnswer:
     raise NoAccessError("expired")
 
 
-def broken() -> Answer:
+def broken() -> LiveAnswer:
     raise ZeroDivisionError("of a vendor's library")
 
 
 def test_each_cloud_has_an_answer_or_a_reason() -> None:
     found = fetch_all([Source("a", lambda: GOOD), Source("b", refused), Source("c", broken)], NOON, 240.0)
-    assert [(f.cloud, type(f.result)) for f in found] == [("a", Answer), ("b", NoAccessError), ("c", NoAnswerError)]
+    assert [(f.cloud, type(f.result)) for f in found] == [("a", LiveAnswer), ("b", NoAccessError), ("c", NoAnswerError)]
     assert str(found[2].result) == "unexpected ZeroDivisionError: of a vendor's library"
 
 
@@ -41,7 +41,7 @@ def test_they_are_asked_side_by_side() -> None:
     """Each waits for the others to have begun."""
     together = threading.Barrier(3, timeout=120)
 
-    def meet() -> Answer:
+    def meet() -> LiveAnswer:
         together.wait()
         return GOOD
 
@@ -52,7 +52,7 @@ def test_they_are_asked_side_by_side() -> None:
 def test_one_that_hangs_is_not_waited_for() -> None:
     release = threading.Event()
 
-    def hang() -> Answer:
+    def hang() -> LiveAnswer:
         release.wait(240)
         return GOOD
 

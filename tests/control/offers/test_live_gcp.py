@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from control.offers.live.gcp import GcpOffers
-from control.offers.live.source import Answer, NoAccessError, NoAnswerError
+from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.offer import Market
 from tests.control.market.markets import NOON
@@ -86,11 +86,11 @@ def endpoint(
     return server
 
 
-def fetch(selection: Selection = ALL) -> Answer:
+def fetch(selection: Selection = ALL) -> LiveAnswer:
     return GcpOffers([selection], os.environ).fetch(NOON)
 
 
-def prices(answer: Answer) -> dict[str, float]:
+def prices(answer: LiveAnswer) -> dict[str, float]:
     return {o.key: o.usd_per_hour for o in answer.offers}
 
 

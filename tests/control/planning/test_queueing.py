@@ -7,7 +7,7 @@ from pathlib import Path
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.templates import Templates
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.values.plan import Plan
@@ -41,7 +41,7 @@ class CountedLibraries(PostgresLibraries):
 
 def test_waiting_is_certified_where_the_spec_asks_for_it(database: Database, tmp_path: Path) -> None:
     store = CountedLibraries(database)
-    session = Session(store, PostgresPlans(database), lambda *_: None, time.perf_counter)
+    session = PlanningSession(store, PostgresPlans(database), lambda *_: None, time.perf_counter)
 
     def planned(queueing: str) -> tuple[Plan, Templates]:
         recording, templates = session.record(world_of(tmp_path, SPEC.format(queueing=queueing)), NOON)

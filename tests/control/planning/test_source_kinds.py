@@ -22,7 +22,7 @@ from control.diff.target import targets
 from control.hub.gang import UnplaceableError, gang_of
 from control.planning.recipe import ListedRecipe, Recipe
 from control.planning.recording import Recording, decode, encode
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.source_kinds import SOURCE_KINDS, SourceKind
 from control.planning.templates import UnservableError, build_templates, obtain, stored_template
 from control.planning.world import World
@@ -147,7 +147,7 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     database: Database, tmp_path: Path
 ) -> None:
     store = PostgresLibraries(database)
-    session = Session(store, PostgresPlans(database), lambda *_: None, time.perf_counter)
+    session = PlanningSession(store, PostgresPlans(database), lambda *_: None, time.perf_counter)
     world = world_of(tmp_path, SPEC)
     alone, pipelines = session.record(world, NOON)
     open_snapshot = replace(alone.snapshot, version="", library_version="", cost_model_fingerprint="")

@@ -6,7 +6,7 @@ from pathlib import Path
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import World, read_world
 from templates_lib.values.plan import Plan
 
@@ -21,6 +21,6 @@ def world_of(folder: Path, text: str) -> World:
 
 
 def planned(database: Database, world: World) -> Plan:
-    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
+    session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
     recording, templates = session.record(world, NOON)
     return session.plan(recording, templates, baselines=False).plan

@@ -19,7 +19,7 @@ from control.profiles.measurement_jobs import MeasurementJob, SweepError, run_jo
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
-from templates_lib.ports.cost_model import Step
+from templates_lib.ports.cost_model import NodeStep
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from tests.conftest import VLLM_PYTHON
 
@@ -74,7 +74,7 @@ def test_a_sweep_is_made_once_and_fits_what_it_has_not_seen(
         assert profile.errors.median < SANE
     assert said[-1][0] == said[-1][1] > 0
     # A whole step of many rows: what noise puts on one of its terms, it takes off another.
-    terms = step_terms(Step(*(np.array(value) for value in (30.0, 500.0, 250.0, 8.0, 300.0))), head=True)
+    terms = step_terms(NodeStep(*(np.array(value) for value in (30.0, 500.0, 250.0, 8.0, 300.0))), head=True)
     slow, fast = (sum(p.step_terms_s[name] * float(n) for name, n in terms.items()) for p in measured.recipe.profiles)
     assert slow > fast > 0
     assert cost_models_of(measured.recipe)["torch"].fingerprint != cost_models_of(world.recipe)["torch"].fingerprint

@@ -32,12 +32,12 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.state import InstanceState as S
 from control.market.live_market import LiveMarket
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.node_starts import engines_at
-from control.reconcile.reconciler import Ports, Reconciler
+from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.lifecycle.worlds import START
@@ -134,7 +134,7 @@ class Plane:
             stores, self.board, InlineEffects(), publisher.publish,
             KeeperSettings(**{"repair_s": 1.0, "in_flight": timedelta(0)} | settings), lambda: place.seconds,
         )  # fmt: skip
-        session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
+        session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         planner = FleetPlanner(
             session,
             self._prepared,
@@ -144,7 +144,7 @@ class Plane:
             spending_limit=partial(spending_limit, database),
         )
         self.loop = Reconciler(
-            Ports(
+            ReconcilePorts(
                 ReconcileStores.of(database), self.leader, planner, self.keeper, publisher, InlineEffects(),
                 lambda: place.now, lambda: place.seconds,
                 starts={cloud: NodeStart(("true",), engines=engines_at(cloud)) for cloud in clouds},

@@ -9,7 +9,7 @@ import pytest
 from control.cloud.node import NodeRequest
 from control.db.database import Database
 from control.market.sources import LIVE_SOURCES, sources_of
-from control.offers.live.source import Answer
+from control.offers.live.source import LiveAnswer
 from control.offers.pools import QuotaLimit, quota_pools
 from control.offers.prices import regions_by_cloud
 from control.reconcile.adapters import ADAPTERS, makers
@@ -30,8 +30,8 @@ REQUEST = NodeRequest("n-1", "north", "north-1", "toy-box", Market.ON_DEMAND, {"
 class ToyPrices:
     cloud, name = "toy", "toy-api"
 
-    def fetch(self, now: datetime) -> Answer:  # noqa: ARG002
-        return Answer((OFFER,), {CONFIG: node_config_from_id(CONFIG)})
+    def fetch(self, now: datetime) -> LiveAnswer:  # noqa: ARG002
+        return LiveAnswer((OFFER,), {CONFIG: node_config_from_id(CONFIG)})
 
 
 @pytest.fixture

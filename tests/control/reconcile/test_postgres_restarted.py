@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from control.cloud.node import CloudNode, NodeRequest
-from control.db.cluster import Cluster
+from control.db.cluster import PostgresCluster
 from control.db.database import open_database
 from control.db.embedded import embedded_server
 from control.db.errors import DatabaseUnavailableError
@@ -28,7 +28,7 @@ class Server:
     """One of its own: others of the session would miss it."""
 
     def __init__(self, home: Path) -> None:
-        self._cluster = Cluster.of(home)
+        self._cluster = PostgresCluster.of(home)
 
     def stop(self) -> None:
         """Sessions are ended in the middle of what they do."""

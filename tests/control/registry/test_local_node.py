@@ -9,7 +9,7 @@ from control.cloud.local.cloud import LocalCloud
 from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.executor.node_start import NodeStart
-from control.executor.provision import Place, provision
+from control.executor.provision import NodePlace, provision
 from control.executor.wind_down import wind_down
 from control.lifecycle.event import Event, EventKind
 from control.registry.registry import Registry
@@ -44,7 +44,7 @@ def test_nodes_of_the_local_cloud_register_and_are_gone_with_their_keys(database
         server = KeyPair.generate()
         registry = Registry("tcp://127.0.0.1:0", server, keys, lambda: NOON, known.put, FAST)
         where = {"REGISTRY": registry.endpoint, "REGISTRY_KEY": server.public}
-        place = Place((offer("local"),), NodeStart((sys.executable, "-c", AGENT), where))
+        place = NodePlace((offer("local"),), NodeStart((sys.executable, "-c", AGENT), where))
         provision(medley.instances, medley.nodes, medley.executor, instance.id, (place, place))
         try:
             async with asyncio.timeout(240):

@@ -21,7 +21,7 @@ from control.db.agent_keys import PostgresAgentKeys
 from control.db.database import Database
 from control.db.errors import DatabaseUnavailableError
 from control.lifecycle.event import EventKind
-from control.registry.registry import AgentKeys, Registry
+from control.registry.registry import RegistrationKeys, Registry
 from tests.agents.channels.channel_ends import FAST, Heard, Seen
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.executor.fleets import START, Fleet, fleet, offer
@@ -34,7 +34,7 @@ PATIENCE_S = 120
 class Open:
     """A registry that is open during a `with`."""
 
-    def __init__(self, agent_keys: AgentKeys) -> None:
+    def __init__(self, agent_keys: RegistrationKeys) -> None:
         self.server = KeyPair.generate()
         self.registered: list[str] = []
         self._registry = Registry("tcp://127.0.0.1:0", self.server, agent_keys, lambda: NOON, self._hear, FAST)

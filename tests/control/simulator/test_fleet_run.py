@@ -14,7 +14,7 @@ import pytest
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.fleet_run import Around, FleetRun, run_fleet
 from control.simulator.scenario import Scenario, read_scenario
@@ -153,7 +153,7 @@ def test_plans_depend_on_no_order_that_a_process_hashes_by(tmp_path: Path, short
 def test_a_plan_that_is_fixed_is_held_to_whatever_comes(database: Database, tmp_path: Path, short_tmp: Path) -> None:
     asked = scenario(tmp_path)
     plenty = tuple(replace(log, nodes=StepLog((0.0,), (inf,))) for log in asked.market.offers)
-    session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
+    session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
     demand = tuple(replace(each, requests_per_s=9.0) for each in asked.world.demand)
     recording, templates = session.record(replace(asked.world, demand=demand), asked.start.isoformat())
     plan = session.plan(recording, templates, baselines=False).plan

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from control.cloud.skypilot.messages import Answer, Numbered, line
+from control.cloud.skypilot.messages import Numbered, NumberedReply, line
 from control.cloud.skypilot.sdk.calls import answer
 
 _AT_ONCE = 64
@@ -20,7 +20,7 @@ def main() -> None:
     turn = threading.Lock()
 
     def work(numbered: Numbered) -> None:
-        reply = line(Answer(numbered.number, answer(numbered.call)))
+        reply = line(NumberedReply(numbered.number, answer(numbered.call)))
         with turn:
             answers.write(reply)
 

@@ -8,14 +8,14 @@ import boto3
 from botocore.exceptions import ClientError
 
 from control.cloud.skypilot.labels import NODE_LABEL, OWNER_LABEL
-from control.cloud.skypilot.messages import Machine, Sweep
+from control.cloud.skypilot.messages import Machine, SweepMachines
 
 _AT_ONCE = 8
 _EXISTING = ("pending", "running", "stopping", "stopped")
 """An instance that is shutting down is not billed any more."""
 
 
-def machines(sweep: Sweep) -> list[Machine]:
+def machines(sweep: SweepMachines) -> list[Machine]:
     regions = _ec2(os.environ.get("AWS_DEFAULT_REGION", "us-east-1")).describe_regions()["Regions"]
     names = [region["RegionName"] for region in regions]
     with ThreadPoolExecutor(_AT_ONCE) as pool:

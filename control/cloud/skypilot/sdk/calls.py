@@ -33,7 +33,7 @@ def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
     """Answer a call. Never raises: a failure is an answer too."""
     try:
         match call:
-            case messages.Launch():
+            case messages.LaunchCluster():
                 return _launch(call)
             case messages.Refresh():
                 return _refresh(call.names)
@@ -43,7 +43,7 @@ def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
                 return messages.Text(_tail(call.name, call.lines))
             case messages.Check():
                 return messages.Checked(_check_credentials(call.clouds))
-            case messages.Sweep():
+            case messages.SweepMachines():
                 return messages.Machines(machines(call))
             case messages.EndMachine():
                 end_machine(call)
@@ -55,7 +55,7 @@ def answer(call: messages.Call) -> messages.Reply:  # noqa: PLR0911
         return _failed(error, "")
 
 
-def _launch(call: messages.Launch) -> messages.Reply:
+def _launch(call: messages.LaunchCluster) -> messages.Reply:
     log = io.StringIO()
     try:
         if call.cloud == "aws" and call.zone:
@@ -78,11 +78,11 @@ def _launch(call: messages.Launch) -> messages.Reply:
     return (
         _if_same(left[0], call)
         if left
-        else messages.Failed("Gone", f"{call.name} was taken away while it was being launched")
+        else messages.CallFailed("Gone", f"{call.name} was taken away while it was being launched")
     )
 
 
-def _if_same(known: messages.Cluster, call: messages.Launch) -> messages.Reply:
+def _if_same(known: messages.ClusterRecord, call: messages.LaunchCluster) -> messages.Reply:
     place = (known.region if call.region else "", known.zone if call.zone else "")
     machine = (known.cloud, known.instance_type, known.spot)
     if (*machine, *place) == (call.cloud, call.instance_type, call.spot, call.region, call.zone):
@@ -90,13 +90,13 @@ def _if_same(known: messages.Cluster, call: messages.Launch) -> messages.Reply:
     return messages.Other(f"{known.name} exists and is a {known.instance_type} in {known.zone or known.region}")
 
 
-def _takes_up(known: messages.Cluster, call: messages.Launch) -> bool:
+def _takes_up(known: messages.ClusterRecord, call: messages.LaunchCluster) -> bool:
     """Tell whether to launch what exists again: a launch of this very machine that was broken off goes on that way."""
     same = (known.cloud, known.instance_type, known.spot) == (call.cloud, call.instance_type, call.spot)
     return same and known.status == "INIT" and not known.ever_up
 
 
-def _task(call: messages.Launch) -> sky.Task:
+def _task(call: messages.LaunchCluster) -> sky.Task:
     """One node, and one place: what SkyPilot may not choose it need not fail over."""
     task = sky.Task(name="medley-node", setup=call.set_up, run=call.run, num_nodes=1)
     task.set_file_mounts(call.files)
@@ -126,11 +126,11 @@ def _stale(log: str) -> dict[str, str]:
     return dict(_STALE.findall(rest)) if found else {}
 
 
-def _cluster(record: Any, launching: bool) -> messages.Cluster:
+def _cluster(record: Any, launching: bool) -> messages.ClusterRecord:
     handle = record["handle"]
     machine = handle.launched_resources
     info = handle.cached_cluster_info
-    return messages.Cluster(
+    return messages.ClusterRecord(
         name=record["name"],
         cloud=str(machine.cloud).lower(),
         region=machine.region or "",
@@ -170,11 +170,11 @@ def _under_way() -> dict[str, Any]:
     return {request.cluster_name: request.request_id for request in active if request.name.endswith("launch")}
 
 
-def _failed(error: Exception, log: str, known: tuple[str, ...] = ()) -> messages.Failed:
+def _failed(error: Exception, log: str, known: tuple[str, ...] = ()) -> messages.CallFailed:
     history = getattr(error, "failover_history", None) or ()
     texts = [str(error), *(f"{type(one).__name__}: {one}" for one in history)]
     text = _COLOUR.sub("", "\n".join(texts))
-    return messages.Failed(type(error).__name__, text, _COLOUR.sub("", log)[-_LOG_CHARS:], known)
+    return messages.CallFailed(type(error).__name__, text, _COLOUR.sub("", log)[-_LOG_CHARS:], known)
 
 
 @contextmanager

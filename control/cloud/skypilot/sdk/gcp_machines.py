@@ -5,14 +5,14 @@ from google.api_core.exceptions import NotFound
 from google.cloud import compute_v1
 
 from control.cloud.skypilot.labels import NODE_LABEL, OWNER_LABEL
-from control.cloud.skypilot.messages import Machine, Sweep
+from control.cloud.skypilot.messages import Machine, SweepMachines
 
 _ENDING = ("STOPPING", "SUSPENDING")
 _STOPPED = ("TERMINATED", "SUSPENDED", *_ENDING)
 """GCP's TERMINATED is a stopped machine, whose disks are billed."""
 
 
-def machines(sweep: Sweep) -> list[Machine]:
+def machines(sweep: SweepMachines) -> list[Machine]:
     credentials, project = google.auth.default()
     return machines_of(compute_v1.InstancesClient(credentials=credentials), project or "", sweep.owner)
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from control.cloud.skypilot.messages import EndMachine, Machine, Sweep
+from control.cloud.skypilot.messages import EndMachine, Machine, SweepMachines
 from control.cloud.skypilot.sdk import aws_machines, gcp_machines, runpod_machines
 
-_LIST: dict[str, Callable[[Sweep], list[Machine]]] = {
+_LIST: dict[str, Callable[[SweepMachines], list[Machine]]] = {
     "aws": aws_machines.machines,
     "gcp": gcp_machines.machines,
     "runpod": runpod_machines.machines,
@@ -17,7 +17,7 @@ _END: dict[str, Callable[[Machine], None]] = {
 }
 
 
-def machines(sweep: Sweep) -> tuple[Machine, ...]:
+def machines(sweep: SweepMachines) -> tuple[Machine, ...]:
     """List machines by name. Of clouds not in the table none: SkyPilot's records are all that is known of them."""
     listed = _LIST.get(sweep.cloud)
     return () if listed is None else tuple(sorted(listed(sweep), key=lambda machine: machine.name))

@@ -5,12 +5,12 @@ from typing import Any
 import runpod
 
 from control.cloud.skypilot.labels import OWNER_LABEL
-from control.cloud.skypilot.messages import Machine, Sweep
+from control.cloud.skypilot.messages import Machine, SweepMachines
 
 _STOPPED = ("EXITED", "PAUSED")
 
 
-def machines(sweep: Sweep) -> list[Machine]:
+def machines(sweep: SweepMachines) -> list[Machine]:
     return [machine for pod in runpod.get_pods() if (machine := _machine(pod, sweep)) is not None]
 
 
@@ -19,7 +19,7 @@ def end(machine: Machine) -> None:
     runpod.terminate_pod(machine.provider_id)
 
 
-def _machine(pod: dict[str, Any], sweep: Sweep) -> Machine | None:
+def _machine(pod: dict[str, Any], sweep: SweepMachines) -> Machine | None:
     name, found, rest = str(pod.get("name", "")).rpartition(f"-{sweep.user_hash}-")
     if not found or rest not in ("head", "worker"):
         return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
 from templates_lib.values.node_config import NodeConfig
 
 CELLS = 32
@@ -82,7 +82,7 @@ def step_table(
         shape = np.broadcast_shapes(*(part.shape for part in of_node), (1,))
         parts = (np.broadcast_to(part, shape).astype(np.float64) for part in of_node)
         held = np.full(shape, float(layers))
-        return cost_model.stage_seconds(model, node, parallel, Step(held, *parts), head=head)
+        return cost_model.stage_seconds(model, node, parallel, NodeStep(held, *parts), head=head)
 
     rows = np.maximum(row_points(), 1.0)
     before = np.maximum(table_points(), 1.0) - 1.0

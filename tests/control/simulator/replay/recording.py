@@ -19,7 +19,7 @@ from control.market.live_market import LiveMarket
 from control.offers.quotes import Quotes
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
-from control.planning.session import Session
+from control.planning.session import PlanningSession
 from control.planning.world import world_of
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.log_cloud import LogCloud
@@ -81,7 +81,7 @@ class Recording:
         ).fetch()  # fmt: skip
         self._world = world_of(parse(self.spec, str(folder / "chat.yaml")))
         self._minute = 0
-        session = Session(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
+        session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
         logs = [OfferLog(offer, StepLog((0.0,), (offer.usd_per_hour,)), stock(offer)) for offer in self.quotes.offers]
         self.plane = ControlPlane(
             database,

@@ -11,7 +11,7 @@ from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import Floats, Parallel, StageCostModel, Step
+from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
@@ -20,15 +20,15 @@ BAR = 0.005
 ESTIMATED = estimated_cost_model(load_gpus())
 
 
-def random_steps(layers: int, count: int = 300) -> Step:
+def random_steps(layers: int, count: int = 300) -> NodeStep:
     dice = np.random.default_rng(7)
     prompts = np.round(2 ** dice.uniform(0, 14, count)) * (dice.random(count) < 0.6)
     requests = np.round(2 ** dice.uniform(0, 10, count)) * ((dice.random(count) < 0.6) | (prompts == 0))
     contexts = [2 ** dice.uniform(0, 17, count) for _ in range(2)]
-    return Step(np.full(count, float(layers)), prompts, contexts[0] - 1, requests, contexts[1])
+    return NodeStep(np.full(count, float(layers)), prompts, contexts[0] - 1, requests, contexts[1])
 
 
-def of_table(table: StepTable, step: Step) -> Floats:
+def of_table(table: StepTable, step: NodeStep) -> Floats:
     per_replica = [np.maximum(n / table.replicas, np.minimum(n, 1)) for n in (step.prompt_tokens, step.decode_requests)]
     sampled = table.replicas * (per_replica[1] + np.minimum(per_replica[0], 1))
     columns = (step.prompt_tokens, step.prompt_context, step.decode_requests, step.decode_context, sampled)
