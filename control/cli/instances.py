@@ -62,7 +62,7 @@ def events(
 
 
 def _of_instance(view: "InstanceView") -> tuple[str, ...]:
-    return view.id, view.model, view.leg, view.state, _since(view.state_since)
+    return view.id, view.model, view.leg or ", ".join(view.work), view.state, _since(view.state_since)
 
 
 def _load(view: "InstanceView | ExecutorView") -> tuple[str, str]:

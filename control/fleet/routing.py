@@ -130,9 +130,10 @@ class Routing:
 
 
 def _members(instance: str, wanted: Target, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
-    """One for each executor, with the work classes of its component. `components`: work class → component."""
-    gang = placed_gang(wanted.template)
+    """One for each executor that the plan has work for, with the work classes of its component. `components`: work
+    class → component."""
+    gang, planned = placed_gang(wanted.template), {of: units for of, units in wanted.units_per_s.items() if units > 0}
     for executor in gang.executors:
-        own = {each: units for each, units in wanted.units_per_s.items() if components.get(each) == executor.component}
-        name, units = gang.member(instance, executor.id), wanted.units_per_s if gang.is_of_one else own
-        yield RoutedInstance(name, wanted.zone, units)
+        own = {of: units for of, units in planned.items() if gang.is_of_one or components.get(of) == executor.component}
+        if own:
+            yield RoutedInstance(gang.member(instance, executor.id), wanted.zone, own)
