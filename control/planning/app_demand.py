@@ -41,9 +41,9 @@ class Metered:
     floor_requests_per_s: float
     ceiling_requests_per_s: float
     idle_s: float
-    most_held: int
+    max_held_requests: int
     """Requests that one gateway holds while nothing serves the app."""
-    hold_s: float
+    hold_timeout_s: float
     """Longest time for which it is held, in seconds."""
     priority: int
 

@@ -35,7 +35,7 @@ class ReconcileSettings:
 class Fleet:
     name: str
     apps: tuple[App, ...]
-    asked: Mapping[str, Stated | Metered]
+    app_demand: Mapping[str, Stated | Metered]
     """Demand by app: stated or metered."""
     sources: OfferSources
     machines: tuple[LocalMachine, ...]
@@ -70,22 +70,22 @@ class Fleet:
         empty, nothing was metered so far, and metered demand is its floor. Overrides count for stated demand, too."""
         found: list[Demand] = []
         for app in self.apps:
-            asked = self.asked[app.name]
-            if isinstance(asked, Stated):
-                rate = overrides.get(app.name, asked).requests_per_s
+            demand = self.app_demand[app.name]
+            if isinstance(demand, Stated):
+                rate = overrides.get(app.name, demand).requests_per_s
                 shares = ((each.served.name, rate * each.share) for each in app.request_types)
-                found += (Demand(name, DEFAULT_TYPE, own, asked.priority) for name, own in shares)
+                found += (Demand(name, DEFAULT_TYPE, own, demand.priority) for name, own in shares)
             else:
                 found += demand_at(histories, self._rules(app), overrides, waiting, now_s)
         return tuple(found)
 
     def with_forecast(self, policy: str) -> "Fleet":
         """The same fleet, where the demand of every metered app is forecast by `policy`."""
-        asked = {
+        changed = {
             app: replace(each, forecast=replace(each.forecast, policy=policy)) if isinstance(each, Metered) else each
-            for app, each in self.asked.items()
+            for app, each in self.app_demand.items()
         }
-        return replace(self, asked=asked)
+        return replace(self, app_demand=changed)
 
     def without_churn_guard(self) -> "Fleet":
         """The same fleet, whose plans are carried out whatever their moves earn."""
@@ -103,5 +103,6 @@ class Fleet:
         return replace(self, sources=replace(self.sources, selections=kept))
 
     def _rules(self, app: App) -> tuple[DemandRule, ...]:
-        asked, horizon_s = self.asked[app.name], 60 * (self.reconcile.replan_minutes + self.settings.startup_minutes)
-        return asked.rules(app, horizon_s) if isinstance(asked, Metered) else ()
+        demand = self.app_demand[app.name]
+        horizon_s = 60 * (self.reconcile.replan_minutes + self.settings.startup_minutes)
+        return demand.rules(app, horizon_s) if isinstance(demand, Metered) else ()

@@ -35,7 +35,8 @@ def with_known_profiles(world: World, home: Path) -> World:
     """`world` with the profiles that were measured before; what has none is estimated."""
     store = profile_store(home)
     stored = [store.get(need.subject.fingerprint) for need in _needs(world)]
-    return _with(world, [one.profile for one in stored if one is not None])
+    profiles = tuple(one.profile for one in stored if one is not None)
+    return replace(world, recipe=replace(world.recipe, profiles=profiles))
 
 
 def ensure_profiles(world: World, home: Path, progress: Progress, now: str, *, again: bool = False) -> World:
@@ -104,7 +105,3 @@ def _fit(name: str, rows: tuple[ProfileRow, ...]) -> tuple[dict[str, float], Pro
         return fit_step_terms(rows)
     except UnfittableError as error:
         raise SweepError(f"{name}: {error}; run `medley profile run` again") from None
-
-
-def _with(world: World, profiles: list[NodeProfile]) -> World:
-    return replace(world, recipe=replace(world.recipe, profiles=tuple(profiles)))

@@ -116,7 +116,7 @@ def _metered(demand: DemandSection) -> Metered:
         floor_requests_per_s=demand.floor_requests_per_s,
         ceiling_requests_per_s=math.inf if ceiling is None else ceiling,
         idle_s=60 * demand.idle_minutes,
-        most_held=demand.hold.max_requests,
-        hold_s=demand.hold.timeout_s,
+        max_held_requests=demand.hold.max_requests,
+        hold_timeout_s=demand.hold.timeout_s,
         priority=demand.priority,
     )

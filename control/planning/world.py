@@ -31,8 +31,8 @@ class World:
     fleet: Fleet
     quotes: Quotes
     demand: tuple[Demand, ...]
-    """Demand that is planned for: as the spec states it, and as far as it is metered what the caller knows was
-    metered."""
+    """Demand that is planned for. Of a metered app it is what the caller knows to have been metered; where that is
+    nothing, its floor."""
     recipe: PipelineRecipe
     weights: dict[str, str]
     """Model id → where its weights are (`templates_lib.models.weights_place`), as far as it is known."""

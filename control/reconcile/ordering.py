@@ -98,8 +98,8 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
     weights, made = weights_of(world), int(created.timestamp())
     models = {}
     for app in world.fleet.apps:
-        asked = world.fleet.asked[app.name]
-        hold = Hold(asked.most_held, asked.hold_s) if isinstance(asked, Metered) else None
+        asked = world.fleet.app_demand[app.name]
+        hold = Hold(asked.max_held_requests, asked.hold_timeout_s) if isinstance(asked, Metered) else None
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
