@@ -25,13 +25,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agents.edges.edge import connect_receiver, connect_sender
-from agents.edges.rendezvous import Rendezvous, join
 from agents.edges.settings import EdgeSettings
 from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.layer_range import LayerRange
 from agents.engines.sampling import GREEDY
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
+from agents.transfer.rendezvous import Rendezvous, join
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import gpu
 

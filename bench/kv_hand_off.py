@@ -20,7 +20,6 @@ from queue import SimpleQueue
 import torch
 
 from agents.edges.pair import RECEIVER, SENDER, connect_pair, gloo_device
-from agents.edges.rendezvous import Rendezvous, join
 from agents.engines.guarded_engine import GuardedEngine
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
@@ -30,6 +29,7 @@ from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvArrived
+from agents.transfer.rendezvous import Rendezvous, join
 
 LAYERS, KV_HEADS, HEAD_DIM, DTYPE = 32, 8, 128, torch.bfloat16
 BAR = 0.6

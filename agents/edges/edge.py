@@ -13,28 +13,33 @@ from typing import Any
 import torch
 from torch.distributed import Store, Work  # type: ignore[attr-defined]
 
-from agents.edges.errors import BadRowsError, EdgeLostError
 from agents.edges.nccl_pair import connect_nccl_pair
-from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, first_line, gloo_device
+from agents.edges.pair import RECEIVER, SENDER, Pair, connect_pair, gloo_device
 from agents.edges.settings import EdgeSettings
+from agents.transfer.errors import LinkLostError, TransferError
+from agents.transfer.rendezvous import first_line
 
 Gloo = Callable[[], Any]
 """Gives the `gloo_device` of an edge: its thread looks for work a hundred times a second, so edges may share one."""
 
 
+class BadRowsError(TransferError):
+    """More rows than agreed, or of another shape or type: the caller's bug. Nothing was sent."""
+
+
 def connect_sender(store: Store, name: str, settings: EdgeSettings, gloo: Gloo | None = None) -> "Sender":
-    """Waits for the other end. `gloo`: where it is not to have one of its own. Raises EdgeLostError where the other end
+    """Waits for the other end. `gloo`: where it is not to have one of its own. Raises LinkLostError where the other end
     does not come."""
     return Sender(name, *_group(store, name, SENDER, settings, gloo), settings)
 
 
 def connect_receiver(store: Store, name: str, settings: EdgeSettings, gloo: Gloo | None = None) -> "Receiver":
-    """As `connect_sender`."""
+    """Waits for the other end as `connect_sender` does."""
     return Receiver(name, *_group(store, name, RECEIVER, settings, gloo), settings)
 
 
 def _group(store: Store, name: str, rank: int, settings: EdgeSettings, gloo: Gloo | None) -> tuple[Pair, torch.device]:
-    """With where its rows have to lie."""
+    """Connects the group, and tells where its rows have to lie."""
     interface, timeout_s = settings.interface, settings.peer_timeout_s
     if settings.tries_nccl:
         pair = connect_nccl_pair(store, name, rank, settings.device, interface, timeout_s)
@@ -51,12 +56,12 @@ class Sender:
         self._device = device
         self._settings = settings
         self._unsent: deque[tuple[Work, torch.Tensor]] = deque()
-        """With the rows, which must not be freed before they are sent."""
+        """Sends under way with their rows, which must not be freed before they are sent."""
 
     def send(self, rows: torch.Tensor) -> None:
         """`rows`: (n, hidden size), n ≥ 1. Returns before they are received, unless the peer is `unsent` sends behind.
 
-        Raises BadRowsError, and EdgeLostError for this or an earlier send."""
+        Raises BadRowsError, and LinkLostError for this or an earlier send."""
         settings = self._settings
         _check(rows.shape[0], settings)
         if rows.dim() != 2 or rows.shape[1] != settings.hidden_size or rows.dtype != settings.dtype:
@@ -67,10 +72,10 @@ class Sender:
         try:
             self._unsent.append((self._group.send([held], RECEIVER, 0), held))
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
+            raise LinkLostError(f"{self.name} is lost: {first_line(error)}") from error
 
     def flush(self) -> None:
-        """Returns once everything is received. Raises EdgeLostError."""
+        """Returns once everything is received. Raises LinkLostError."""
         while self._unsent:
             self._wait()
 
@@ -79,7 +84,7 @@ class Sender:
         try:
             work.wait(timedelta(seconds=self._settings.peer_timeout_s))
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
+            raise LinkLostError(f"{self.name} is lost: {first_line(error)}") from error
         self._unsent.popleft()
 
 
@@ -91,17 +96,17 @@ class Receiver:
         self._settings = settings
 
     def receive(self, rows: int) -> torch.Tensor:
-        """The next `rows` rows, as the sender sent them in one piece: (rows, hidden size).
+        """Receives the next `rows` rows, as the sender sent them in one piece: (rows, hidden size).
 
         From a GPU to a GPU it returns before they are there, and what is queued on the current stream waits for them.
-        Raises BadRowsError, and EdgeLostError when they do not come; NCCL then ends the process."""
+        Raises BadRowsError, and LinkLostError when they do not come; NCCL then ends the process."""
         settings = self._settings
         _check(rows, settings)
         received = torch.empty(rows, settings.hidden_size, dtype=settings.dtype, device=self._device)
         try:
             self._group.recv([received], SENDER, 0).wait()  # the group's own time-out holds
         except RuntimeError as error:
-            raise EdgeLostError(f"{self.name} is lost: {first_line(error)}") from error
+            raise LinkLostError(f"{self.name} is lost: {first_line(error)}") from error
         return received
 
 

@@ -12,7 +12,7 @@ from agents.edges.settings import EdgeSettings
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker stands in its pipeline, by the numbers of its workers."""
+    """Position of a worker in its pipeline, by the numbers of its workers."""
 
     worker: int
     sources: tuple[int, ...]
@@ -25,16 +25,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """By the number of the worker at the other end."""
+    """Edges by the number of the worker at the other end."""
 
     incoming: dict[int, Receiver]
-    """None where the model begins."""
+    """Empty where the model begins."""
     outgoing: dict[int, Sender]
-    """None where it ends."""
+    """Empty where the model ends."""
 
 
 def connect_mesh(store: Store, place: Place, settings: EdgeSettings) -> Mesh:
-    """Waits for all neighbours, which call this too. Raises EdgeLostError.
+    """Waits for all neighbours, which call this too. Raises LinkLostError.
 
     Every worker connects its edges in one order of all edges, by sender and receiver: so that no two wait for each
     other. Its sources have lower numbers than itself, so that what comes in is first.

@@ -9,8 +9,9 @@ import psutil
 import torch
 from torch.distributed import PrefixStore, Store, is_nccl_available  # type: ignore[attr-defined]
 
-from agents.edges.errors import EdgeLostError
-from agents.edges.pair import RECEIVER, SENDER, Pair, first_line
+from agents.edges.pair import RECEIVER, SENDER, Pair
+from agents.transfer.errors import LinkLostError
+from agents.transfer.rendezvous import first_line
 
 _log = logging.getLogger(__name__)
 
@@ -18,9 +19,9 @@ _log = logging.getLogger(__name__)
 def connect_nccl_pair(
     store: Store, name: str, rank: int, device: torch.device, interface: str, timeout_s: float
 ) -> Pair | None:
-    """None, at both ends, where NCCL does not carry a first element between them. `device`: of this end's rows.
+    """Connects the two ends; None, at both, where NCCL does not carry a first element. `device`: of this end's rows.
 
-    Raises EdgeLostError where the other end does not come."""
+    Raises LinkLostError where the other end does not come."""
     ours = PrefixStore(f"{name} nccl", store)
     # who waits for an end without NCCL waits for the whole time-out, so nobody begins before both have it
     if not agree(ours, "has it", rank, device.type == "cuda" and is_nccl_available()):
@@ -30,18 +31,18 @@ def connect_nccl_pair(
 
 
 def agree(store: Store, about: str, rank: int, is_so: bool) -> bool:
-    """Whether it is so at both ends. Raises EdgeLostError where the other end does not say."""
+    """Tells whether it is so at both ends. Raises LinkLostError where the other end does not say."""
     try:
         store.set(f"{about} {rank}", "yes" if is_so else "no")
         return bytes(store.get(f"{about} {1 - rank}")) == b"yes" and is_so
     except RuntimeError as error:
-        raise EdgeLostError(f"the other end did not say whether NCCL {about}: {first_line(error)}") from error
+        raise LinkLostError(f"the other end did not say whether NCCL {about}: {first_line(error)}") from error
 
 
 def _carrying(
     store: Store, name: str, rank: int, device: torch.device, interface: str, timeout_s: float
 ) -> Pair | None:
-    """The group, once an element went from the sender to the receiver; None where NCCL refuses."""
+    """Makes the group, once an element went from the sender to the receiver; None where NCCL refuses."""
     from torch.distributed import ProcessGroupNCCL
 
     _bind(interface)

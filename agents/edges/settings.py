@@ -12,14 +12,14 @@ class EdgeSettings:
     hidden_size: int
     dtype: torch.dtype
     max_rows: int
-    """Of one step: bounds what an end allocates."""
+    """Rows of one step: bounds what an end allocates."""
     peer_timeout_s: float
     """A peer that takes or gives nothing for as long, while it should, counts as lost: longer than one step."""
     interface: str = "127.0.0.1"
     """This node's address on the private network; nothing is bound elsewhere."""
     device: torch.device = _CPU
-    """Of this node's rows."""
+    """Device of this node's rows."""
     tries_nccl: bool = False
-    """The same at all nodes of an instance: whether edges between two GPUs are worth a try."""
+    """Whether edges between two GPUs try NCCL first: the same at all nodes of an instance."""
     unsent: int = 4
     """Sends that the peer may be behind before the next one waits."""

@@ -1,5 +1,7 @@
 """What can go wrong in an engine; the type says what to do next."""
 
+from agents.transfer.errors import BlobGoneError
+
 
 class EngineError(Exception):
     """Base of all errors an engine raises on purpose."""
@@ -18,7 +20,7 @@ class OutOfMemoryError(EngineError):
     """Weights and KV cache do not fit the device: load fewer layers, fewer KV blocks, or elsewhere."""
 
 
-class UnknownRequestError(EngineError):
+class UnknownRequestError(EngineError, BlobGoneError):
     """The engine holds no KV cache of this request: it was never admitted here, or is freed."""
 
 

@@ -11,9 +11,10 @@ import torch
 from agents.engines.batch import StepBatch
 from agents.engines.errors import UnknownRequestError
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import Lend, Memory, StageEngine
+from agents.engines.protocol import Lend, StageEngine
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+from agents.transfer.memory import Memory
 
 
 class GuardedEngine:

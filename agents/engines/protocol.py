@@ -1,7 +1,6 @@
 """The one interface to an engine that holds consecutive layers of a model."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -10,9 +9,8 @@ from agents.engines.batch import StepBatch
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+from agents.transfer.memory import Memory
 
-Memory = Callable[[], AbstractContextManager[Sequence[memoryview]]]
-"""Inside, pieces that may be read or written. Raises UnknownRequestError once they belong to another request."""
 Lend = Callable[[str, KvPart], Memory]
 
 

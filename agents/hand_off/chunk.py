@@ -11,24 +11,24 @@ import torch
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
 from agents.engines.stage_facts import StageFacts
+from agents.transfer.errors import BadPieceError
+from agents.transfer.link import LinkEnd
 
-
-class BadChunkError(Exception):
-    """A chunk that does not belong here: the sending end is broken."""
+ACKNOWLEDGEMENT = struct.Struct("<qq?")
+"""Goes back: a run, the last of its chunks that are all here, and whether more of it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
     run: int
-    """As the receiving end calls it."""
+    """Its number at the receiving end."""
     index: int
-    """Among the chunks of the run on this link."""
+    """Counts the chunks of the run on this link."""
     wants_answer: bool
-    """An acknowledgement of this chunk and all before it."""
+    """Asks for an acknowledgement of this chunk and all before it."""
     part: KvPart
 
     _PACKED: ClassVar = struct.Struct("<9q")
-    BYTES: ClassVar[int] = _PACKED.size
 
     def packed(self) -> bytes:
         part = self.part
@@ -36,13 +36,14 @@ class ChunkHeader:
         return self._PACKED.pack(self.run, self.index, self.wants_answer, *extents)
 
     @classmethod
-    def of(cls, packed: bytes) -> "ChunkHeader":
-        """Raises BadChunkError for what is no part of a KV cache."""
-        run, index, wants_answer, *extents = cls._PACKED.unpack(packed)
+    def receive(cls, end: LinkEnd) -> "ChunkHeader":
+        """Waits for the next chunk, however long that takes. Raises LinkLostError, and BadPieceError for what is no
+        part of a KV cache."""
+        run, index, wants_answer, *extents = cls._PACKED.unpack(end.receive(cls._PACKED.size, is_due=False))
         try:
             return cls(run, index, bool(wants_answer), KvPart(*extents))
         except ValueError as error:
-            raise BadChunkError(str(error)) from error
+            raise BadPieceError(str(error)) from error
 
 
 def token_bytes(facts: StageFacts, dtype: torch.dtype) -> int:
@@ -51,9 +52,9 @@ def token_bytes(facts: StageFacts, dtype: torch.dtype) -> int:
 
 
 def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int) -> Iterator[KvPart]:
-    """What `layers` from `first_layer` on keep of `tokens` tokens, each position of each layer once, in chunks of at
-    most `chunk_bytes`: of whole blocks, where a chunk has room for one. Raises ValueError where it has none for a
-    token."""
+    """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, each position of each layer once, into chunks
+    of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises ValueError where it has none
+    for a token."""
     facts = engine.facts
     one_token = token_bytes(facts, facts.dtype)
     if one_token > chunk_bytes:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.engines.protocol import StageEngine
-from agents.hand_off.chunk import BadChunkError, ChunkHeader
+from agents.hand_off.chunk import ChunkHeader
+from agents.transfer.errors import BadPieceError
 
 
 @dataclass(slots=True)
@@ -13,7 +14,7 @@ class _Coming:
     missing: int
     """Positions, over all held layers, that have not come."""
     next_index: dict[str, int] = field(default_factory=dict)
-    """Of the next chunk, by link."""
+    """Number of the next chunk, by link."""
     moved_bytes: int = 0
 
 
@@ -53,7 +54,7 @@ class KvInbox:
 
         `bring`: reads it off the link, into the KV cache of a request or, where there is none, nowhere; False where it
         is not in that request now. A chunk that came before, over a link that broke, is passed over. Raises
-        BadChunkError, and what `bring` raises."""
+        BadPieceError, and what `bring` raises."""
         coming = self._find(header.run, timeout_s)
         if coming is None:
             bring(None)
@@ -64,7 +65,7 @@ class KvInbox:
             bring(None)
             return True
         if header.index > expected:
-            raise BadChunkError(f"{link} brought chunk {header.index} of run {header.run}, expected {expected}")
+            raise BadPieceError(f"{link} brought chunk {header.index} of run {header.run}, expected {expected}")
         if not bring(str(header.run)):
             return False
         with self._changed:
@@ -73,12 +74,12 @@ class KvInbox:
             if coming.missing > 0 or self._coming.pop(header.run, None) is None:
                 return True
         if coming.missing < 0:
-            raise BadChunkError(f"more came for run {header.run} than its KV cache has")
+            raise BadPieceError(f"more came for run {header.run} than its KV cache has")
         self._arrived(header.run, coming.moved_bytes)
         return True
 
     def _find(self, run: int, timeout_s: float) -> _Coming | None:
         with self._changed:
             if not self._changed.wait_for(lambda: run <= self._newest, timeout_s):
-                raise BadChunkError(f"run {run} has not been reserved within {timeout_s:g} s")
+                raise BadPieceError(f"run {run} has not been reserved within {timeout_s:g} s")
             return self._coming.get(run)

@@ -2,19 +2,19 @@
 
 import logging
 import threading
-from contextlib import nullcontext
-from functools import partial
 
 import torch
 
-from agents.engines.errors import EngineError, UnknownRequestError
+from agents.engines.errors import EngineError
 from agents.engines.protocol import StageEngine
-from agents.hand_off.chunk import BadChunkError, ChunkHeader
-from agents.hand_off.frame import Frame
+from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader
 from agents.hand_off.kv_inbox import KvInbox
-from agents.hand_off.link_end import LinkEnd, LinkLostError, accept
+from agents.hand_off.kv_memory import KvMemory
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink
+from agents.transfer.errors import BadPieceError, LinkLostError
+from agents.transfer.link import LinkEnd
+from agents.transfer.rendezvous import accept
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16, torch.
 
 
 class KvReceiver:
-    """Where the link breaks the thread ends; the sending end asks for another one."""
+    """Its thread ends where the link breaks; the sending end asks for another one."""
 
     def __init__(self, engine: StageEngine, inbox: KvInbox, settings: HandOffSettings) -> None:
         """`engine`: its calls may come from any thread."""
@@ -54,51 +54,38 @@ class KvReceiver:
         end: LinkEnd | None = None
         try:
             dtype = _DTYPES[order.sender_dtype]
-            end = accept(f"{order.link} {order.epoch}", at, self._settings)
+            end = accept(f"kv {order.link} {order.epoch}", at, self._settings.interface, self._settings.stall_s)
             with self._changing:
                 if self._epoch == order.epoch:
                     self._end = end
-            frame = Frame(self._settings.chunk_bytes)
+            memory = KvMemory(self._engine, self._settings.chunk_bytes)
             while self._epoch == order.epoch:
-                header = end.next_chunk()
-                is_wanted = self._take(order, header, end, frame, dtype)
+                header = ChunkHeader.receive(end)
+                is_wanted = self._take(order, header, end, memory, dtype)
                 if header.wants_answer:
-                    end.send_answer(header.run, header.index, is_wanted)
-        except (LinkLostError, BadChunkError, EngineError, KeyError) as error:
+                    end.send(ACKNOWLEDGEMENT.pack(header.run, header.index, is_wanted))
+        except (LinkLostError, BadPieceError, EngineError, KeyError) as error:
             if self._epoch == order.epoch:
                 _log.warning("link %s broke: %s", order.link, error)
         finally:
             if end is not None:
                 end.close()
 
-    def _take(self, order: OpenKvLink, header: ChunkHeader, end: LinkEnd, frame: Frame, dtype: torch.dtype) -> bool:
-        """Whether more of the run is wanted."""
+    def _take(self, order: OpenKvLink, header: ChunkHeader, end: LinkEnd, memory: KvMemory, dtype: torch.dtype) -> bool:
+        """Takes a chunk, and tells whether more of the run is wanted."""
         part, facts = header.part, self._engine.facts
         size = part.kv_bytes(facts.head_dim, dtype)
         if part.heads != facts.kv_heads:
-            raise BadChunkError(f"a chunk of {part.heads} KV heads, of {facts.kv_heads}")
+            raise BadPieceError(f"a chunk of {part.heads} KV heads, of {facts.kv_heads}")
         if size > self._settings.chunk_bytes:
-            raise BadChunkError(f"{part} takes {size} bytes, a chunk has {self._settings.chunk_bytes} at most")
+            raise BadPieceError(f"{part} takes {size} bytes, a chunk has {self._settings.chunk_bytes} at most")
         with self._taking:
             if self._epoch != order.epoch:
-                raise LinkLostError("connected anew meanwhile")
-            bring = partial(self._bring, end, header, size, frame, dtype)
-            return self._inbox.take(order.link, header, size, bring, self._settings.stall_s)
+                raise LinkLostError("connected again meanwhile")
 
-    def _bring(
-        self, end: LinkEnd, header: ChunkHeader, size: int, frame: Frame, dtype: torch.dtype, request_id: str | None
-    ) -> bool:
-        """See `KvInbox.take`."""
-        lend = self._engine.lent_kv
-        if request_id is None:
-            return end.receive_chunk(size, None)
-        if lend is not None and dtype == self._engine.facts.dtype:
-            return end.receive_chunk(size, lend(request_id, header.part))
-        kv, memory = frame.kv(header.part, self._engine.facts, dtype)
-        if not end.receive_chunk(size, lambda: nullcontext((memory,))):
-            return False
-        try:
-            self._engine.import_kv(request_id, header.part, kv)
-        except UnknownRequestError:
-            return False  # freed a moment ago
-        return True
+            def bring(request_id: str | None) -> bool:
+                if request_id is None:
+                    return end.receive_piece(size, None)
+                return memory.receive(end, request_id, part, dtype)
+
+            return self._inbox.take(order.link, header, size, bring, self._settings.stall_s)

@@ -5,20 +5,24 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 
-from agents.engines.errors import EngineError, UnknownRequestError
+from agents.engines.errors import EngineError
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import Memory, StageEngine
-from agents.hand_off.chunk import ChunkHeader, cut
-from agents.hand_off.frame import Frame
-from agents.hand_off.link_end import UNHEARD_ANSWERS, LinkEnd, LinkLostError, connect
+from agents.engines.protocol import StageEngine
+from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader, cut
+from agents.hand_off.kv_memory import KvMemory
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
+from agents.transfer.errors import BlobGoneError, LinkLostError
+from agents.transfer.link import LinkEnd
+from agents.transfer.rendezvous import connect
 
 _log = logging.getLogger(__name__)
+
+_UNHEARD = 2
+"""Acknowledgements that may be on their way before the sender waits for one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +42,11 @@ class KvSender:
         self._broken = broken
         self._changed = threading.Condition()
         self._order: OpenKvLink | None = None
-        """To connect, as soon as the thread comes to it."""
+        """Link to connect as soon as the thread comes to it."""
         self._transfers: deque[_Transfer] = deque()
         self._asked: deque[tuple[_Transfer, int]] = deque()
         """Chunks whose acknowledgement is to come, in this order."""
-        self._frame = Frame(settings.chunk_bytes)
+        self._memory = KvMemory(engine, settings.chunk_bytes)
         self._end: LinkEnd | None = None
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -92,7 +96,7 @@ class KvSender:
         self._hang_up()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False when it is over."""
+        """Waits until there is something to do; False when it is over."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -106,7 +110,7 @@ class KvSender:
     def _connect(self, order: OpenKvLink) -> None:
         self._hang_up()
         at = (order.rendezvous_host, order.rendezvous_port)
-        self._end = connect(f"{order.link} {order.epoch}", at, self._settings)
+        self._end = connect(f"kv {order.link} {order.epoch}", at, self._settings.stall_s)
 
     def _hang_up(self) -> None:
         end, self._end = self._end, None
@@ -119,7 +123,7 @@ class KvSender:
 
     def _go_on(self, end: LinkEnd) -> bool:
         """Send a chunk, or hear of some; whether more is acknowledged than before."""
-        if len(self._asked) < UNHEARD_ANSWERS:
+        if len(self._asked) < _UNHEARD:
             with self._changed:
                 transfer = next((t for t in self._transfers if t.sent < len(t.parts)), None)
             if transfer is not None:
@@ -133,9 +137,9 @@ class KvSender:
         wants_answer = index + 1 == len(transfer.parts) or (index + 1) % self._settings.answered_chunks == 0
         header = ChunkHeader(transfer.target_run, index, wants_answer, part)
         try:
-            memory = self._memory(str(transfer.run), part)
-            is_whole = end.send_chunk(header, part.kv_bytes(facts.head_dim, facts.dtype), memory)
-        except UnknownRequestError:
+            memory = self._memory.outgoing(str(transfer.run), part)
+            is_whole = end.send_piece(header.packed(), part.kv_bytes(facts.head_dim, facts.dtype), memory)
+        except BlobGoneError:
             self._drop(transfer)  # freed: nobody wants it any more
             return
         if wants_answer:
@@ -145,20 +149,12 @@ class KvSender:
         else:
             self._drop(transfer)
 
-    def _memory(self, run: str, part: KvPart) -> Memory:
-        lend = self._engine.lent_kv
-        if lend is not None:
-            return lend(run, part)
-        kv, memory = self._frame.kv(part, self._engine.facts, self._engine.facts.dtype)
-        self._engine.export_kv(run, part, kv)
-        return lambda: nullcontext((memory,))
-
     def _hear(self, end: LinkEnd) -> bool:
         """Acknowledgements come in the order in which they were asked for."""
         if not self._asked:
             return False
         transfer, expected = self._asked[0]
-        run, index, is_wanted = end.next_answer()
+        run, index, is_wanted = ACKNOWLEDGEMENT.unpack(end.receive(ACKNOWLEDGEMENT.size))
         self._asked.popleft()
         if (run, index) != (transfer.target_run, expected):
             raise LinkLostError(f"chunk {index} of run {run} was acknowledged, not {expected} of {transfer.target_run}")

@@ -8,7 +8,7 @@ class HandOffSettings:
     interface: str = "127.0.0.1"
     """This node's address on the private network; nothing is bound elsewhere."""
     chunk_bytes: int = 2 << 20
-    """At most so much is sent behind a header; what is copied on its way is copied in memory of this size. Both ends
+    """Most bytes that are sent behind a header; what is copied on its way is copied in memory of this size. Both ends
     have the same."""
     answered_chunks: int = 16
     """An acknowledgement is wanted for one chunk of as many, and for the last of a request: what is sent again when a

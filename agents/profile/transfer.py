@@ -9,17 +9,16 @@ from multiprocessing.connection import Connection
 import torch
 
 from agents.edges.edge import connect_receiver, connect_sender
-from agents.edges.rendezvous import Rendezvous, join
 from agents.edges.settings import EdgeSettings
 from agents.engines.kv_part import KvPart
-from agents.hand_off.chunk import ChunkHeader
-from agents.hand_off.link_end import accept, connect
+from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader
 from agents.hand_off.settings import HandOffSettings
+from agents.transfer.rendezvous import Rendezvous, accept, connect, join
 
 _BYTES = 96 << 20
 _SEND_BYTES = 1 << 20
 _BLOCK_BYTES = 16 << 10
-"""Of one layer's keys: KV cache lies in blocks."""
+"""Bytes of one layer's keys in a block: KV cache lies in blocks."""
 _INTERFACE = "127.0.0.1"
 _TIMEOUT_S = 60.0
 _LINKS = HandOffSettings(_INTERFACE, stall_s=_TIMEOUT_S)
@@ -33,7 +32,7 @@ def edge_cpu_s_per_byte(hidden_size: int, dtype: torch.dtype) -> float:
 
 
 def hand_off_cpu_s_per_byte() -> float:
-    """The same for KV cache."""
+    """Processor time of the end that needs more of it, for KV cache between instances."""
     return _cpu_s(_send_chunks, _receive_chunks) / _BYTES
 
 
@@ -91,24 +90,24 @@ def _cache() -> Sequence[Sequence[memoryview]]:
 
 
 def _send_chunks(port: int) -> float:
-    cache, end = _cache(), connect("transfer", (_INTERFACE, port), _LINKS)
+    cache, end = _cache(), connect("transfer", (_INTERFACE, port), _LINKS.stall_s)
     start = time.process_time()
     for number, blocks in enumerate(cache):
         header = ChunkHeader(0, number, False, KvPart(0, 1, 0, 1, 0, 1))
-        end.send_chunk(header, _LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
+        end.send_piece(header.packed(), _LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
     took_s = time.process_time() - start
-    end.next_answer()
+    end.receive(ACKNOWLEDGEMENT.size)
     end.close()
     return took_s
 
 
 def _receive_chunks(port: int) -> float:
-    cache, end = _cache(), accept("transfer", (_INTERFACE, port), _LINKS)
+    cache, end = _cache(), accept("transfer", (_INTERFACE, port), _INTERFACE, _LINKS.stall_s)
     start = time.process_time()
     for blocks in cache:
-        end.next_chunk()
-        end.receive_chunk(_LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
+        ChunkHeader.receive(end)
+        end.receive_piece(_LINKS.chunk_bytes, lambda blocks=blocks: nullcontext(blocks))  # type: ignore[misc]
     took_s = time.process_time() - start
-    end.send_answer(0, 0, True)
+    end.send(ACKNOWLEDGEMENT.pack(0, 0, True))
     end.close()
     return took_s

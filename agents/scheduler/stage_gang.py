@@ -11,7 +11,6 @@ from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.edges.rendezvous import Rendezvous
 from agents.messages.kv_shape import KvShape, StageLayers
 from agents.messages.to_gateway import NodeStats
 from agents.messages.to_stage import Connect, FreeRuns, Leave, ReserveRun
@@ -32,6 +31,7 @@ from agents.scheduler.node_steps import node_steps
 from agents.scheduler.orders import GroupStep, Release, Reserve
 from agents.scheduler.stage_check import faults
 from agents.scheduler.workers import Place, Workers
+from agents.transfer.rendezvous import Rendezvous
 
 _log = logging.getLogger(__name__)
 

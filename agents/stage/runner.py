@@ -28,7 +28,7 @@ class StageRunner:
     def step(self, step: StageStep) -> StageSampled | None:
         """The report of a last stage; None of others, whose rows are on their way, and where it has no request.
 
-        Raises EdgeError and EngineError: either way the instance has failed.
+        Raises TransferError and EngineError: either way the instance has failed.
         """
         if not step.entries:  # of other replicas, for whom the engine computes experts
             self._engine.step(StepBatch(()), torch.empty(0))

@@ -11,9 +11,7 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.edges.errors import EdgeError
 from agents.edges.mesh import Place, connect_mesh
-from agents.edges.rendezvous import join
 from agents.edges.settings import EdgeSettings
 from agents.engines.errors import EngineError
 from agents.engines.guarded_engine import GuardedEngine
@@ -35,6 +33,8 @@ from agents.messages.to_stage_scheduler import StageBusy, StageConnected, StageF
 from agents.stage.orders import Order, Orders
 from agents.stage.runner import StageRunner
 from agents.tracing.trace_parent import trace_id
+from agents.transfer.errors import TransferError
+from agents.transfer.rendezvous import join
 
 _log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class StageWorker:
                 order = self._orders.get()
                 self._do(order, runner)
                 self._orders.done()
-        except (EdgeError, EngineError) as error:
+        except (TransferError, EngineError) as error:
             self._give_up(str(error))
         except Exception as error:
             _log.exception("the stage failed")
@@ -162,7 +162,7 @@ class StageWorker:
         elif isinstance(order, ReserveRun):
             self._kv.inbox.reserve(order.run, order.tokens)
         elif isinstance(order, Connect):
-            raise EdgeError("told to connect twice")
+            raise TransferError("told to connect twice")
         else:
             for run in order.runs:
                 self._kv.inbox.forget(run)
@@ -178,7 +178,7 @@ class StageWorker:
     def _connect(self) -> StageRunner:
         told = self._orders.get()
         if not isinstance(told, Connect):
-            raise EdgeError(f"told to {type(told).__name__} before the edges are connected")
+            raise TransferError(f"told to {type(told).__name__} before the edges are connected")
         self._orders.done()
         settings, facts = self._settings, self._engine.facts
         edges = EdgeSettings(

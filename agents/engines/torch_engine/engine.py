@@ -10,7 +10,7 @@ from agents.engines.checks import check_batch, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
-from agents.engines.protocol import Lend, Memory
+from agents.engines.protocol import Lend
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.copy_stream import CopyStream
@@ -23,6 +23,7 @@ from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.engines.torch_engine.stage_weights import read_stage
+from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
 

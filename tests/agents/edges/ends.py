@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from agents.edges.edge import connect_receiver, connect_sender
-from agents.edges.rendezvous import join
 from agents.edges.settings import EdgeSettings
+from agents.transfer.rendezvous import join
 
 HIDDEN = 4
 

@@ -10,12 +10,12 @@ from contextlib import closing
 import pytest
 import torch
 
-from agents.edges.edge import Receiver, Sender, connect_receiver, connect_sender
-from agents.edges.errors import BadRowsError, EdgeLostError
+from agents.edges.edge import BadRowsError, Receiver, Sender, connect_receiver, connect_sender
 from agents.edges.mesh import Place, connect_mesh
 from agents.edges.nccl_pair import agree
-from agents.edges.rendezvous import Rendezvous, join
 from agents.edges.settings import EdgeSettings
+from agents.transfer.errors import LinkLostError
+from agents.transfer.rendezvous import Rendezvous, join
 from tests.agents.edges.ends import HIDDEN, settings
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -104,7 +104,7 @@ def test_both_ends_come_to_the_same_verdict(rendezvous: Rendezvous, said: tuple[
 
 
 def test_an_end_that_does_not_say_whether_it_has_nccl_is_lost(rendezvous: Rendezvous) -> None:
-    with pytest.raises(EdgeLostError, match="whether NCCL has it"):
+    with pytest.raises(LinkLostError, match="whether NCCL has it"):
         connect_sender(join(rendezvous.host, rendezvous.port, 0.5), "e", settings(tries_nccl=True))
 
 
@@ -128,7 +128,7 @@ def test_a_sender_that_is_killed_is_noticed_at_once(rendezvous: Rendezvous, star
     receiver.receive(1)
     assert line(other) == "sent"
     other.kill()
-    with pytest.raises(EdgeLostError, match="e is lost"):
+    with pytest.raises(LinkLostError, match="e is lost"):
         receiver.receive(1)
 
 
@@ -143,26 +143,26 @@ def test_a_receiver_that_is_killed_is_noticed_by_who_sends_on(rendezvous: Rendez
         for _ in range(10):
             sender.send(torch.zeros(1, HIDDEN))
 
-    with pytest.raises(EdgeLostError):
+    with pytest.raises(LinkLostError):
         send_on()
 
 
 def test_a_silent_sender_counts_as_lost(rendezvous: Rendezvous) -> None:
     _sender, receiver = pair(rendezvous, settings(timeout_s=2))
-    with pytest.raises(EdgeLostError):
+    with pytest.raises(LinkLostError):
         receiver.receive(1)
 
 
 def test_a_receiver_that_does_not_take_its_rows_counts_as_lost(rendezvous: Rendezvous) -> None:
     sender, _receiver = pair(rendezvous, settings(timeout_s=2, unsent=1))
     sender.send(torch.zeros(1, HIDDEN))
-    with pytest.raises(EdgeLostError):
+    with pytest.raises(LinkLostError):
         sender.send(torch.zeros(1, HIDDEN))
 
 
 def test_an_end_that_never_comes_is_an_error_and_no_wait_for_ever(rendezvous: Rendezvous) -> None:
     store = join("127.0.0.1", rendezvous.port, 20)
-    with pytest.raises(EdgeLostError, match="did not come"):
+    with pytest.raises(LinkLostError, match="did not come"):
         connect_sender(store, "e", settings(timeout_s=0.5))
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import torch
 
-from agents.edges.rendezvous import Rendezvous
 from agents.engines.guarded_engine import GuardedEngine
 from agents.engines.sampling import GREEDY, Sampling
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvArrived, KvLinkBroken
+from agents.transfer.rendezvous import Rendezvous
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline, Running
 

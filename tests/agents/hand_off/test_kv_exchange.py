@@ -9,10 +9,12 @@ import torch
 
 from agents.engines.kv_part import KvPart
 from agents.engines.sampling import GREEDY, Sampling
-from agents.hand_off.chunk import ChunkHeader
-from agents.hand_off.link_end import LinkLostError, connect
+from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader
 from agents.hand_off.settings import HandOffSettings
 from agents.messages.to_stage import CloseKvLink, OpenKvLink
+from agents.transfer.errors import LinkLostError
+from agents.transfer.meeting import LinkListener
+from agents.transfer.rendezvous import connect
 from agents.weights.source import open_checkpoint
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
@@ -127,16 +129,6 @@ def test_requests_that_end_on_either_side_do_not_hold_up_others_on_the_link(chec
         assert not at.broken
 
 
-class Lie(ChunkHeader):
-    """What is no header."""
-
-    def __init__(self) -> None:
-        pass
-
-    def packed(self) -> bytes:
-        return b"\xff" * self.BYTES
-
-
 @pytest.mark.parametrize(
     ("index", "part"),
     [
@@ -157,13 +149,27 @@ def test_a_sender_that_lies_is_hung_up_on_and_writes_nothing(
         cache = at.target.stages[0]._cache
         receiver, rendezvous = at.receivers[0], at._rendezvous
         receiver.obey(OpenKvLink("L", 1, False, rendezvous.host, rendezvous.port, str(at.dtype)))
-        liar = connect("L 1", (rendezvous.host, rendezvous.port), SMALL)
-        lie = ChunkHeader(2, index, True, part) if part else Lie()
+        liar = connect("kv L 1", (rendezvous.host, rendezvous.port), SMALL.stall_s)
+        lie = ChunkHeader(2, index, True, part).packed() if part else b"\xff" * 72
         memory = memoryview(b"\xff" * SMALL.chunk_bytes)
-        liar.send_chunk(lie, SMALL.chunk_bytes, lambda: nullcontext((memory,)))
+        liar.send_piece(lie, SMALL.chunk_bytes, lambda: nullcontext((memory,)))
         with pytest.raises(LinkLostError, match=r"closed|reset"):
-            liar.next_answer()
+            liar.receive(ACKNOWLEDGEMENT.size)
         assert not cache.keys.any()
         assert not at.arrived
         liar.close()
         receiver.obey(CloseKvLink("L"))
+
+
+def test_a_header_comes_as_it_was_sent() -> None:
+    header = ChunkHeader(1 << 40, 2, False, KvPart(1, 2, 3, 4, 5, 6))
+    listener = LinkListener("127.0.0.1")
+    with listener.listening as listening:
+        theirs = listener.address.connect(20.0)
+        ours = listener.admit(listening.accept()[0], 20.0)
+    assert ours is not None
+    theirs.send(header.packed())
+    assert ChunkHeader.receive(ours) == header
+    assert header.part.kv_bytes(64, torch.bfloat16) == 2 * 2 * 6 * 4 * 64 * 2
+    for end in (ours, theirs):
+        end.close()

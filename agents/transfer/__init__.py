@@ -1,0 +1,1 @@
+"""Transfer: what moves bytes between processes, over links from node to node."""
