@@ -25,7 +25,7 @@ from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 from templates_lib.models.weights_place import NoWeightsError, weights_path
-from templates_lib.values.engines import stage_engines
+from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.profile_row import Header
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -38,7 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
     what = parser.add_subparsers(dest="what", required=True)
     engine = what.add_parser("engine", help="steps of an engine")
-    engine.add_argument("--engine", choices=stage_engines(), default="torch", help="in its environment")
+    engine.add_argument("--engine", choices=stage_engines(), default=DEFAULT_ENGINE, help="in its environment")
     engine.add_argument("--weights", required=True, help="hf:ORG/NAME, package:NAME or path:PATH")
     engine.add_argument("--threads", type=int, default=int(os.environ.get("MEDLEY_NODE_THREADS", "1")))
     engine.add_argument("--pace", type=float, default=float(os.environ.get("MEDLEY_NODE_PACE", "1")))

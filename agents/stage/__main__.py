@@ -28,7 +28,7 @@ from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 from templates_lib.models.weights_place import NoWeightsError
-from templates_lib.values.engines import stage_engines
+from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scheduler", required=True, metavar="tcp://HOST:PORT")
     parser.add_argument("--scheduler-key", required=True, help="its public key, behind a =: it may begin with a dash")
     parser.add_argument("--key", type=Path, required=True, help="file of this worker's own key pair")
-    parser.add_argument("--engine", choices=stage_engines(), default="torch", help="in its environment")
+    parser.add_argument("--engine", choices=stage_engines(), default=DEFAULT_ENGINE, help="in its environment")
     parser.add_argument("--checkpoint", required=True, help="a path, or hf:ORG/NAME, of which its layers are fetched")
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)

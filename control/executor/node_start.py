@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from control.access.secret import Secret
+from templates_lib.values.engines import DEFAULT_ENGINE
 
 NODE_VARIABLE = "MEDLEY_NODE"
 """Variable of a node's environment with its name, by which it registers."""
@@ -20,5 +21,5 @@ class NodeStart:
     """Environment with the address to register at, and its public key; the executor adds the node's name and token."""
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Secrets that go into its environment, too."""
-    engines: frozenset[str] = frozenset({"torch"})
+    engines: frozenset[str] = frozenset({DEFAULT_ENGINE})
     """Engines that its agent has."""

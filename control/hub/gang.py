@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from templates_lib.sources.placement_kinds import PlacementError, unit_of
-from templates_lib.values.engines import stage_engines
+from templates_lib.values.engines import ENGINES, stage_engines
 from templates_lib.values.placement import ONLY, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
 
@@ -14,9 +14,6 @@ _PREFILL_BATCH = 32
 too."""
 _RESUME_CHUNK = 128
 """Prompt tokens a step of a replica in a decode node, which computes prompts only for requests that go on elsewhere."""
-
-TORCH = "torch"
-"""The engine that cuts a stage over devices."""
 
 
 class UnplaceableError(ValueError):
@@ -133,7 +130,8 @@ def gang_of(template: ServingTemplate) -> Gang:
 
 
 def _check_split(template: str, engine: str, nodes: StageNodes) -> None:
-    if engine != TORCH and max(nodes.tp, nodes.ep) > 1:
+    kind = ENGINES.get(engine)
+    if max(nodes.tp, nodes.ep) > 1 and not (kind and kind.cuts_stages):
         raise UnplaceableError(
             f"template {template}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
             f"{engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` out of the spec"

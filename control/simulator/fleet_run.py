@@ -15,7 +15,8 @@ from control.reconcile.market import DemandSource
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import ControlPlane
 from control.simulator.plane_log import PlaneLog
-from control.simulator.scenario import DemandSeen, Scenario
+from control.simulator.scenario import Scenario
+from control.simulator.scenario_schema import DemandSeen
 from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.simulated_market import SimulatedMarket
 from control.simulator.simulated_timings import SimulatedTimings

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from math import inf
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from control.planning.world import World, read_world
 from control.simulator.market_log import MarketLog, market_log
 from control.simulator.market_rows import LogTime, Place, read_log
 from control.simulator.request_trace import Stream
-from control.simulator.scenario_schema import MarketSection, ScenarioFile, StreamSection
+from control.simulator.scenario_schema import DemandSeen, MarketSection, ScenarioFile, StreamSection
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
@@ -27,13 +26,6 @@ from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.plan import Plan
 
 _HOUR_S = 3600.0
-
-
-class DemandSeen(StrEnum):
-    SPEC = "spec"
-    """A stated rate, or a forecast of what is metered, as the fleet's spec has it."""
-    ORACLE = "oracle"
-    """What will come."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +102,7 @@ def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
         seed=file.seed,
         strategy=file.strategy.replace("-", "_"),
         fixed=fixed,
-        demand=DemandSeen(file.demand),
+        demand=file.demand,
         replan_s=60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes),
         startup_s=((60 * startup.least_minutes, 60 * startup.most_minutes) if startup else (own_startup, own_startup)),
         warm=file.warm,

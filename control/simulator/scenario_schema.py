@@ -4,6 +4,7 @@ Every field's default is what the file means when it leaves the field out. docs/
 """
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -15,6 +16,13 @@ from policies.baselines import MEDLEY, strategies
 
 FIXED = "fixed"
 """The strategy of a scenario that plans nothing: `plan` holds."""
+
+
+class DemandSeen(StrEnum):
+    SPEC = "spec"
+    """A stated rate, or a forecast of what is metered, as the fleet's spec has it."""
+    ORACLE = "oracle"
+    """What will come."""
 
 
 class StreamSection(Section):
@@ -121,7 +129,7 @@ class ScenarioFile(Section):
     strategy: Annotated[str, RegisteredName(lambda: (*strategies(), FIXED))] = MEDLEY
     plan: str | None = None
     """Of `fixed`: what `medley plan -o json` printed."""
-    demand: Literal["spec", "oracle"] = "spec"
+    demand: DemandSeen = DemandSeen.SPEC
     """What is planned for: what the spec says (a rate, or a forecast of what is metered), or what will come."""
     replan_minutes: Positive | None = None
     """Default: `reconcile.replan_minutes` of the fleet."""

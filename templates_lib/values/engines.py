@@ -18,6 +18,8 @@ class EngineKind:
     """What a person runs who does not have it."""
     on_rented_nodes: bool = False
     """The set-up of a rented machine installs it."""
+    cuts_stages: bool = False
+    """It cuts the layers of a stage over devices of a node, by tensors or experts."""
     estimated_as: str = ""
     """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
     scheduler: str = "agents.scheduler"
@@ -26,7 +28,10 @@ class EngineKind:
 
 ENGINES = {
     "torch": EngineKind(
-        "agents.engines.torch_engine.engine:load_torch_engine", ("medley-serving", "torch"), on_rented_nodes=True
+        "agents.engines.torch_engine.engine:load_torch_engine",
+        ("medley-serving", "torch"),
+        on_rented_nodes=True,
+        cuts_stages=True,
     ),
     # Its stages want processors, and the set-up of a machine does not install it.
     "vllm": EngineKind(
