@@ -67,7 +67,7 @@ def api_error(error: Exception, request: Request | None = None) -> ApiError:  # 
             name = _NAMES.get(error.status_code, "error")
             return ApiError(error.status_code, name, str(error.detail), headers=error.headers)
         case _:
-            detail = "this is a bug of Medley: tell its makers the trace_id, the log of the API says more under it"
+            detail = "this is a bug in Medley: report it with the trace_id, under which the API's log says more"
             return ApiError(500, "internal", detail)
 
 

@@ -73,7 +73,7 @@ def before(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 def _not_ours() -> ApiError:
-    return ApiError(400, "bad-cursor", "this is no cursor of this list: take `next` of the page before")
+    return ApiError(400, "bad-cursor", "this is not a cursor of this list: send `next` of the page before")
 
 
 def _storable(part: str | int) -> bool:

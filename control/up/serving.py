@@ -68,9 +68,7 @@ class Serving:
             self._greeting.close()
         for node, why in left.items():
             self._steps.say(f"left       {node}: {why}")
-        self._steps.say(
-            "down       nothing runs any more" if not left else "down       see above for what may still run"
-        )
+        self._steps.say("down       see above for what may still run" if left else "down       nothing runs any more")
         return left
 
     def _found(self, instances: set[str]) -> None:

@@ -161,7 +161,7 @@ def _own(name: str, body: ModelChange) -> OwnModel:
 def _refuse_catalogue(model: str) -> None:
     if model in load_models():
         raise ApiError(
-            409, "conflict", f"model {model!r} is of the catalogue that Medley ships: register one of your own"
+            409, "conflict", f"model {model!r} is in the catalogue that Medley ships: register yours under another name"
         )
 
 
