@@ -24,8 +24,8 @@ from bench.evaluation.rated_sets import pipeline_recipe
 from bench.scenarios import set_up
 from bench.stepping.simulation import Simulation
 from bench.text_tables import life_member
+from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
 from control.simulator.serving.fleet_timeline import FleetTimeline
-from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.settings import ServingSettings

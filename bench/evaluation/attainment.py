@@ -23,7 +23,7 @@ from bench.evaluation.rated_sets import pipeline_recipe
 from bench.evaluation.table import Table
 from bench.scenarios import SetUp
 from control.planning.recording import versioned
-from control.simulator.serving.plan_timeline import timeline_of_plan
+from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 

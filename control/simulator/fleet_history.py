@@ -13,8 +13,8 @@ from control.planning.recipe import PipelineRecipe
 from control.simulator.log_cloud import LogCloud, NodeLife
 from control.simulator.plane_log import PlaneLog
 from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent
+from control.simulator.serving.autoregressive.plan_timeline import RecipePipelines, life_of
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.plan_timeline import RecipePipelines, life_of
 from policies.routing_table import RoutedModel
 from templates_lib.values.hardware import node_config_from_id
 

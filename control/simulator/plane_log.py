@@ -10,7 +10,7 @@ from control.fleet.order import column
 from control.fleet.routing import Routing
 from control.lifecycle.history import PastTransition
 from control.reconcile.fleet_planner import Solved
-from control.simulator.serving.plan_timeline import anywhere
+from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedModel
 from templates_lib.values.instance import Instance
 

@@ -5,14 +5,14 @@ from math import ceil
 
 import numpy as np
 
+from control.simulator.serving.autoregressive import records as p
+from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
+from control.simulator.serving.autoregressive.rows import PipelineRows, pipeline_rows
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.rows import Ints, Rows, column, copied, rows_of, table_of
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline import records as p
-from control.simulator.serving.pipeline.pipeline_model import PipelineModel
-from control.simulator.serving.pipeline.rows import PipelineRows, pipeline_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from policies.routing_table import RoutedRoute
@@ -20,8 +20,6 @@ from policies.routing_table import RoutedRoute
 PICKS = 256
 """Choices that are asked of a router at once, at the most."""
 _CALLS = 1024
-_ROLES = {"prefill": p.PREFILL, "decode": p.DECODE}
-"""Leg that a pipeline does alone → its role."""
 _ANY_LENGTH = 2**31 - 1
 """Tokens of a request that stations of batches serve: they keep no context."""
 
@@ -46,7 +44,7 @@ def world_of(
     """`routes`: all that calls may take, in the order of `picks`.
 
     Raises ValueError for an instance that has to send or take in data and cannot."""
-    _check_links(fleet)
+    _check_links(fleet, routes)
     lives, apps = fleet.instances, requests.apps
     classes = tuple(sorted({leg.work_class for route in routes for leg in route.legs}))
     pipelines = pipeline_rows([life.station for life in lives if isinstance(life.station, PipelineModel)])
@@ -155,12 +153,13 @@ def _spans(counts: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip([0, *np.cumsum(counts).tolist()], counts, strict=False))
 
 
-def _check_links(fleet: FleetTimeline) -> None:
+def _check_links(fleet: FleetTimeline, routes: Sequence[RoutedRoute]) -> None:
+    edges = [(route.legs, edge) for route in routes for edge in route.edges if edge.bytes_per_request > 0]
+    sending = {legs[end].work_class for legs, edge in edges for end in (edge.source, edge.target)}
     for life in fleet.instances:
-        if life.leg in _ROLES and isinstance(life.station, PipelineModel):
-            deaf = [node.config for node in life.station.nodes if node.hand_off_bytes_per_s <= 0]
-            if deaf:
-                raise ValueError(f"instance {life.id} does {life.leg} alone on {deaf[0]}, which hands no KV cache over")
+        does_part = life.leg in p.ROLES or not sending.isdisjoint(life.work_classes)
+        if does_part and life.station.bytes_per_s <= 0:
+            raise ValueError(f"instance {life.id} does {life.leg} alone on a node that sends nothing to other nodes")
 
 
 def _legs(routes: Sequence[RoutedRoute], classes: tuple[str, ...]) -> tuple[Rows[r.RouteLeg], Rows[r.Edge]]:
@@ -191,7 +190,7 @@ def _instances(
 ) -> tuple[Rows[r.Instance], int, int]:
     """Instances, and how many seats and intervals they have together."""
     lives = fleet.instances
-    table = rows_of(r.Instance, len(lives), pipeline=-1, station=-1, alive=True, room=settings.max_waiting)
+    table = rows_of(r.Instance, len(lives), alive=True, room=settings.max_waiting)
     station = {id(batch): row for row, batch in enumerate(batches)}
     nodes = groups = seats = uses = apps = 0
     for number, life in enumerate(lives):
@@ -202,12 +201,13 @@ def _instances(
         end = ceil(min(life.gone_s, fleet.length_s) / settings.use_interval_s)
         own.uses = max(end - own.use_first, 1)
         if isinstance(life.station, PipelineModel):
-            own.pipeline, own.role = pipelines.index[id(life.station)], _ROLES.get(life.leg, p.WHOLE)
-            own.groups = life.station.lanes if own.role == p.PREFILL else life.station.groups
+            own.model, own.role = pipelines.index[id(life.station)], p.ROLES.get(life.leg, p.WHOLE)
+            own.groups = life.station.groups_of(life.leg)
             count = len(life.station.nodes)
             seats += count * own.groups
         else:
-            own.station, own.groups, count = station[id(life.station)], life.station.lanes, 1
+            own.model, own.groups, count = station[id(life.station)], life.station.lanes, 1
+            own.serves_batches = True
         nodes, groups, uses, apps = nodes + count, groups + own.groups, uses + own.uses, apps + own.apps
     return table, seats, uses
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 from math import inf
 
 from agents.messages.to_scheduler import Leg
+from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.batch_model import BatchModel
-from control.simulator.serving.pipeline.pipeline_model import PipelineModel
 from policies.routing_table import RoutedModel, RoutedRoute
 
 
@@ -22,7 +22,7 @@ class InstanceLife:
     app: str
     """The model, as routing tables and `Requests.apps` call it."""
     leg: str
-    """What it does of a request: of a pipeline a value of `agents.messages.to_scheduler.Leg`."""
+    """What it does of a request: of text a value of `agents.messages.to_scheduler.Leg`."""
     zone: str
     station: PipelineModel | BatchModel
     prompt_tokens_per_s: float = 0.0
@@ -80,7 +80,7 @@ class FleetTimeline:
         return tuple(dict.fromkeys(replace(route, flows=()) for model in models for route in model.routes))
 
     def charged_classes(self, app: str) -> tuple[str, ...]:
-        """Work classes that admission counts of an app; none where pipelines alone serve it, whose tokens it counts."""
+        """Work classes that admission counts of an app; none where it only makes text, whose tokens it counts."""
         own = {leg.work_class for route in self.routes((app,)) for leg in route.legs}
         lives = (life for life in self.instances if isinstance(life.station, BatchModel))
         batches = {name for life in lives for name in life.work_classes}

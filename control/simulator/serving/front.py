@@ -13,8 +13,8 @@ class Front:
     """Its table and what of it can be used change together, and seldom."""
 
     def __init__(self, app: str, lives: Iterable[InstanceLife], classes: tuple[str, ...] = ()) -> None:
-        """`classes`: work classes that admission counts; none for an app that pipelines alone serve, of which it counts
-        prompt and output tokens."""
+        """`classes`: work classes that admission counts; none for an app that only makes text, whose prompt and output
+        tokens it counts."""
         self._lives = {life.id: life for life in lives}
         self.router = router_of(RoutedModel(app))
         self.is_known = False

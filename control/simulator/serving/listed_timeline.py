@@ -10,7 +10,7 @@ import msgspec
 from control.planning.recipe import ListedRecipe
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.plan_timeline import anywhere
+from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.app import serving_id
 from templates_lib.sources.listed_source import ListedTemplate
@@ -24,8 +24,8 @@ class Batching:
     """What a placement may say of its batches."""
 
     batch: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
-    """Calls in one of them. 0: one where it serves a single work class, else all that wait, as only a mixture of several
-    is what a point promises."""
+    """Calls in one of them. 0: one where it serves a single work class, else all that wait: of several classes only a
+    mixture is what a point promises."""
     lanes: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     """Batches at once."""
     start_ms: Annotated[float, msgspec.Meta(ge=0, le=3.6e6)] = 0.0

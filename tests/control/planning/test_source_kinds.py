@@ -26,7 +26,7 @@ from control.planning.session import PlanningSession
 from control.planning.source_kinds import SOURCE_KINDS, SourceKind
 from control.planning.templates import UnservableError, build_templates, obtain, stored_template
 from control.planning.world import World
-from control.simulator.serving.plan_timeline import timeline_of_plan
+from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, one_executor

@@ -2,5 +2,5 @@
 it equal to `bench/stepping`, which runs the production schedulers, and to a slow reference of batch stations.
 
 It mirrors `control.gateway.dispatcher`. Routers are not mirrored: their choices come in. Every array is of records
-(`records`, `pipeline.records`): `w.calls[call].request`.
+(`records`, `autoregressive.records`): `w.calls[call].request`.
 """

@@ -14,7 +14,7 @@ from control.simulator.serving.kernel.world import Limits, World
 def order_batches(w: World, limits: Limits, instance: int, now_s: float) -> None:
     """Begin a batch in every lane that has none, as long as calls wait."""
     own, waiting = w.instances[instance], w.queue_ends[instance]
-    station = w.stations[own.station]
+    station = w.stations[own.model]
     for group in range(own.group_at, own.group_at + own.groups):
         if waiting.head < 0:
             return

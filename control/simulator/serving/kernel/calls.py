@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from control.simulator.serving.autoregressive.requests import link_peers, submit_tokens
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.lists import append, enqueue, hold, unlink
@@ -22,7 +23,6 @@ from control.simulator.serving.kernel.records import (
 from control.simulator.serving.kernel.rows import Ints
 from control.simulator.serving.kernel.stations import fits, forget, note_room
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.requests import link_peers, submit_tokens
 from policies import admission
 
 _wait_s = compiled(admission.wait_s)

@@ -31,8 +31,7 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 def _sources_digest() -> str:
     """Hash of every source file that is compiled together."""
     serving = Path(__file__).parents[1]
-    own = (path for folder in ("kernel", "pipeline") for path in sorted((serving / folder).glob("*.py")))
-    sources = [*own, Path(admission.__file__), Path(lanes.__file__)]
+    sources = [*sorted(serving.glob("*/*.py")), Path(admission.__file__), Path(lanes.__file__)]
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
 
 

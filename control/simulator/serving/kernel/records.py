@@ -86,12 +86,11 @@ class Edge:
 
 
 class Instance:
-    pipeline: int
-    """Row in `pipelines`; -1: it serves batches."""
-    station: int
-    """Row in `stations` where it serves batches."""
+    model: int
+    """Row of what it runs: in `stations` where it serves batches, else in the table of `autoregressive.records`."""
+    serves_batches: bool
     role: int
-    """Which part of a request a pipeline does: see `pipeline.records`."""
+    """Which part of a text it makes: see `autoregressive.records`."""
     alive: bool
     is_due: bool
     """An order is on the heap."""
@@ -118,7 +117,7 @@ class Instance:
 
 
 class Group:
-    """Legs that are served together: a group of a pipeline, or a lane that serves batches."""
+    """Legs that are served together: requests that take steps together, or a lane that serves batches."""
 
     instance: int
     size: int
@@ -226,7 +225,7 @@ class State:
     """Calls."""
 
 
-# Phases of a leg; those of a pipeline go on in `pipeline.records`.
+# Phases of a leg; those of text go on in `autoregressive.records`.
 ABSENT = 0  # the row is free
 AWAITING = 1  # for its inputs
 READY = 2  # in the queue, or being served

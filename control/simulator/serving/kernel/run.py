@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from control.simulator.serving.autoregressive.hand_offs import is_coming, send, take_kv
+from control.simulator.serving.autoregressive.joins import join
 from control.simulator.serving.kernel.calls import arrive, dispatch, give_up, lose_next, unpark, wake_next
 from control.simulator.serving.kernel.compiled import by_reference, compiled, entry
 from control.simulator.serving.kernel.heap import ID_BITS, pop, wake
@@ -19,8 +21,6 @@ from control.simulator.serving.kernel.records import (
 )
 from control.simulator.serving.kernel.stations import end_service, order
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.hand_offs import is_coming, send, take_kv
-from control.simulator.serving.pipeline.joins import join
 
 _shared = by_reference(World._fields)
 
@@ -108,7 +108,7 @@ def _end_step(w: World, limits: Limits, group: int, step: int, now_s: float) -> 
     instance = w.groups[group].instance
     w.groups[group].flight = 0
     wake(w, instance, now_s)
-    if w.instances[instance].pipeline >= 0:
+    if not w.instances[instance].serves_batches:
         join(w, limits, group, step, now_s)
         return
     while w.group_ends[group].head >= 0:

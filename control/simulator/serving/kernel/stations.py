@@ -1,24 +1,23 @@
-"""What serves legs: pipelines and stations of batches. The rest of the kernel asks here, whichever it is."""
+"""What serves legs: schedulers of text, and stations of batches. The rest of the kernel asks here, whichever it is."""
 
+from control.simulator.serving.autoregressive.places import could_ever_fit
+from control.simulator.serving.autoregressive.scheduler import leave, order_steps
 from control.simulator.serving.kernel.batches import leave_batch, order_batches
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import wake
 from control.simulator.serving.kernel.lists import leave_instance
 from control.simulator.serving.kernel.records import ABSENT, SENDING
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.places import could_ever_fit
-from control.simulator.serving.pipeline.records import PREFILL
-from control.simulator.serving.pipeline.scheduler import leave, order_steps
 
 
 @compiled
 def order(w: World, limits: Limits, instance: int, now_s: float) -> None:
     """Begin all that the instance can begin, and tell gateways if it has room again."""
     own = w.instances[instance]
-    if own.pipeline >= 0:
-        order_steps(w, limits, instance, now_s)
-    else:
+    if own.serves_batches:
         order_batches(w, limits, instance, now_s)
+    else:
+        order_steps(w, limits, instance, now_s)
     room = limits.max_waiting - (own.held - own.running)
     if room > 0 and own.room <= 0:
         own.room = room
@@ -50,19 +49,16 @@ def try_parked(w: World, app: int) -> None:
 @compiled
 def fits(w: World, instance: int, prompt: int, made: int, output: int) -> bool:
     """Whether the instance could ever hold its leg of such a request."""
-    own = w.instances[instance]
-    if own.pipeline < 0:
-        return True
-    return could_ever_fit(w, instance, prompt + made if own.role == PREFILL else prompt + output - 1)
+    return w.instances[instance].serves_batches or could_ever_fit(w, instance, prompt, made, output)
 
 
 @compiled
 def release(w: World, row: int) -> None:
     """Give back what a leg holds of what serves it."""
-    if w.instances[w.legs[row].instance].pipeline >= 0:
-        leave(w, row)
-    else:
+    if w.instances[w.legs[row].instance].serves_batches:
         leave_batch(w, row)
+    else:
+        leave(w, row)
 
 
 @compiled

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from control.simulator.serving.autoregressive import records as p
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.rows import Floats, Ints, Rows
-from control.simulator.serving.pipeline import records as p
 
 
 class World(NamedTuple):

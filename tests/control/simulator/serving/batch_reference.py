@@ -1,4 +1,4 @@
-"""Calls over the legs of their routes at stations of batches, in plain Python: slow, and written apart from the kernel."""
+"""Calls over the legs of their routes at stations of batches, in plain Python and apart from the kernel: slow."""
 
 import heapq
 from collections.abc import Callable, Mapping

@@ -3,9 +3,9 @@
 import numpy as np
 
 from bench.text_tables import life_member, text_model
+from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.autoregressive.step_table import StepTable, row_points, table_points
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline.pipeline_model import NodeModel, PipelineModel, StageModel
-from control.simulator.serving.pipeline.step_table import StepTable, row_points, table_points
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from policies.routing_table import RoutedModel

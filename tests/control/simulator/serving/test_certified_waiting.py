@@ -7,8 +7,8 @@ import pytest
 
 from bench.text_tables import DECODE, PREFILL, WHOLE, life_member, text_model
 from control.simulator.report.fate import judge
+from control.simulator.serving.autoregressive.template_model import TemplateModels
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline.template_model import TemplateModels
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from control.planning.recipe import PipelineRecipe
-from control.simulator.serving.plan_timeline import timeline_of_plan
+from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.simulate import simulate

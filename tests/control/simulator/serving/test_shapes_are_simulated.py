@@ -66,9 +66,9 @@ def routes_of(world: Planned, requests: Requests, served: Served) -> dict[int, R
         lives = [world.fleet.instances[place] for place in served.places[n] if place >= 0]
         for route in world.snapshot.routes:
             is_own = serving_id(route.app, route.request_type) == requests.apps[requests.app[n]]
-            if is_own and len(route.legs) == len(lives):
-                if all(leg.work_class in life.work_classes for leg, life in zip(route.legs, lives, strict=True)):
-                    found[n] = route
+            serving = zip(route.legs, lives, strict=False)
+            if is_own and len(route.legs) == len(lives) and all(a.work_class in b.work_classes for a, b in serving):
+                found[n] = route
     return found
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from control.simulator.serving.autoregressive.places import count_prompt
+from control.simulator.serving.autoregressive.records import HELD, OFFERED, PREFILL
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import wake
 from control.simulator.serving.kernel.legs import complete
 from control.simulator.serving.kernel.lists import enqueue
 from control.simulator.serving.kernel.records import AWAITING
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.places import count_prompt
-from control.simulator.serving.pipeline.records import HELD, OFFERED, PREFILL
 
 
 @compiled

@@ -7,8 +7,8 @@ import numpy as np
 
 from control.cloud.local.kind import quota_period_us
 from control.hub.gang import BLOCK_TOKENS, batch_cap, chunk_tokens
-from control.simulator.serving.pipeline.pipeline_model import NodeModel, PipelineModel, StageModel
-from control.simulator.serving.pipeline.step_table import StepTable, step_table
+from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.simulator.serving.autoregressive.step_table import StepTable, step_table
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, StageCostModel
 from templates_lib.sources.placement_kinds import PlacementError, unit_of

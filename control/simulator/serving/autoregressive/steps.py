@@ -2,11 +2,11 @@
 
 import math
 
+from control.simulator.serving.autoregressive.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
+from control.simulator.serving.autoregressive.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.rows import Floats
 from control.simulator.serving.kernel.world import World
-from control.simulator.serving.pipeline.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
-from control.simulator.serving.pipeline.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 
 
 @compiled
@@ -99,7 +99,7 @@ def pass_through(w: World, instance: int, now_s: float, use_interval_s: float) -
     a pipeline, a step is also behind the one before it at the last part.
     """
     row = w.instances[instance]
-    pipeline = w.pipelines[row.pipeline]
+    pipeline = w.pipelines[row.model]
     node_at, limit_at, stage_at, depth = row.node_at, pipeline.limit_at, pipeline.stage_at, pipeline.depth
     end_s = now_s
     for stage in range(depth):

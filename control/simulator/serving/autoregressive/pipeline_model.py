@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from control.simulator.serving.pipeline.step_table import StepTable
+from control.simulator.serving.autoregressive.step_table import StepTable
 from policies.lanes import lanes
 
 
@@ -73,6 +73,15 @@ class PipelineModel:
     @property
     def node_count(self) -> int:
         return len(self.nodes)
+
+    @property
+    def bytes_per_s(self) -> float:
+        """What each of its nodes sends and takes in at least."""
+        return min(node.hand_off_bytes_per_s for node in self.nodes)
+
+    def groups_of(self, leg: str) -> int:
+        """How many groups take turns at an instance that does this leg."""
+        return self.lanes if leg == "prefill" else self.groups
 
     @property
     def groups(self) -> int:

@@ -1,20 +1,16 @@
 """A plan as a timeline: everything it wants is there from the start and stays."""
 
-from dataclasses import replace
-from itertools import product
-from math import prod
-
 from agents.messages.to_scheduler import Leg
 from control.diff.target import Target, targets
 from control.fleet.routing import Routing, gateway_model
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
+from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
+from control.simulator.serving.autoregressive.template_model import TemplateModels
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.pipeline.pipeline_model import PipelineModel
-from control.simulator.serving.pipeline.template_model import TemplateModels
-from policies.routing_table import RoutedModel, RoutedRoute, ZoneFlow
+from control.simulator.serving.zoneless_flows import anywhere
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.values.plan import Flow, Plan
+from templates_lib.values.plan import Plan
 
 
 class RecipePipelines:
@@ -65,30 +61,3 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float) -> Fle
     models = tuple(anywhere(model, plan.flows) for model in models)
     means = {name: model.shape.mean_output_tokens for name, model in served.items()}
     return FleetTimeline(tuple(lives), ((0.0, models),), length_s, means)
-
-
-def anywhere(model: RoutedModel, flows: tuple[Flow, ...]) -> RoutedModel:
-    """Flows without zones (mode `paper`: any prefill feeds any decode) spread over the zones of each leg by what runs
-    there."""
-    return replace(model, routes=tuple(_spread(model, route, flows) for route in model.routes))
-
-
-def _spread(model: RoutedModel, route: RoutedRoute, flows: tuple[Flow, ...]) -> RoutedRoute:
-    found = list(route.flows)
-    shares = [_shares(model, leg.work_class) for leg in route.legs]
-    for flow in flows:
-        if flow.route == route.id and not any(flow.zones) and flow.requests_per_s > 0:
-            for zones in product(*shares):
-                share = prod(of[zone] for of, zone in zip(shares, zones, strict=True))
-                found.append(ZoneFlow(zones, flow.requests_per_s * share))
-    return replace(route, flows=tuple(found))
-
-
-def _shares(model: RoutedModel, work_class: str) -> dict[str, float]:
-    """Zone → its share of the class's capacity."""
-    rates: dict[str, float] = {}
-    for member in model.members:
-        if work_class in member.units_per_s:
-            rates[member.zone] = rates.get(member.zone, 0.0) + member.units_per_s[work_class]
-    total = sum(rates.values())
-    return {zone: rate / total for zone, rate in sorted(rates.items())}

@@ -2,13 +2,16 @@
 
 import numpy as np
 
-from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import push
-from control.simulator.serving.kernel.lists import dequeue, enqueue
-from control.simulator.serving.kernel.records import READY, SEND, STEP
-from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.places import blocks_of, count, count_prompt, place, place_prompt, stop, take
-from control.simulator.serving.pipeline.records import (
+from control.simulator.serving.autoregressive.places import (
+    blocks_of,
+    count,
+    count_prompt,
+    place,
+    place_prompt,
+    stop,
+    take,
+)
+from control.simulator.serving.autoregressive.records import (
     CHOSEN,
     CHUNKS,
     COMING,
@@ -17,7 +20,12 @@ from control.simulator.serving.pipeline.records import (
     ORDER_OF_GROUPS,
     PREFILL,
 )
-from control.simulator.serving.pipeline.steps import clear_work, pass_through
+from control.simulator.serving.autoregressive.steps import clear_work, pass_through
+from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.heap import push
+from control.simulator.serving.kernel.lists import dequeue, enqueue
+from control.simulator.serving.kernel.records import READY, SEND, STEP
+from control.simulator.serving.kernel.world import Limits, World
 
 
 @compiled
@@ -62,7 +70,7 @@ def _admit(w: World, instance: int, now_s: float) -> None:
         sequence.position = 0
         sequence.sampled = False
         sequence.flight = 0
-        for stage in range(w.pipelines[own.pipeline].depth):
+        for stage in range(w.pipelines[own.model].depth):
             w.seated[row, stage] = w.scratch[CHOSEN, stage]
         count(w, row, 1)
         take(w, row, blocks)
@@ -123,7 +131,7 @@ def _lane_with_room(w: World, instance: int, blocks: int, tokens: int) -> int:
 def _fill(w: World, instance: int, group: int) -> bool:
     """Note what each member does in the next step and at which nodes; whether there is anything."""
     own = w.instances[instance]
-    pipeline = w.pipelines[own.pipeline]
+    pipeline = w.pipelines[own.model]
     depth, nodes, chunks = pipeline.depth, pipeline.nodes, w.scratch[CHUNKS]
     row = w.group_ends[group].head
     if row < 0:
@@ -199,7 +207,7 @@ def _grow(w: World, instance: int, row: int, tokens: int) -> bool:
     if needed <= 0:
         return True
     own = w.instances[instance]
-    depth = w.pipelines[own.pipeline].depth
+    depth = w.pipelines[own.model].depth
     is_short = False
     for stage in range(depth):
         is_short = is_short or w.nodes[own.node_at + w.seated[row, stage]].free_blocks < needed
@@ -214,7 +222,7 @@ def _grow(w: World, instance: int, row: int, tokens: int) -> bool:
 def _make_room(w: World, instance: int, row: int, needed: int) -> bool:
     """Preempt younger ones, the youngest first, at each of its nodes in turn; nobody where that would not do."""
     own = w.instances[instance]
-    depth = w.pipelines[own.pipeline].depth
+    depth = w.pipelines[own.model].depth
     victims = np.empty(w.instances[instance].running, np.int64)
     found = 0
     for stage in range(depth):

@@ -1,8 +1,8 @@
 """What a pipeline is to do of a request."""
 
+from control.simulator.serving.autoregressive.records import DECODE, PREFILL
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.world import World
-from control.simulator.serving.pipeline.records import DECODE, PREFILL
 
 
 @compiled

@@ -1,12 +1,12 @@
 """Hand-offs: every layer's KV cache from the node that holds it here to the node that holds it there."""
 
+from control.simulator.serving.autoregressive.records import COMING, HELD
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.legs import complete
 from control.simulator.serving.kernel.links import transfer_end_s
 from control.simulator.serving.kernel.records import ARRIVED, READY
 from control.simulator.serving.kernel.world import Limits, World
-from control.simulator.serving.pipeline.records import COMING, HELD
 
 
 @compiled
@@ -56,7 +56,7 @@ def _end_s(w: World, source_row: int, target_row: int, now_s: float) -> float:
     """When all of the KV cache is there. Links have threads of their own, so that a fast node takes in from several
     slow ones at once."""
     source, target = w.instances[w.legs[source_row].instance], w.instances[w.legs[target_row].instance]
-    own, other = w.pipelines[source.pipeline], w.pipelines[target.pipeline]
+    own, other = w.pipelines[source.model], w.pipelines[target.model]
     tokens = w.sequences[target_row].position
     begin_s = now_s + own.hand_off_s
     end_s = begin_s
@@ -67,7 +67,7 @@ def _end_s(w: World, source_row: int, target_row: int, now_s: float) -> float:
             end = min(w.stages[here + 1].layer, w.stages[there + 1].layer)
             if first >= end:
                 continue
-            size = _kept_bytes(w, source.pipeline, first, end, tokens)
+            size = _kept_bytes(w, source.model, first, end, tokens)
             from_ = w.nodes[source.node_at + w.seated[source_row, s]]
             to = w.nodes[target.node_at + w.seated[target_row, t]]
             end_s = max(end_s, transfer_end_s(from_, to, size, begin_s))

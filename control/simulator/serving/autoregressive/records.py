@@ -101,6 +101,8 @@ HELD = 6
 WHOLE = 0
 PREFILL = 1
 DECODE = 2
+ROLES = {"prefill": PREFILL, "decode": DECODE}
+"""Leg that an instance does alone → its role; all others do the whole."""
 
 # Rows of the scratch
 CHUNKS = 0

@@ -1,9 +1,9 @@
 """Room at the nodes of an instance: `agents.scheduler.groups` over arrays."""
 
+from control.simulator.serving.autoregressive.records import CHOSEN, PREFILL
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.lists import dequeue
 from control.simulator.serving.kernel.world import World
-from control.simulator.serving.pipeline.records import CHOSEN, PREFILL
 from policies import lanes
 
 _joins = compiled(lanes.joins)
@@ -11,14 +11,16 @@ _joins = compiled(lanes.joins)
 
 @compiled
 def blocks_of(w: World, instance: int, tokens: int) -> int:
-    size = w.pipelines[w.instances[instance].pipeline].block_tokens
+    size = w.pipelines[w.instances[instance].model].block_tokens
     return int(-(-tokens // size))
 
 
 @compiled
-def could_ever_fit(w: World, instance: int, most_tokens: int) -> bool:
-    most = blocks_of(w, instance, most_tokens)
-    pipeline = w.pipelines[w.instances[instance].pipeline]
+def could_ever_fit(w: World, instance: int, prompt: int, made: int, output: int) -> bool:
+    """Whether its nodes could ever hold its part of a request, of whose output some is made."""
+    is_prefill = w.instances[instance].role == PREFILL
+    most = blocks_of(w, instance, prompt + made if is_prefill else prompt + output - 1)
+    pipeline = w.pipelines[w.instances[instance].model]
     for stage in range(pipeline.depth):
         at = pipeline.stage_at + stage
         fits = False
@@ -33,7 +35,7 @@ def could_ever_fit(w: World, instance: int, most_tokens: int) -> bool:
 def seat_of(w: World, group: int) -> int:
     """Where the counts of a group begin."""
     instance = w.instances[w.groups[group].instance]
-    nodes = w.pipelines[instance.pipeline].nodes
+    nodes = w.pipelines[instance.model].nodes
     return int(instance.seat_at + (group - instance.group_at) * nodes)
 
 
@@ -41,7 +43,7 @@ def seat_of(w: World, group: int) -> int:
 def place(w: World, group: int, blocks: int, most: int) -> bool:
     """Whether there is room for one more of the group; the nodes for it are then in the scratch."""
     instance = w.instances[w.groups[group].instance]
-    pipeline = w.pipelines[instance.pipeline]
+    pipeline = w.pipelines[instance.model]
     seat = seat_of(w, group)
     for stage in range(pipeline.depth):
         at = pipeline.stage_at + stage
@@ -66,7 +68,7 @@ def place(w: World, group: int, blocks: int, most: int) -> bool:
 def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
     """The same for a prompt of so many tokens: in each stage the node that will have computed it first."""
     instance = w.instances[w.groups[lane].instance]
-    pipeline = w.pipelines[instance.pipeline]
+    pipeline = w.pipelines[instance.model]
     seat = seat_of(w, lane)
     for stage in range(pipeline.depth):
         at = pipeline.stage_at + stage
@@ -100,7 +102,7 @@ def count_prompt(w: World, row: int, sign: int) -> None:
     tokens = sign * w.sequences[row].tokens
     w.groups[leg.group].tokens += tokens
     seat = seat_of(w, leg.group)
-    for stage in range(w.pipelines[instance.pipeline].depth):
+    for stage in range(w.pipelines[instance.model].depth):
         node = w.seated[row, stage]
         w.seats[seat + node].tokens += tokens
         w.seats[seat + node].prompts += sign
@@ -111,7 +113,7 @@ def count_prompt(w: World, row: int, sign: int) -> None:
 def take(w: World, row: int, blocks: int) -> None:
     """Take blocks for a sequence on each of its nodes; below 0: give back."""
     instance = w.instances[w.legs[row].instance]
-    for stage in range(w.pipelines[instance.pipeline].depth):
+    for stage in range(w.pipelines[instance.model].depth):
         w.nodes[instance.node_at + w.seated[row, stage]].free_blocks -= blocks
 
 
@@ -120,7 +122,7 @@ def count(w: World, row: int, change: int) -> None:
     """Count one more, or one less, of its group at each of its nodes."""
     leg = w.legs[row]
     seat = seat_of(w, leg.group)
-    for stage in range(w.pipelines[w.instances[leg.instance].pipeline].depth):
+    for stage in range(w.pipelines[w.instances[leg.instance].model].depth):
         w.seats[seat + w.seated[row, stage]].members += change
     w.groups[leg.group].size += change
 
