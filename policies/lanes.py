@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 LANES_OF_PART = 2
-"""Lanes for each part of a pipeline: one that it works on, and one that comes next. With fewer, parts idle while
+"""Lanes for each part of an instance: one that it works on, and one that comes next. With fewer, parts idle while
 prompts wait for others to come round; with more, prompts are given out one by one long before anything could compute
 them, and short ones are not put together."""
 LANES_OF_PART_ALONE = 8
@@ -17,12 +17,12 @@ def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
 
     Prompts are whole, and a node takes the number of them that comes nearest to its chunk. So its steps have that many
     tokens in the mean, which its throughput is certified with; to stay below it always, they would have half a prompt
-    less, and with chunks of a few prompts a pipeline then falls short by a tenth. Beside others a prompt that is longer
+    less, and with chunks of a few prompts it then falls short by a tenth. Beside others a prompt that is longer
     than the chunk is never taken, so a step has `FULLEST` times the chunk at most.
     """
     return tokens <= chunk_tokens and 2 * before + tokens <= 2 * chunk_tokens
 
 
 def lanes(parts: int, batch_caps: Collection[int]) -> int:
-    """Return the number of lanes of a pipeline of so many parts, whose nodes take so many prompts in one step."""
+    """Return the number of lanes of an instance of so many parts, whose nodes take so many prompts in one step."""
     return parts * (LANES_OF_PART_ALONE if max(batch_caps) == 1 else LANES_OF_PART)

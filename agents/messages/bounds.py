@@ -14,7 +14,7 @@ MAX_PEERS = 64
 """Legs that one leg of a request exchanges results with."""
 
 MAX_RUNS = 4096
-"""Sequences in one decode step."""
+"""Sequences that get a token in one step."""
 
 Attempt = Annotated[int, Meta(ge=0, lt=1 << 53)]
 """One try at a request on one set of instances; unique within a gateway's session. A resumed request has a new one."""

@@ -53,7 +53,7 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     """`max_tokens`, or the end of the context."""
     HANDED_OFF = "handed_off"
-    """The prefill leg is done, and said so once the decode leg has the whole KV cache: its instance may go."""
+    """The leg is done, which is reported once the next leg has the whole KV cache: its instance may go."""
 
 
 class Finished(Struct, frozen=True, array_like=True, tag="finished"):

@@ -1,4 +1,4 @@
-"""What the scheduler of a prefill leg receives from that of a decode leg."""
+"""Messages to the scheduler that sends a KV cache, from the one that takes it."""
 
 from typing import Annotated
 

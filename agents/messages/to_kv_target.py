@@ -1,4 +1,4 @@
-"""What the scheduler of a decode leg receives from that of a prefill leg."""
+"""Messages to the scheduler that takes a KV cache, from the one that sends it."""
 
 from typing import Annotated
 
@@ -45,7 +45,7 @@ class OpenLink(Struct, frozen=True, array_like=True, tag="open_link"):
     target_node: Place
     epoch: Count
     part: Part = 0
-    """Of the pipeline inside my node."""
+    """Part of the stages inside my node."""
     target_part: Part = 0
 
 

@@ -8,7 +8,7 @@ from agents.messages.bounds import MAX_RUNS, Count, MaybeTrace, Name, Port, Posi
 from agents.messages.to_scheduler import Sampling
 
 MAX_PEERS = 256
-"""Data-parallel peers of one stage, and stages of one pipeline."""
+"""Data-parallel peers of one stage, and stages of one instance."""
 
 MAX_PARTS = 64
 """Pipeline parts inside one node, and data-parallel replicas, and devices."""

@@ -19,8 +19,8 @@ AGENT = "agent"
 def scheduler_command(
     run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
 ) -> tuple[str, ...]:
-    """Writes the instance file. `own_key`: the public key of the agent itself. ValueError: no such pipeline, or no such
-    engine."""
+    """Writes the instance file. `own_key`: the public key of the agent itself. Raises ValueError for unknown stages or
+    an unknown engine."""
     stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
     limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
     layout = PipelineLayout(run.model, stages, *limits)

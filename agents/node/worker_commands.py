@@ -1,4 +1,4 @@
-"""The stage workers of a node as programs: one for each pipeline part of each data-parallel replica inside it."""
+"""The stage workers of a node as programs: one for each part of each data-parallel replica inside it."""
 
 import math
 import os

@@ -16,7 +16,7 @@ class LegStatus:
     """Instances that serve one work class, against the plan."""
 
     leg: str
-    """The class without its model: `prefill`, `decode` or `aggregated` of a text model."""
+    """Work class without its model: a `Phase` of a text model."""
     planned: int
     ready: int
     running: int
@@ -88,7 +88,7 @@ def _model_status(
     planned = {name for i in plan.instances if i.model == model for name in i.units_per_s}
     legs = tuple(
         _leg_status(model, name, own[name].unit if name in own else "", plan, views, demand)
-        for name in sorted(planned, reverse=True)  # prefill, then decode
+        for name in sorted(planned, reverse=True)  # the prompt's class first
     )
 
     def of(which: str) -> dict[str, float | None]:

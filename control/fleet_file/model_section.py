@@ -41,7 +41,7 @@ class ModelSection(Section):
     demand: DemandSection
     """One of a fixed rate (`requests_per_s`), the rate of a `trace`, and what gateways meter (`metered`)."""
     disaggregated: bool = True
-    """Serve prefill and decode on instances of their own."""
+    """Compute prompts and answers on instances of their own."""
     aggregated: bool = False
     """Serve both on one instance; with `disaggregated` the planner chooses."""
     engine: Annotated[str, RegisteredName(stage_engines)] = DEFAULT_ENGINE

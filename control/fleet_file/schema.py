@@ -51,7 +51,7 @@ class PolicySection(Section):
     max_unproven_nodes: NonNegativeCount = DEFAULT.guardrails.max_unproven_nodes
     """New nodes to ask of an offer whose stock is unknown."""
     replicas: dict[str, ReplicasSection] = Field(default={})
-    """Bounds by work class, `MODEL/PHASE`, such as `chat/decode`."""
+    """Bounds by work class, `MODEL/PHASE`."""
     survive: Survive = DEFAULT.survive
     """Whose loss the fleet has to bear."""
     survive_share: Share = DEFAULT.survive_share
@@ -98,7 +98,7 @@ class SolverSection(Section):
     rho: Positive = 12.0
     """GPU memory of a template at most, in multiples of the model's weights as served."""
     slo_split: SloSplit = SloSplit.EVEN
-    """Split of a pipeline's latency budget over its stages."""
+    """Split of a latency budget over the stages of a placement."""
     seed: NonNegativeCount = DEFAULT.seed
     """Seed of the solver: one snapshot and one seed give one plan."""
     gap: Share = DEFAULT.limits.gap

@@ -40,7 +40,7 @@ class Attempt:
     def close_leg(self, finished: Finished) -> None:
         """A leg has done its part and holds nothing for it any more.
 
-        The shorter output counts: a prefill leg that meets a stop token ends it before the decode leg knows.
+        The shorter output counts: a first leg that meets a stop token ends it before the next leg knows.
         """
         self.open.pop(finished.attempt, None)
         if finished.reason is not FinishReason.HANDED_OFF and (

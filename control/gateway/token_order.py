@@ -3,7 +3,7 @@
 from agents.messages.to_gateway import TokenLogprobs, TokenRun
 
 _MAX_AHEAD = 4096
-"""Tokens of a decode leg that may arrive before the prefill leg's one: a broken peer is cut off here."""
+"""Tokens of a leg that may arrive before the one of the leg before it: a broken peer is cut off here."""
 
 
 class TokenOrder:

@@ -1,4 +1,4 @@
-"""Why models of a recipe of pipelines are in no template."""
+"""Reasons why models of a recipe are in no template."""
 
 from collections.abc import Iterator
 

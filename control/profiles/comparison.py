@@ -31,9 +31,9 @@ def compare(stored: StoredProfile, model: ModelSpec) -> Iterator[ProfileComparis
     estimate = estimated_cost_model({stored.gpu.name: stored.gpu}, estimate_of(stored.profile.engine))
     measured = MeasuredCostModel(stored.profile.engine, [stored.profile], estimate)
     for name, step, head in (
-        ("decode 1, 128 cached", _step(requests=1, cached=128), False),
-        ("decode 8, 128 cached", _step(requests=8, cached=128), False),
-        ("decode 8 and head", _step(requests=8, cached=128), True),
+        ("1 request, 128 cached", _step(requests=1, cached=128), False),
+        ("8 requests, 128 cached", _step(requests=8, cached=128), False),
+        ("8 requests and head", _step(requests=8, cached=128), True),
         ("prompt of 256", _step(prompt=256), False),
     ):
         seconds = [

@@ -76,7 +76,7 @@ class InstanceSpan:
     id: str
     app: str
     phase: str
-    """`prefill`, `decode` or `aggregated`."""
+    """Value of a `Phase`."""
     template: str
     zone: str
     market: str

@@ -19,7 +19,7 @@ class ServedModel:
     slo: Slo
     shape: WorkloadShape
     disaggregated: bool = True
-    """Offer prefill-only and decode-only templates."""
+    """Offer templates of one phase each."""
     aggregated: bool = False
     """Offer templates that do both. With both true, each is a route and the plan chooses."""
     engine: str = "vllm"
@@ -34,7 +34,7 @@ class ServedModel:
         return f"{self.name}/{phase.value}"
 
     def slo_ms(self, phase: Phase) -> float:
-        """Budget of the whole pipeline: a pass for prefill, one step for decode and for an aggregated iteration."""
+        """Budget of all stages together: a pass over the prompt for the first phase, one step for the others."""
         if phase is not Phase.PREFILL:
             return self.slo.tpot_ms
         prompt = self.shape.prompt_percentile(self.slo.percentile)
@@ -47,7 +47,7 @@ class ServedModel:
         )
 
     def routes(self) -> tuple[Route, ...]:
-        """Prefill → KV cache → decode, or one aggregated invocation."""
+        """Return the routes: prompt → KV cache → answer, or one aggregated invocation."""
         routes: list[Route] = []
         prompt, output = self.shape.mean_prompt_tokens, self.shape.mean_output_tokens
         if self.disaggregated:

@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TemplateBatch:
-    """Finished templates of one unit of work (for the pipeline source: of one work class), as arrays.
+    """Finished templates of one unit of work (where placements are enumerated: of one work class), as arrays.
 
     `records` are opaque to everyone but the reader of their source's kind, which turns one into a template. Arrays as
     in `Library`, over the source's own `configs` and `classes`.

@@ -9,7 +9,7 @@ class Mode(StrEnum):
     ZONES = "zones"
     """Work that belongs together meets in a zone; crossing is a flow with its traffic priced."""
     PAPER = "paper"
-    """The Coral paper's mode: any prefill instance may feed any decode instance, for free."""
+    """The Coral paper's mode: any instance of a leg may feed any instance of the next, for free."""
 
 
 class SloSplit(StrEnum):

@@ -35,8 +35,8 @@ class ThroughputTable:
     pp: NDArray[np.int16]
     ep: NDArray[np.int16]
     batch_cap: NDArray[np.int32]
-    """Requests in one decode step of the node (0 in prefill)."""
+    """Requests that get a token in one step of the node (0 in the prompt phase)."""
     chunk_tokens: NDArray[np.int32]
-    """Prompt tokens in one step of the node (0 in decode)."""
+    """Prompt tokens in one step of the node (0 in the answer phase)."""
     kv_blocks: NDArray[np.int32]
     """Blocks of 16 tokens of all held layers that the node has room for, over its dp replicas together."""
