@@ -37,7 +37,7 @@ RULES: Mapping[AlertKind, str] = MappingProxyType(
         AlertKind.BUDGET_MONTH: f"{NEAR:.0%} of a month's budget is spent, or at this rate the month will exceed it; "
         "critical: it is exceeded",
         AlertKind.LEAK: "a node exists that no row explains",
-        AlertKind.UNMET: "the plan that a fleet is held to does not serve all of its demand",
+        AlertKind.UNMET: "the plan in force does not serve all of a fleet's demand",
         AlertKind.NO_OFFERS: "no offer of that plan has a node to give",
         AlertKind.STOCK_OUT: "a cloud has no node of what that plan rents, or takes such nodes back",
         AlertKind.QUARANTINE: "a cloud names prices that cannot be right",

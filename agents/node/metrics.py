@@ -86,9 +86,7 @@ def _of_engine(figures: NodeFigures) -> Iterable[Metric]:
         reading.add_metric(own, node.load_s)
     yield from (busy, read, reading)
     yield _counter("medley_kv_sent_bytes", "KV cache handed to the next leg", done.sent_kv_bytes, labels)
-    yield _counter(
-        "medley_kv_received_bytes", "KV cache taken from the leg before", done.received_kv_bytes, labels
-    )
+    yield _counter("medley_kv_received_bytes", "KV cache taken from the leg before", done.received_kv_bytes, labels)
 
 
 def _gauge(name: str, about: str, value: float, labels: dict[str, str]) -> Metric:

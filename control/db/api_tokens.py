@@ -43,7 +43,7 @@ class PostgresApiTokens:
         if not name.strip():
             raise ValueError("a token needs a name, so that people know whose it is")
         if not project.strip():
-            raise ValueError("a token needs a project, so that its use can be told from that of others")
+            raise ValueError("a token needs a project: its use is counted by project")
         if any(limit is not None and not 0 < limit < _MAX_LIMIT for limit in (requests_per_minute, tokens_per_minute)):
             raise ValueError(f"a limit per minute must be 1 to {_MAX_LIMIT - 1}; leave it out for none")
         if expires_at is not None and expires_at <= now:

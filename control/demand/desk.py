@@ -121,7 +121,7 @@ class DemandDesk:
                 try:
                     self._listener.send(peer, OfferedStored(report.started_s, report.revision))
                 except ChannelError as error:
-                    _log.info("%s sends its report again, as it was not told: %s", peer.name, error)
+                    _log.info("%s has to send its report again, as the answer did not reach it: %s", peer.name, error)
 
     async def _roll_up(self) -> None:
         if self._loop.time() - self._rolled_up_s >= _ROLL_UP_S:

@@ -115,12 +115,12 @@ class Round:
 
     def moves(self) -> Moves:
         for each in self._half_made:
-            self._keep(each, WaitKind.CAPACITY, "it is kept until enough others are ready")
+            self._keep(each, WaitKind.CAPACITY, "it stays until enough others are ready")
         for each in self._in_use:
             if self._capacity.spares(each.units_per_s):
                 self._keep(each, WaitKind.DISRUPTION, "the disruption budget allows no further drain now")
             else:
-                self._keep(each, WaitKind.CAPACITY, "it is kept until what replaces it is ready")
+                self._keep(each, WaitKind.CAPACITY, "it stays until its replacement is ready")
         # Of what an offer has, gangs come first: they fail for any node that they lack, others fit what is left.
         launches = sorted(self._launches, key=lambda launch: -sum(launch.target.nodes.values()))
         return Moves(tuple(launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
@@ -191,7 +191,7 @@ class Round:
         return ready[: max(self._drains_left, 0)]
 
     def _break(self, target: Target, going: Iterable[Running]) -> None:
-        reason = f"{target.zone}, {target.market}, has no room for what replaces it beside it"
+        reason = f"{target.zone}, {target.market}, has no room for its replacement while it runs"
         for each in going:
             self._expect(each.units_per_s)
             if each.is_ready:

@@ -77,7 +77,7 @@ def _budget(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:
     most = snapshot.settings.guardrails.max_usd_per_hour
     cheapest = min((o.usd_per_hour for o in snapshot.offers if o.usd_per_hour > 0), default=0.0)
     if most is not None and most - plan.usd_per_hour < cheapest:
-        text = f"policy.max_usd_per_hour = {most:g}: no other node fits beside the {plan.usd_per_hour:,.2f} $/h planned"
+        text = f"policy.max_usd_per_hour = {most:g}: no other node fits: {plan.usd_per_hour:,.2f} $/h are planned"
         yield Limit("budget", "max_usd_per_hour", text)
 
 

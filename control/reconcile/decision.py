@@ -26,7 +26,7 @@ def decide(mode: FleetMode, target: FleetTarget, held: Plan | None, waiting: Pla
     """`held`: the plan that the fleet is held to; `waiting`: the one that waits for approval; None: there is none, or
     it was thrown away."""
     if held is not None and same(held, new):
-        return Decision(Verdict.KEEP, "it is what the fleet is held to")
+        return Decision(Verdict.KEEP, "it equals the plan in force")
     if mode is FleetMode.AUTO:
         return Decision(Verdict.ACCEPT, _difference(held, new))
     if waiting is not None and same(waiting, new):

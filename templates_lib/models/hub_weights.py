@@ -130,7 +130,7 @@ def _files(index: Path, first_layer: int, layers: int | None) -> set[str]:
     needed = set[str]()
     for tensor, file in json.loads(index.read_bytes())["weight_map"].items():
         if not re.fullmatch(r"[\w.-]+\.safetensors", file):
-            raise ValueError(f"{file!r} is no safetensors file beside it")
+            raise ValueError(f"{file!r} is no safetensors file next to it")
         layer = _LAYER.search(tensor)
         if layer is None or end is None or first_layer <= int(layer[1]) < end:
             needed.add(file)

@@ -136,7 +136,7 @@ def test_moves_are_said_in_a_line_each() -> None:
         NOW,
     )
     assert describe(found) == (
-        "drain i1, -1.00 $/h, 3 requests: aws/a, on-demand, has no room for what replaces it beside it; "
+        "drain i1, -1.00 $/h, 3 requests: aws/a, on-demand, has no room for its replacement while it runs; "
         "until then 10 units/s of m/serve are missing",
         "wait (room), 1 × new in aws/a, on-demand: aws/a, on-demand, has no room for 1 × A; room is being made",
     )
