@@ -319,7 +319,7 @@ def _served(best: Plan, new: Plan) -> str:
 def _kept_for_more(stones: tuple[Instance, ...]) -> Iterator[Reason]:
     if stones:
         what = "1 cheap instance is" if len(stones) == 1 else f"{len(stones)} cheap instances are"
-        text = "stays for a while beyond the demand: with a few more of its kind, a more expensive instance can go"
+        text = "kept for a while beyond the demand: with more of its kind, a more expensive instance can go"
         yield Reason(CHURN, f"{what} {text}")
 
 
