@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,32 @@ from agents.messages.to_hub import NodeReport
 from agents.messages.to_node import Run, Work
 from agents.node.executor_work import ExecutorWork
 from agents.node.metrics import NodeFigures
-from agents.node.restarts import Restarts
 from agents.node.settings import NodeSettings
 
 _log = logging.getLogger(__name__)
+
+MOST = 4
+"""Restarts within a window: what dies more often takes its instance with it."""
+_WINDOW_S = 300.0
+_FIRST_S, _FACTOR = 0.5, 2.0
+"""Pause before the first restart, and how many times longer each further one waits."""
+
+
+class Restarts:
+    """Deaths of one executor on one node. Times are monotonic seconds of the caller's."""
+
+    def __init__(self) -> None:
+        self._died_s: deque[float] = deque()
+        self.due_s = 0.0
+        """From when on it may run (again)."""
+
+    def died(self, now_s: float) -> bool:
+        """Note a death; whether the executor may be started again, from `due_s` on."""
+        while self._died_s and now_s - self._died_s[0] > _WINDOW_S:
+            self._died_s.popleft()
+        self._died_s.append(now_s)
+        self.due_s = now_s + _FIRST_S * _FACTOR ** (len(self._died_s) - 1)
+        return len(self._died_s) <= MOST
 
 
 class InstanceWork:

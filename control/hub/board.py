@@ -6,6 +6,8 @@ from functools import wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec, TypeVar
 
+from msgspec import structs
+
 from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, Interruption, NodeReport, SchedulerReport, StageReport
@@ -211,18 +213,15 @@ class Board:
 
     def _run(self, deployed: Deployed, executor: GangExecutor, place: GangPlace, nodes: list[str]) -> Run:
         files, said = deployed.files.get(executor.id), self.scheduler(deployed.instance, executor.id)
-        return Run(
-            executor.id,
-            "" if files is None else files.name,
-            executor.engine,
-            None if files is None or place is not executor.places[0] else self._run_scheduler(executor, files, nodes),
-            None
-            if files is None or said is None or executor.engine not in stage_engines()
-            else _run_stage(deployed, executor, place, files, said),
-            place.compute,
-            executor.devices,
-            not deployed.gang.is_of_one,
+        share = place.compute, executor.devices, not deployed.gang.is_of_one
+        run = Run(executor.id, "", executor.engine, None, None, *share)
+        if files is None:
+            return run
+        scheduler = self._run_scheduler(executor, files, nodes) if place is executor.places[0] else None
+        stage = (
+            _run_stage(deployed, executor, place, files, said) if said and executor.engine in stage_engines() else None
         )
+        return structs.replace(run, model=files.name, scheduler=scheduler, stage=stage)
 
     def _run_scheduler(self, executor: GangExecutor, files: ModelFiles, nodes: list[str]) -> RunScheduler:
         stages: list[list[Share]] = [[] for _ in range(executor.places[-1].stage + 1)]
@@ -231,14 +230,8 @@ class Board:
             limits = (each.weight, each.batch_cap, each.chunk_tokens, each.kv_blocks, each.parts)
             stages[place.stage] += [Share(name, *limits, replica, place.joint) for replica in range(place.replicas)]
         workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
-        return RunScheduler(
-            tuple(map(tuple, stages)),
-            BLOCK_TOKENS,
-            files.max_context_tokens,
-            files.vocab_size,
-            self._gateways,
-            workers,
-        )
+        most = BLOCK_TOKENS, files.max_context_tokens, files.vocab_size
+        return RunScheduler(tuple(map(tuple, stages)), *most, self._gateways, workers)
 
 
 def _printable(text: str) -> str:
@@ -259,32 +252,14 @@ def _executor_load(report: ExecutorReport) -> NodeLoad:
     status = None if report.scheduler is None else report.scheduler.status
     if status is None:
         return NodeLoad(stage.cpu_share, stage.memory_mib)
-    return NodeLoad(
-        stage.cpu_share,
-        stage.memory_mib,
-        status.state,
-        status.running,
-        status.waiting,
-        status.kv_blocks,
-        status.kv_blocks_free,
-    )
+    load = status.state, status.running, status.waiting, status.kv_blocks, status.kv_blocks_free
+    return NodeLoad(stage.cpu_share, stage.memory_mib, *load)
 
 
 def _run_stage(
     deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles, scheduler: SchedulerReport
 ) -> RunStage:
-    return RunStage(
-        scheduler.stages,
-        scheduler.public_key,
-        files.weights,
-        held.first_layer,
-        held.layers,
-        held.replica.kv_blocks,
-        _DTYPES.get(executor.dtype, executor.dtype),
-        int(deployed.memory_mib[held.slot] * held.compute),
-        held.shards,
-        held.whole_experts,
-        held.replicas,
-        held.parts,
-        held.joint,
-    )
+    dtype, memory_mib = _DTYPES.get(executor.dtype, executor.dtype), deployed.memory_mib[held.slot] * held.compute
+    layers = held.first_layer, held.layers, held.replica.kv_blocks, dtype, int(memory_mib)
+    split = held.shards, held.whole_experts, held.replicas, held.parts, held.joint
+    return RunStage(scheduler.stages, scheduler.public_key, files.weights, *layers, *split)

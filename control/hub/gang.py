@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from templates_lib.sources.placement_kinds import PlacementError, unit_of
 from templates_lib.values.engines import ENGINES, stage_engines
-from templates_lib.values.placement import ONLY, Stage, StageNodes, UnitPlacement
+from templates_lib.values.placement import ONLY, Executor, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
 
 BLOCK_TOKENS = 16
@@ -113,12 +113,8 @@ class Gang:
 
     def with_kv_share(self, share: float) -> "Gang":
         """The same with less KV cache: for nodes that ran out of memory."""
-        return Gang(
-            tuple(
-                replace(each, places=tuple(replace(p, kv_blocks=max(1, int(p.kv_blocks * share))) for p in each.places))
-                for each in self.executors
-            )
-        )
+        fewer = [[replace(p, kv_blocks=max(1, int(p.kv_blocks * share))) for p in e.places] for e in self.executors]
+        return Gang(tuple(replace(e, places=tuple(own)) for e, own in zip(self.executors, fewer, strict=True)))
 
 
 def gang_of(template: ServingTemplate) -> Gang:
@@ -169,30 +165,21 @@ def placed_gang(template: ServingTemplate) -> Gang:
     that cannot be read."""
     found, unit = [], _unit(template)
     for each in unit.executors:
-        places = tuple(
-            GangPlace(
-                nodes.config,
-                number,
-                stage.first_layer,
-                stage.layers,
-                nodes.weight,
-                batch_cap(nodes),
-                chunk_tokens(stage, nodes),
-                min(nodes.kv_blocks, each.share.kv_blocks or nodes.kv_blocks),
-                nodes.tp,
-                nodes.ep > 1,
-                nodes.dp,
-                nodes.pp,
-                nodes.ep > nodes.tp,
-                slot,
-                float(min(shares[each.id] for shares in unit.compute_by_device(slot) if each.id in shares)),
-            )
-            for number, stage, nodes, slot in each.placed()
-        )
+        places = tuple(_place(*of, each, unit) for of in each.placed())
         if not places:
             raise UnplaceableError(f"template {template.id}: its placement names no node")
         found.append(GangExecutor(places, each.engine, each.dtype, each.id, each.component, each.share.devices))
     return Gang(tuple(found))
+
+
+def _place(
+    number: int, stage: Stage, nodes: StageNodes, slot: int, executor: Executor, unit: UnitPlacement
+) -> GangPlace:
+    compute = min(shares[executor.id] for shares in unit.compute_by_device(slot) if executor.id in shares)
+    kv_blocks = min(nodes.kv_blocks, executor.share.kv_blocks or nodes.kv_blocks)
+    limits = nodes.weight, batch_cap(nodes), chunk_tokens(stage, nodes), kv_blocks
+    rest = *limits, nodes.tp, nodes.ep > 1, nodes.dp, nodes.pp, nodes.ep > nodes.tp, slot, float(compute)
+    return GangPlace(nodes.config, number, stage.first_layer, stage.layers, *rest)
 
 
 def _unit(template: ServingTemplate) -> UnitPlacement:

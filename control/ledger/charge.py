@@ -27,15 +27,10 @@ class Charge:
 
     def split(self, shares: Mapping[str, Fraction]) -> "tuple[Charge, ...]":
         """One for each model of `shares`, which add up to 1; a node that models share counts for each of them."""
+        parts = ((model, n, self.unpriced_node_s * float(n)) for model, n in shares.items())
         return tuple(
-            replace(
-                self,
-                model=model,
-                usd=self.usd * share,
-                usd_per_hour=self.usd_per_hour * share,
-                unpriced_node_s=self.unpriced_node_s * float(share),
-            )
-            for model, share in shares.items()
+            replace(self, model=model, usd=self.usd * n, usd_per_hour=self.usd_per_hour * n, unpriced_node_s=unpriced)
+            for model, n, unpriced in parts
         )
 
     @property

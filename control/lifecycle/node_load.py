@@ -33,13 +33,6 @@ def together(loads: Mapping[str, NodeLoad]) -> NodeLoad:
         return next(iter(loads.values()))
     each = loads.values()
     states = sorted((load.scheduler for load in each if load.scheduler), key="ready".__eq__)
-    return NodeLoad(
-        cpu_share=sum(load.cpu_share for load in each),
-        memory_mib=sum(load.memory_mib for load in each),
-        scheduler=states[0] if states else "",
-        running=sum(load.running for load in each),
-        waiting=sum(load.waiting for load in each),
-        kv_blocks=sum(load.kv_blocks for load in each),
-        kv_blocks_free=sum(load.kv_blocks_free for load in each),
-        executors=dict(loads),
-    )
+    names = "cpu_share", "memory_mib", "running", "waiting", "kv_blocks", "kv_blocks_free"
+    sums = {name: sum(getattr(load, name) for load in each) for name in names}
+    return NodeLoad(scheduler=states[0] if states else "", executors=dict(loads), **sums)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from itertools import count
-from typing import Protocol
 
 import msgspec
 
@@ -17,7 +16,8 @@ from templates_lib.sources.pipeline_record import KIND as PIPELINE
 from templates_lib.values.engines import ENGINES
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.placement import ONLY, Executor, PipelinePlacement, Placement, Stage, UnitPlacement
-from templates_lib.values.template import Software
+from templates_lib.values.plan import PlannedInstance
+from templates_lib.values.template import ServingTemplate, Software
 
 UNIT = "unit"
 _UNSAID = Software("", "", "", "", "")
@@ -47,17 +47,7 @@ class PlacementError(ValueError):
         self.problem = problem
 
 
-class Placed(Protocol):
-    """A `ServingTemplate`, or a `PlannedInstance` that says what it runs."""
-
-    @property
-    def placement(self) -> Placement | None: ...
-
-    @property
-    def software(self) -> Software | None: ...
-
-    @property
-    def nodes(self) -> Mapping[str, int]: ...
+Placed = ServingTemplate | PlannedInstance
 
 
 def one_executor(stages: tuple[Stage, ...], software: Software) -> UnitPlacement:
@@ -116,22 +106,21 @@ def check_components(unit: UnitPlacement, components: Iterable[str]) -> None:
 
 
 def _check_executor(executor: Executor, nodes: int) -> None:
-    name, share = f"executor {executor.id!r}", executor.share
-    slots = [slot for slots in executor.slots for slot in slots]
+    share, slots = executor.share, [slot for slots in executor.slots for slot in slots]
     counts = [sum(each.count for each in stage.nodes) for stage in executor.stages]
-    if not _ID.fullmatch(executor.id):
-        raise PlacementError(Problem.FORM, f"{name}: an id is 1 to 63 of a-z, 0-9, dots and dashes behind the first")
-    if executor.engine not in ENGINES:
-        nearest = nearest_name(executor.engine, ENGINES)
-        raise PlacementError(Problem.ENGINE, f"{name}: engine {executor.engine!r} is not registered; {nearest}")
-    if min(counts, default=0) < 1 or [len(each) for each in executor.slots] != counts or len(set(slots)) < len(slots):
-        given = f"its stages have {counts} nodes, its slots are {executor.slots}"
-        raise PlacementError(Problem.SLOT, f"{name}: give each node of each stage a slot of its own: {given}")
-    if unknown := [slot for slot in slots if not 0 <= slot < nodes]:
-        raise PlacementError(Problem.SLOT, f"{name}: there is no slot {unknown[0]}: the template has {nodes} nodes")
-    if not 0 <= share.compute <= 1 or min((share.kv_blocks, *share.devices)) < 0:
-        text = f"{name}: its share of compute is 0 to 1, its devices and KV blocks are 0 or more"
-        raise PlacementError(Problem.SHARE, text)
+    is_cut = min(counts, default=0) > 0 and [len(each) for each in executor.slots] == counts
+    unknown, nearest = [slot for slot in slots if not 0 <= slot < nodes], nearest_name(executor.engine, ENGINES)
+    is_share = 0 <= share.compute <= 1 and min((share.kv_blocks, *share.devices)) >= 0
+    of_nodes = f"its stages have {counts} nodes, its slots are {executor.slots}"
+    for is_right, problem, text in (
+        (_ID.fullmatch(executor.id), Problem.FORM, "an id is 1 to 63 of a-z, 0-9, dots and dashes behind the first"),
+        (executor.engine in ENGINES, Problem.ENGINE, f"engine {executor.engine!r} is not registered; {nearest}"),
+        (is_cut and len(set(slots)) == len(slots), Problem.SLOT, f"give each node a slot of its own: {of_nodes}"),
+        (not unknown, Problem.SLOT, f"there is no slot {min(unknown, default=0)}: the template has {nodes} nodes"),
+        (is_share, Problem.SHARE, "its share of compute is 0 to 1, its devices and KV blocks are 0 or more"),
+    ):
+        if not is_right:
+            raise PlacementError(problem, f"executor {executor.id!r}: {text}")
 
 
 def _check_slots(unit: UnitPlacement, nodes: Mapping[str, int]) -> None:

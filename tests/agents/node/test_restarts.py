@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.node.restarts import MOST, Restarts
+from agents.node.instance_work import MOST, Restarts
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30))

@@ -10,7 +10,7 @@ import pytest
 from agents.messages import session
 from agents.messages.to_gateway import Finished, SchedulerState
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.node.restarts import MOST
+from agents.node.instance_work import MOST
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.event import EventKind
