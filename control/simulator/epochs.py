@@ -18,7 +18,7 @@ _MADE_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochCutter:
-    """Of a run of `length_s`, in steps of `step_s`."""
+    """Cuts a run of `length_s` into epochs, in steps of `step_s`."""
 
     traffic: Traffic
     served: Sequence[ServedModel]

@@ -30,7 +30,7 @@ class _Times:
 
 
 class FleetHistory:
-    """Of one run that has ended at `length_s`."""
+    """The history of one run that has ended at `length_s`."""
 
     def __init__(self, log: PlaneLog, clouds: Mapping[str, LogCloud], recipe: PipelineRecipe, length_s: float) -> None:
         self._log, self._clouds, self._recipe, self._length_s = log, clouds, recipe, length_s
@@ -52,7 +52,7 @@ class FleetHistory:
         )
 
     def instances(self) -> tuple[InstanceSpan, ...]:
-        """Those that were there between 0 and the end, by the time that they were asked for."""
+        """Instances that were there between 0 and the end, by the time that they were asked for."""
         spans = (self._instance(name, times) for name, times in self._times.items())
         there = (span for span in spans if span is not None and (span.gone_s is None or span.gone_s > 0))
         return tuple(sorted(there, key=lambda span: (span.requested_s, span.id)))
@@ -125,7 +125,7 @@ class FleetHistory:
         return min(self._gone_s.get(name, inf), inf if failed_s is None else failed_s)
 
     def _tables(self, lives: Mapping[str, InstanceLife]) -> Iterator[tuple[float, tuple[RoutedModel, ...]]]:
-        """From 0 on, of what is in the timeline."""
+        """Tables from 0 on, of what is in the timeline."""
         before = [table for table in self._log.tables if table[0] <= 0][-1:]
         for at_s, models in [*before, *(table for table in self._log.tables if table[0] > 0)]:
             yield (

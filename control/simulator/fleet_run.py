@@ -47,7 +47,7 @@ class Around:
     clock: Callable[[], float]
     """Wall seconds, monotonic."""
     folder: Path
-    """For a database that is thrown away; its path must be short enough for a socket."""
+    """Folder of a database that is thrown away; its path must be short enough for a socket."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

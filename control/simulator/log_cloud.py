@@ -19,7 +19,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class NodeLife:
-    """Of a node that was given. Times are seconds from the world's start."""
+    """The life of a node that was given. Times are seconds from the world's start."""
 
     node: CloudNode
     offer: Offer
@@ -137,17 +137,17 @@ class LogCloud:
             return self._loss_s
 
     def lives(self) -> tuple[NodeLife, ...]:
-        """Of all nodes that were ever given, by name."""
+        """Lives of all nodes that were ever given, by name."""
         with self._turn:
             return tuple(sorted([*self._ended, *self._held.values()], key=lambda life: (life.from_s, life.node.name)))
 
     def spent_between_usd(self, from_s: float, until_s: float) -> float:
-        """For all nodes, those that are gone among them."""
+        """What was paid for all nodes, those that are gone among them."""
         with self._turn:
             return sum(self.cost_usd(life, until_s, from_s) for life in self.lives())
 
     def cost_usd(self, life: NodeLife, until_s: float, since_s: float = 0.0) -> float:
-        """Of a node in [since, until), as far as it lived then: by default from the world's start on."""
+        """Cost of a node in [since, until), as far as it lived then: by default from the world's start on."""
         from_s, to_s = max(life.from_s, since_s), min(life.until_s, until_s)
         return self._logs[life.offer.key].usd_per_hour.integral(from_s, to_s) / _HOUR_S if to_s > from_s else 0.0
 

@@ -12,7 +12,7 @@ class OfferLog:
     """Times are seconds from the world's start."""
 
     offer: Offer
-    """At any time; its price and count are the logs'."""
+    """An offer at any time; its price and count are the logs'."""
     usd_per_hour: StepLog
     nodes: StepLog
     """How many can be held at once; inf: as many as one likes."""

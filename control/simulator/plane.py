@@ -32,14 +32,14 @@ from templates_lib.values.engines import ENGINES
 from templates_lib.values.instance import Instance
 
 OWNER = "simulated"
-"""Of simulated nodes, by their tag."""
+"""Names of simulated nodes, by their tag."""
 _STEP_S = 1.0
-"""Between rounds while something happens."""
+"""Seconds between rounds while something happens."""
 _IDLE_S = 60.0
 """Between rounds, at most, while a fleet is not as its plan wants it: what waits (a back-off, a stock-out) does so for
 seconds first, then for longer."""
 _NOWHERE = Address("tcp://127.0.0.1:9", "0" * 40)
-"""Of schedulers that there are none of."""
+"""Address of schedulers that there are none of."""
 
 
 class ControlPlane:
@@ -144,5 +144,5 @@ class ControlPlane:
         return all(cloud.has(node.id) for node in instance.nodes)
 
     def _monotonic(self) -> float:
-        """From 0 on, as clocks of machines are."""
+        """Seconds from 0 on, as clocks of machines count."""
         return self.now_s - self._begin_s

@@ -52,7 +52,7 @@ class PlanMade:
 
 
 class PlaneLog:
-    """It is told of routings, as a writer of routing tables is (`control.fleet.publisher`), and of all else."""
+    """Notes routings, as a writer of routing tables does (`control.fleet.publisher`), and all else that happens."""
 
     def __init__(self, start: datetime, seconds: Callable[[], float]) -> None:
         """`seconds`: the plane's clock, since `start`."""
@@ -64,7 +64,7 @@ class PlaneLog:
         """Instance → what it is, of those that were ever asked for."""
         self._columns: dict[Column, Target] = {}
         self.troubles: list[tuple[float, str]] = []
-        """From when on the fleet could not be planned or run, and why; empty: no longer."""
+        """Moments from which the fleet could not be planned or run, and why; empty: from then on it could."""
         self._seconds = seconds
         self._routing: Routing | None = None
 

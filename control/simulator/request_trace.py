@@ -10,7 +10,7 @@ from control.fleet_file.problem import SpecError, SpecProblem
 from templates_lib.load.traces import BadRow, iterate_requests
 
 MAX_REQUESTS = 10_000_000
-"""Of a simulation: more would not fit a laptop's memory with their results."""
+"""Most requests of a simulation: more would not fit a laptop's memory with their results."""
 _MOST_PROBLEMS = 10
 
 

@@ -15,25 +15,25 @@ class SimulatedModel:
     """As in `Requests.apps`; a part for long prompts is a model of its own."""
     slo: Slo
     work_classes: tuple[str, ...]
-    """That its requests need: `<name>/<phase>`."""
+    """Work classes that its requests need: `<name>/<phase>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """From one plan to the next, or to the end. Rates are means over it."""
+    """The time from one plan to the next, or to the end. Rates are means over it."""
 
     from_s: float
     until_s: float
     plan_id: str
-    """Of the plan that the fleet was held to at its start; empty: none."""
+    """Id of the plan that the fleet was held to at its start; empty: none."""
     planned_usd_per_hour: float
-    """Of that plan: rent and traffic."""
+    """Cost of that plan: rent and traffic."""
     init_usd_per_hour: float
-    """Of that plan: its start-ups, spread over the adjustment interval (Coral, section 6.1)."""
+    """Start-ups of that plan, spread over the adjustment interval (Coral, section 6.1)."""
     traffic_usd_per_hour: float
-    """Of that plan."""
+    """Traffic of that plan."""
     spent_usd: float
-    """For nodes, by the second at their offers' prices, whatever the plan said."""
+    """What was paid for nodes, by the second at their offers' prices, whatever the plan said."""
     solve_s: float
     """Wall seconds that planning took."""
     planned_requests_per_s: Mapping[str, float]
@@ -117,7 +117,7 @@ class Facts:
     cost_model: str
     """What step times and capacities rest on: `measured`, `estimated`, or which of both for what."""
     sources: tuple[str, ...]
-    """Of traffic, prices and availability, in words."""
+    """Sources of traffic, prices and availability, in words."""
     notes: tuple[str, ...]
     """What a reader should know about them."""
 
@@ -136,8 +136,8 @@ class SimulationResult:
     """Fleet composition at t: those whose span holds t."""
     events: tuple[SimulationEvent, ...]
     spent_usd: float
-    """For nodes, from 0 to the end."""
+    """What was paid for nodes, from 0 to the end."""
     plane_wall_s: float
     """Wall seconds of the control plane, planning among them."""
     serving_wall_s: float
-    """Of serving."""
+    """Wall seconds of serving."""

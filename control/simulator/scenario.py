@@ -45,7 +45,7 @@ class Scenario:
     strategy: str
     """`medley`, a baseline as `policies.baselines.BASELINES` calls it, or `fixed`."""
     fixed: Plan | None
-    """Of strategy `fixed`."""
+    """Plan of strategy `fixed`."""
     demand: DemandSeen
     replan_s: float
     startup_s: tuple[float, float]
@@ -54,7 +54,7 @@ class Scenario:
     traffic: Traffic
     market: MarketLog
     sources: tuple[str, ...]
-    """Of traffic, prices and availability, in words."""
+    """Sources of traffic, prices and availability, in words."""
     notes: tuple[str, ...]
     """On what was left out of the traces of the traffic and of the fleet."""
 
@@ -138,7 +138,7 @@ def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, n
 
 
 def _shape(model: str, world: World) -> WorkloadShape | None:
-    """Of an app of the fleet, all its request types together; None: there is none of that name."""
+    """Lengths of an app of the fleet, all its request types together; None: there is none of that name."""
     parts = [served.shape for app in world.fleet.apps if app.name == model for served in app.components]
     if not parts:
         return None

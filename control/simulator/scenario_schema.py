@@ -103,7 +103,7 @@ class MarketSection(Section):
 
 
 class StartupSection(Section):
-    """From a whole gang to its first request: drawn between the two for every instance."""
+    """Time from a whole gang to its first request: drawn between the two for every instance."""
 
     least_minutes: NonNegative
     most_minutes: NonNegative
@@ -128,7 +128,7 @@ class ScenarioFile(Section):
     seed: NonNegativeCount = 0
     strategy: Annotated[str, RegisteredName(lambda: (*strategies(), FIXED))] = MEDLEY
     plan: str | None = None
-    """Of `fixed`: what `medley plan -o json` printed."""
+    """Plan of strategy `fixed`: what `medley plan -o json` printed."""
     demand: DemandSeen = DemandSeen.SPEC
     """What is planned for: what the spec says (a rate, or a forecast of what is metered), or what will come."""
     replan_minutes: Positive | None = None

@@ -14,9 +14,9 @@ from control.simulator.traffic import Load, Traffic
 from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 INTERVAL_S = 60
-"""Of gateways' reports."""
+"""Interval of gateways' reports."""
 _BEFORE_S = 3600.0
-"""For so long before the simulation its load was what it is at first: a forecast starts from something."""
+"""How long before the simulation its load was what it is at first: a forecast starts from something."""
 _GATEWAY, _LIFE = "simulated", "1"
 
 
@@ -35,7 +35,7 @@ class ReportedDemand:
         return self._metered.demand(record, world, now)
 
     def _report(self, fleet: str, now: datetime) -> None:
-        """In whole minutes, as gateways do."""
+        """Report in whole minutes, as gateways do."""
         now_s = (now - self._start).total_seconds()
         from_s = self._reported_s
         if from_s is None:

@@ -36,7 +36,7 @@ class SimulatedMarket(LiveMarket):
         return StoredMarket.read(self._memory, now).judged(quotes, world.fleet.settings.guardrails.max_unproven_nodes)
 
     def _stocked(self, offer: Offer) -> Offer:
-        """With what can be had beside what is held, if the planner is told."""
+        """The offer with what can be had beside what is held, if the planner is told."""
         cloud = self._clouds[offer.cloud]
         own = cloud.most(offer.key) - cloud.held(offer.key)
         if offer.key not in self._log.told or own == inf:

@@ -27,13 +27,13 @@ class StepLog:
             yield self.times_s[n], self.values[n]
 
     def integral(self, from_s: float, until_s: float) -> float:
-        """Of the value over seconds."""
+        """Integral of the value over seconds."""
         edges = [from_s, *(time for time, _ in self.changes(from_s, until_s)), until_s]
         return sum(self.at(a) * (b - a) for a, b in pairwise(edges))
 
 
 def step_log(steps: Iterable[tuple[float, float]]) -> StepLog:
-    """Of (time, value) pairs in any order; steps that change nothing are left out."""
+    """A log of (time, value) pairs in any order; steps that change nothing are left out."""
     kept: list[tuple[float, float]] = []
     for time, value in sorted(steps):
         if not kept or value != kept[-1][1]:

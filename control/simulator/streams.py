@@ -1,4 +1,4 @@
-"""From the traffic of a scenario file to streams of requests."""
+"""Streams of requests from the traffic of a scenario file."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -56,7 +56,7 @@ class Traffic:
         return found
 
     def history(self, app: str, from_s: float, until_s: float, step_s: float) -> DemandHistory:
-        """Of arrivals in [from, until), cut into steps from the start on; the last one may be shorter."""
+        """Rates of arrivals in [from, until), cut into steps from the start on; the last one may be shorter."""
         n = self.requests.apps.index(app)
         edges = np.minimum(np.arange(from_s, until_s + step_s, step_s), until_s)
         edges = edges[np.concatenate(([True], np.diff(edges) > 0))]

@@ -13,7 +13,7 @@ from templates_lib.values.instance import Instance
 
 
 class WatchedPlanner(FleetPlanner):
-    """Of one fleet, whose world is known."""
+    """Plans one fleet, whose world is known."""
 
     def __init__(
         self,
@@ -45,4 +45,4 @@ class WatchedPlanner(FleetPlanner):
         return solved
 
     def compare(self, solved: Solved) -> None:
-        """With nothing: a simulation is compared as a whole."""
+        """Compares with nothing: a simulation is compared as a whole."""

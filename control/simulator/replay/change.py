@@ -11,11 +11,11 @@ if TYPE_CHECKING:  # planning is slow to import, and the command line knows thes
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Beside what another spec says."""
+    """A change of policy beside what another spec says."""
 
     strategy: str = MEDLEY
     forecast: str | None = None
-    """For every model whose demand is metered; None: as the spec has it."""
+    """Forecast of every model whose demand is metered; None: as the spec has it."""
     unguarded: bool = False
     """Every plan is carried out, whatever its moves earn."""
     on_demand: bool = False

@@ -14,9 +14,9 @@ from control.simulator.replay.replay import Replay
 class Figures:
     usd: float
     planned_usd_per_hour: float | None
-    """Of the plans in force, in the mean over time; null: none was."""
+    """Mean over time of the plans in force; null: none was."""
     offered_requests: float
-    """Of the planned lengths."""
+    """Requests of the planned lengths."""
     unmet_requests: float
     """Beyond the certified capacity of what was ready."""
     launched: int
@@ -51,11 +51,11 @@ class Comparison:
     happened: Figures
     replayed: Figures
     unpriced_node_hours: float
-    """Of nodes that happened, and whose price nobody knows: `happened.usd` lacks them."""
+    """Hours of nodes that happened and whose price nobody knows: `happened.usd` lacks them."""
     steps: tuple[Line, ...]
-    """Of an hour each; of ten minutes in a span of up to six hours."""
+    """Lines of an hour each; of ten minutes in a span of up to six hours."""
     plans: tuple[tuple[float, float], ...]
-    """Of the replay: [seconds since the span began, $/h]."""
+    """Plans of the replay: [seconds since the span began, $/h]."""
     troubles: tuple[str, ...]
     notes: tuple[str, ...]
 

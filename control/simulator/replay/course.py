@@ -16,7 +16,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Of an instance, while it serves. Times are seconds since the span began."""
+    """The life of an instance, while it serves. Times are seconds since the span began."""
 
     zone: str
     units_per_s: Mapping[str, float]
@@ -27,7 +27,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Of a node, at one price."""
+    """The life of a node, at one price."""
 
     name: str
     """Configuration and market, for people."""
@@ -56,7 +56,7 @@ class Course:
     edges_s: Floats
     """(h + 1,)"""
     usd: Floats
-    """Of nodes whose price is known."""
+    """Cost of nodes whose price is known."""
     planned_usd_per_hour: Floats
     """Mean over time of the plans in force; NaN before the first."""
     offered: Floats

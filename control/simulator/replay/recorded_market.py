@@ -88,7 +88,7 @@ class ReplayedMarket(SimulatedMarket):
 
 
 def _snapshots(plans: PostgresPlans, span: Span) -> list[tuple[datetime, Snapshot]]:
-    """That the loop held the fleet to a plan of: what it saw itself, not what somebody asked it to suppose."""
+    """Snapshots of plans that the loop held the fleet to: what it saw itself, not what somebody had it suppose."""
     accepted = [(event.at, event.subject) for event in span.events if event.kind == "plan.accepted"]
     found = []
     for at, plan in ([span.held] if span.held else []) + accepted:
@@ -102,7 +102,7 @@ def _snapshots(plans: PostgresPlans, span: Span) -> list[tuple[datetime, Snapsho
 def _clouds(
     database: Database, prices: Prices, snapshots: Iterable[tuple[datetime, Snapshot]]
 ) -> dict[str, CloudMarket]:
-    """Those that had answered by the end of the span, with all that they sold in it. What they refused or left out
+    """Clouds that had answered by the end of the span, with all that they sold in it. What they refused or left out
     since is no matter: it was not so then."""
     answered = {key.partition("/")[0] for key in prices}
     offers: dict[str, dict[str, Offer]] = defaultdict(dict)

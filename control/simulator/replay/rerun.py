@@ -191,7 +191,7 @@ class _Run:
             fleets.accept(fleets.target(span.fleet), span.held[1], _REPLAYED, why, span.held[0])
 
     def _nodes_of(self, past: PastInstance) -> list[PastNode]:
-        """That it had when the replay begins."""
+        """Nodes that it had when the replay begins."""
         begin = self._span.begin
         return [
             node
@@ -214,7 +214,7 @@ class _Run:
         return True
 
     def _copy_plans(self, recorded: Database, ids: Iterable[str]) -> set[str]:
-        """Those that are not thrown away."""
+        """Copy the plans that are still on record; their ids."""
         source, target, kept = PostgresPlans(recorded), PostgresPlans(self._own), set()
         for plan_id in sorted(ids):
             with suppress(LookupError):

@@ -18,7 +18,7 @@ _ANSWERED_WITHIN = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Of what is remembered together (`control.offers.learned`): an offer, a quota family or a cloud."""
+    """Key of what is remembered together (`control.offers.learned`): an offer, a quota family or a cloud."""
 
     subject: str
     since: datetime

@@ -19,12 +19,12 @@ from control.db.past import (
 
 LEAST = timedelta(minutes=10)
 _REMEMBERED = timedelta(days=2)
-"""Of what clouds answered: after eight half-lives it is forgotten (`policies.availability`)."""
+"""How long clouds' answers are remembered: after eight half-lives they are forgotten (`policies.availability`)."""
 _MISSED_PLANS = 3
-"""In a row that make a gap: one may fail, and one may be late."""
+"""Missed plans in a row that make a gap: one may fail, and one may be late."""
 _SLACK = timedelta(minutes=5)
 UNHEARD = timedelta(minutes=15)
-"""Without a report of any gateway: a gap."""
+"""Time without a report of any gateway that is a gap."""
 
 
 class NotRecordedError(ValueError):
@@ -37,17 +37,17 @@ class Span:
     since: datetime
     until: datetime
     begin: datetime
-    """Of the replay: the last plan before the span, or the first in it. So plans are made when they were made."""
+    """Start of the replay: the last plan before the span, or the first in it. So plans are made when they were made."""
     plans: tuple[PastPlan, ...]
-    """From `begin` on."""
+    """Plans from `begin` on."""
     instances: tuple[PastInstance, ...]
-    """From `begin` on; of this fleet."""
+    """Instances of this fleet, from `begin` on."""
     nodes: tuple[PastNode, ...]
     """The same of all fleets."""
     calls: tuple[PastCall, ...]
-    """With those that were remembered at `begin`."""
+    """Calls for nodes, with those that were remembered at `begin`."""
     events: tuple[RecordedEvent, ...]
-    """Of the fleet itself, from `begin` on."""
+    """Events of the fleet itself, from `begin` on."""
     load: tuple[PastLoad, ...]
     overrides: tuple[PastOverride, ...]
     held: tuple[datetime, str] | None

@@ -33,19 +33,19 @@ class Line:
     x: Numbers
     """(n,) of a curve; (n + 1,) edges otherwise."""
     limit: float | None = None
-    """Of a curve: where on the x axis its objective is."""
+    """Place on the x axis of the objective of a curve."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
     id: str
-    """Of files and anchors."""
+    """Name of files and anchors."""
     title: str
     x_unit: str
     y_unit: str
     kind: Kind
     lines: tuple[Line, ...]
-    """At most `MOST_LINES`: `largest` takes care of that."""
+    """Lines, at most `MOST_LINES`: `largest` takes care of that."""
     note: str = ""
     log_x: bool = False
     top: float | None = None

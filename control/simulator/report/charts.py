@@ -110,7 +110,7 @@ def _utilisation(result: SimulationResult, grid: _Grid) -> Chart:
 
 
 def _busy(result: SimulationResult, grid: _Grid) -> Chart:
-    """Of the time of nodes whose instances were ready, by model and leg."""
+    """Share of the time of nodes whose instances were ready, by model and leg."""
     use = result.served.use
     there: dict[str, Floats] = {}
     busy: dict[str, Floats] = {}
@@ -180,7 +180,7 @@ def _of_nodes(
 
 
 def _order(result: SimulationResult) -> list[str]:
-    """Of models in every picture: one has one colour in all of them."""
+    """Colours of models in every picture: one has one colour in all of them."""
     return [*result.requests.apps, *(m.name for m in result.models if m.name not in result.requests.apps)]
 
 

@@ -20,7 +20,7 @@ _PIXELS_PER_INCH = 72
 _FINE = 2.5
 """Times as many pixels in a PNG."""
 _DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)))
-"""Beside colours, for whoever cannot tell those."""
+"""Dashes that tell lines apart beside their colours."""
 
 
 class MissingPlotsError(ValueError):
@@ -36,7 +36,7 @@ def need_plots() -> None:
 
 
 def png(chart: Chart) -> bytes:
-    """With its title and legend, on white. Raises MissingPlotsError."""
+    """Draw it with its title and legend, on white. Raises MissingPlotsError."""
     target = io.BytesIO()
     with _settings(LIGHT):
         figure = _figure(chart, LIGHT, (760, 380), whole=True)

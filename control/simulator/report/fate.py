@@ -23,7 +23,7 @@ class Fate(IntEnum):
     """Its tokens came slowly, though the first one came in time."""
     REFUSED = 3
     LOST = 4
-    """It was taken, and failed."""
+    """The request was taken, and failed."""
     UNFINISHED = 5
     """The simulation ended before it did; it was in time until then."""
 
@@ -34,7 +34,7 @@ class Judged:
 
     fate: NDArray[np.int8]
     ttft_ms: Floats
-    """From its arrival to its first token; NaN where none came."""
+    """Time from its arrival to its first token; NaN where none came."""
     tpot_ms: Floats
     """Mean gap between its tokens; NaN for answers of one token, and where not all came."""
 
@@ -67,6 +67,6 @@ def judge(requests: Requests, served: Served, slos: Mapping[str, Slo], length_s:
 
 
 def share_within(fate: NDArray[np.int8]) -> float:
-    """Of the requests whose fate is known; NaN for none."""
+    """Share of the requests whose fate is known; NaN for none."""
     known = int((fate != Fate.UNFINISHED).sum())
     return float((fate == Fate.WITHIN).sum()) / known if known else float("nan")

@@ -15,7 +15,7 @@ _WIDE = (590, 270)
 _NARROW = (340, 250)
 """Pixels of a picture beside another one, and on a telephone."""
 _MOST_ROWS = 60
-"""Of the figures under a picture; more are thinned out."""
+"""Most rows of the figures under a picture; more are thinned out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _MARK = re.compile(r"#fe0[01][0-9a-f]{2}")
 
 
 def marked() -> Palette:
-    """For an SVG whose colours `named` gives names to."""
+    """Palette of an SVG whose colours `named` gives names to."""
     return _MARKED
 
 

@@ -19,14 +19,14 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of requests that came so far; null: there was none."""
+    """Percentiles of requests that came so far; null: there was none."""
 
     p50: float | None
     p90: float | None
     p95: float | None
     p99: float | None
     at_objective: float | None
-    """At the percentile that the objective names."""
+    """Value at the percentile that the objective names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ModelSummary:
     fates: Mapping[str, int]
     """What became of them (`report.fate`), adding up to `requests`."""
     within_share: float | None
-    """Of requests whose fate is known; null: there was none."""
+    """Share of requests whose fate is known; null: there was none."""
     holds: bool | None
     """Whether `within_share` reaches the objective's percentile."""
     ttft_ms: Percentiles
@@ -48,9 +48,9 @@ class ModelSummary:
     output_tokens_per_s: float
     prompt_tokens_per_s: float
     unmet_requests_per_s: float
-    """That plans left unserved, as a mean over time."""
+    """Demand that plans left unserved, as a mean over time."""
     planned_share: float | None
-    """Of the demand that was planned for, what plans served; null: nothing was planned for."""
+    """Share of the expected demand that plans served; null: nothing was planned for."""
     restarts: int
     preemptions: int
 
@@ -62,11 +62,11 @@ class Fingerprints:
     medley: str
     """Its version."""
     requests: str
-    """Of every request."""
+    """Hash of every request."""
     plans: str
-    """Of what each epoch was held to cost and to leave unserved."""
+    """Hash of what each epoch was held to cost and to leave unserved."""
     served: str
-    """Of what became of every request."""
+    """Hash of what became of every request."""
 
 
 @dataclass(frozen=True, slots=True)

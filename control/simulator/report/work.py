@@ -17,11 +17,11 @@ class Work:
     """Arrays (n,), one entry a request."""
 
     begun: NDArray[np.bool_]
-    """It came to a first token."""
+    """Whether it came to a first token."""
     good: NDArray[np.bool_]
     """Its tokens are goodput: it was served within its objectives."""
     begin_s: Floats
-    """Of the time over which its tokens were made, evenly; NaN where none were."""
+    """Start of the time over which its tokens were made, evenly; NaN where none were."""
     end_s: Floats
     output_tokens: Floats
 

@@ -38,7 +38,7 @@ class BatchModel:
     """Batches at once, which share the capacity evenly."""
     node_count: int = 1
     bytes_per_s: float = 0.0
-    """Of its network in one direction; 0 where it takes in and sends nothing."""
+    """Rate of its network in one direction; 0 where it takes in and sends nothing."""
 
     def __post_init__(self) -> None:
         rates = [rate for point in self.points for rate in point.values()]

@@ -9,7 +9,7 @@ from control.simulator.serving.fleet_timeline import FleetTimeline
 
 
 class What(IntEnum):
-    """In the order in which they take effect at one time."""
+    """Kinds of change, in the order in which they take effect at one time."""
 
     DEAD = 0
     """An instance computes no more; nobody knows yet."""
@@ -25,11 +25,11 @@ class Change:
     at_s: float
     what: What
     number: int
-    """Of the instance or table."""
+    """Number of the instance or table."""
 
 
 def changes(fleet: FleetTimeline, lost_after_s: float) -> tuple[Change, ...]:
-    """Those before the end, in order."""
+    """Changes before the end, in order."""
     return tuple(sorted(change for change in _all(fleet, lost_after_s) if change.at_s < fleet.length_s))
 
 

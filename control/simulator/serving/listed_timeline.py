@@ -29,7 +29,7 @@ class Batching:
     lanes: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     """Batches at once."""
     start_ms: Annotated[float, msgspec.Meta(ge=0, le=3.6e6)] = 0.0
-    """Of a batch, whatever is in it."""
+    """Time that a batch takes whatever is in it."""
 
 
 def timeline_of_listed(plan: Plan, recipe: ListedRecipe, routes: Sequence[Route], length_s: float) -> FleetTimeline:

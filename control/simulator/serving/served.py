@@ -17,7 +17,7 @@ class Outcome(IntEnum):
     REFUSED = 2
     """By admission, because nothing serves its app, or because no instance could ever hold it."""
     LOST = 3
-    """It was taken and failed: its time-out, too many lost instances, or none to go on at."""
+    """The request was taken and failed: its time-out, too many lost instances, or none to go on at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Served:
     """(n, most legs) index in `FleetTimeline.instances` of who served each leg; -1: nobody was chosen, or its route has
     no such leg."""
     queued_s: Floats
-    """From its arrival to the start of its first step."""
+    """Time from its arrival to the start of its first step."""
     first_token_s: Floats
     """When its client had the first token."""
     accepted_s: Floats

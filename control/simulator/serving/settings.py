@@ -18,10 +18,10 @@ class ServingSettings:
     max_waiting: int = 2048
     """Requests that wait at one instance; more go elsewhere."""
     lost_after_s: float = 5.0
-    """From the death of an instance until a gateway knows."""
+    """Time from the death of an instance until a gateway knows."""
     request_s: float = 0.0
-    """From a client to the scheduler: HTTP, tokenizer, channel."""
+    """Time from a client to the scheduler: HTTP, tokenizer, channel."""
     reply_s: float = 0.0
-    """From the scheduler to the client."""
+    """Time from the scheduler to the client."""
     use_interval_s: float = 60.0
     """How finely the use of instances is told."""

@@ -49,7 +49,7 @@ class _Simulation:
         self._usable: set[str] = set()
         self._index = {life.id: number for number, life in enumerate(fleet.instances)}
         self._apps = fleet.apps_of_instances(requests.apps)
-        """Those that each instance serves."""
+        """Apps that each instance serves."""
         self._own = [
             np.array([number for number, own in enumerate(self._apps) if app in own], np.int64)
             for app in range(len(self._fronts))

@@ -14,7 +14,7 @@ from control.simulator.serving.kernel.world import Limits, World
 
 @compiled
 def join(w: World, limits: Limits, group: int, step: int, now_s: float) -> None:
-    """The whole group is through: its requests move on."""
+    """Move the requests of the group on: all of it is through."""
     row = w.group_ends[group].head
     while row >= 0:
         sequence = w.sequences[row]
@@ -33,7 +33,7 @@ def join(w: World, limits: Limits, group: int, step: int, now_s: float) -> None:
 
 @compiled
 def _deliver(w: World, limits: Limits, row: int, now_s: float) -> None:
-    """One more token for its client."""
+    """Give the client one more token."""
     leg, sequence = w.legs[row], w.sequences[row]
     fate = w.fates[w.calls[row // w.places.shape[1]].request]
     fate.made += 1

@@ -26,9 +26,9 @@ class NodeModel:
     hop_s_per_token: float = 0.0
     """More for each row of activations, between stages."""
     hand_off_bytes_per_s: float = 0.0
-    """Of its network, for KV caches in one direction; 0 where it hands none over."""
+    """Rate of its network for KV caches, in one direction; 0 where it hands none over."""
     quota_share: float = 1.0
-    """Of each period, that its processors may compute; steps' seconds are at this share."""
+    """Share of each period that its processors may compute; steps' seconds are at this share."""
     quota_period_s: float = 0.0
     """A node that was idle has a whole quota at once. Only where the share is below 1."""
 
@@ -51,7 +51,7 @@ class PipelineModel:
     """Attention window of each layer, 0 for none: what a hand-off carries of it."""
     block_tokens: int = 16
     hand_off_s: float = 0.0
-    """Of each hand-off beside its bytes: words between the two schedulers and their nodes."""
+    """Time of each hand-off beside its bytes: messages between the two schedulers and their nodes."""
 
     def __post_init__(self) -> None:
         if not self.stages or not all(stage.nodes for stage in self.stages):

@@ -94,7 +94,7 @@ def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
 
 @compiled
 def count_prompt(w: World, row: int, sign: int) -> None:
-    """Its prompt is one more, or one less, that its nodes are to compute, where it is in a lane."""
+    """Count its prompt among what its nodes are to compute, or no more, where it is in a lane."""
     leg = w.legs[row]
     instance = w.instances[leg.instance]
     if instance.role != PREFILL:

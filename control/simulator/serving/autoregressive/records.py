@@ -28,12 +28,12 @@ class Pipeline:
     depth: int
     nodes: int
     stage_at: int
-    """In `stages`: depth + 1 rows."""
+    """First of its depth + 1 rows in `stages`."""
     limit_at: int
-    """In `limits`."""
+    """First row in `limits`."""
     block_tokens: int
     kind_at: int
-    """In `kinds`."""
+    """First row in `kinds`."""
     kinds: int
     hand_off_s: float
     kv_bytes: float
@@ -75,7 +75,7 @@ class Seat:
 
     members: int
     tokens: int
-    """Of prompts in lanes that are not computed yet."""
+    """Tokens of prompts in lanes that are not computed yet."""
     prompts: int
     """How many these are."""
 

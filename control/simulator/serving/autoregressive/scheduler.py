@@ -50,7 +50,7 @@ def order_steps(w: World, limits: Limits, instance: int, now_s: float) -> None:
 
 @compiled
 def _admit(w: World, instance: int, now_s: float) -> None:
-    """First come, first served."""
+    """Admit what waits, first come, first served."""
     own, waiting = w.instances[instance], w.queue_ends[instance]
     while waiting.head >= 0:
         row = waiting.head
@@ -83,7 +83,7 @@ def _admit(w: World, instance: int, now_s: float) -> None:
 
 @compiled
 def _accept(w: World, row: int, now_s: float) -> None:
-    """The prefill leg may send."""
+    """Have the prefill leg send: there is room."""
     leg, sequence = w.legs[row], w.sequences[row]
     leg.phase = COMING
     sequence.position = sequence.tokens - 1
@@ -201,7 +201,7 @@ def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -
 
 @compiled
 def _grow(w: World, instance: int, row: int, tokens: int) -> bool:
-    """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
+    """Take blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
     sequence = w.sequences[row]
     needed = blocks_of(w, instance, tokens) - sequence.blocks
     if needed <= 0:

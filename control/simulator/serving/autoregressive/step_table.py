@@ -20,11 +20,11 @@ from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCost
 from templates_lib.values.node_config import NodeConfig
 
 CELLS = 32
-"""Of each octave; values between two points are on a straight line."""
+"""Cells of each octave; values between two points are on a straight line."""
 OCTAVES = 20
 """Rows and contexts up to a million; beyond, the last cell goes on."""
 POINTS = 2 + CELLS * OCTAVES
-"""Of contexts: 0, then 1 to 2 ^ OCTAVES."""
+"""Points of contexts: 0, then 1 to 2 ^ OCTAVES."""
 DENSE_OCTAVES = 12
 DENSE = 2**DENSE_OCTAVES
 """Rows up to which every count has its own value: products are padded to whole tiles."""
@@ -42,19 +42,19 @@ class StepTable:
     head_s: Floats
     """By sampled rows; 0 where the node has no head."""
     prompt_context_s: Floats
-    """Of one prompt token, by the mean number of earlier tokens it attends to, plus 1."""
+    """Seconds of one prompt token, by the mean number of earlier tokens it attends to, plus 1."""
     decode_context_s: Floats
-    """Of one decoding request, by the mean number of its cached tokens, plus 1."""
+    """Seconds of one decoding request, by the mean number of its cached tokens, plus 1."""
     prompt_step_s: float
     prompt_token_s: float
-    """Of a prompt token over a decoding request's; may be below 0."""
+    """Seconds of a prompt token over a decoding request's; may be below 0."""
     decode_step_s: float
     replicas: int = 1
     """Data-parallel ones inside the node."""
     parts: int = 1
     """Pipeline parts inside the node, each of which may work on another step."""
     busy_share: float = 1.0
-    """Of a step's time without the head, that its largest part takes."""
+    """Share of a step's time without the head that its largest part takes."""
 
 
 def table_points() -> Floats:
@@ -72,7 +72,7 @@ def row_points() -> Floats:
 def step_table(
     cost_model: StageCostModel, model: ModelSpec, node: NodeConfig, parallel: Parallel, layers: int, *, head: bool
 ) -> StepTable:
-    """Of a node that holds `layers` layers, and the LM head where `head`. Raises ValueError as the cost model does."""
+    """Table of a node of `layers` layers, and the LM head where `head`. Raises ValueError as the cost model does."""
     dp = parallel.dp
 
     def seconds(

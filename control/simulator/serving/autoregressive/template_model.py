@@ -18,7 +18,7 @@ from templates_lib.values.template import ServingTemplate
 
 
 class TemplateModels:
-    """Pipelines by template, each made once, and the step tables that they share. Of one served model and its cost
+    """Pipelines by template, each made once, and the step tables that they share: all of one served model and its cost
     model."""
 
     def __init__(self, model: ModelSpec, configs: Mapping[str, NodeConfig], cost_model: StageCostModel) -> None:

@@ -31,7 +31,7 @@ _done_s = compiled(admission.done_s)
 
 @compiled
 def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
-    """Take it, so that it is dispatched next, or refuse it. There must be a free call."""
+    """Take the request, so that it is dispatched next, or refuse it. There must be a free call."""
     app = w.apps[w.app[request]]
     longest = w.prompt[request] + w.output[request]
     if not app.known or longest > app.context or not _is_admitted(w, limits, request, now_s):
@@ -226,7 +226,7 @@ def begin(w: World, row: int) -> None:
 
 @compiled
 def _park(w: World, limits: Limits, call: int, now_s: float) -> None:
-    """It waits until something opens; not for ever."""
+    """Have the call wait until something opens; not for ever."""
     row = w.calls[call]
     w.state[0].pending = -1
     if np.isnan(row.until_s):

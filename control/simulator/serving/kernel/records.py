@@ -11,7 +11,7 @@ class Links:
 
 
 class Ends:
-    """Of such a list; -1: it is empty."""
+    """First and last row of such a list; -1: it is empty."""
 
     head: int
     tail: int
@@ -43,9 +43,9 @@ class Call:
     """Rises with every attempt of any call."""
     is_parked: bool
     until_s: float
-    """It may be parked; NaN: it is not."""
+    """Until when it may be parked; NaN: it is not."""
     units_per_s: float
-    """At which its output was booked."""
+    """Rate at which its output was booked."""
 
 
 class CallLeg:
@@ -56,7 +56,7 @@ class CallLeg:
     arrival: int
     """Rises with every leg that an instance takes."""
     group: int
-    """In which it is served; -1: it is not yet."""
+    """Group in which it is served; -1: it is not yet."""
     missing: int
     """Inputs that have not arrived."""
     unsent: int
@@ -65,16 +65,16 @@ class CallLeg:
 
 class Route:
     leg_at: int
-    """In `route_legs`."""
+    """First row in `route_legs`."""
     legs: int
 
 
 class RouteLeg:
     work_class: int
     units: float
-    """Per request."""
+    """Units per request."""
     edge_at: int
-    """In `edges`: those that begin here."""
+    """First row in `edges` of those that begin here."""
     edges: int
 
 
@@ -99,20 +99,20 @@ class Instance:
     group_at: int
     groups: int
     seat_at: int
-    """In `seats`: groups x nodes."""
+    """First row in `seats`: groups x nodes."""
     held: int
     """Legs that it knows of."""
     running: int
     arrivals: int
     room: int
-    """For requests, as gateways know it: `policies.room`."""
+    """Room for requests, as gateways know it: `policies.room`."""
     use_at: int
-    """In `use_s`."""
+    """First place in `use_s`."""
     use_first: int
-    """Interval."""
+    """Number of its first interval."""
     uses: int
     app_at: int
-    """In `instance_apps`."""
+    """First place in `instance_apps`."""
     apps: int
 
 
@@ -124,7 +124,7 @@ class Group:
     flight: int
     """Step that is under way; 0: none."""
     tokens: int
-    """Of prompts in it that are not computed yet."""
+    """Tokens of prompts in it that are not computed yet."""
 
 
 class Node:
@@ -137,9 +137,9 @@ class Node:
     out_s: float
     in_s: float
     bytes_per_s: float
-    """Of its network, in one direction."""
+    """Rate of its network, in one direction."""
     period: int
-    """Of its quota, in which it computed last."""
+    """Period of its quota in which it computed last."""
     spent_s: float
     """Processor time in that."""
     free_blocks: int
@@ -154,7 +154,7 @@ class Station:
     start_s: float
     lanes: int
     facet_at: int
-    """In `facets`."""
+    """First row in `facets`."""
     facets: int
     nodes: int
 
@@ -164,13 +164,13 @@ class App:
     """The routing table has it."""
     context: int
     parked: int
-    """Calls."""
+    """Number of calls."""
     wakes: int
-    """So many of them are to be tried again."""
+    """How many of them are to be tried again."""
     filled: bool
-    """Its gateways are to look which instances are full."""
+    """Whether its gateways are to look which instances are full."""
     charge_at: int
-    """In `charges`: what admission counts of it."""
+    """First row in `charges`: what admission counts of it."""
     charges: int
 
 
@@ -179,7 +179,7 @@ class Charge:
 
     measure: int
     units: float
-    """Of a request, by the mean, where the request does not say it."""
+    """Units of a mean request, where the request itself does not say them."""
     units_per_s: float
     done_s: float
 
@@ -201,7 +201,7 @@ class Event:
 
 
 class State:
-    """Of the whole simulation: one row."""
+    """State of the whole simulation: one row."""
 
     now_s: float
     request: int
@@ -222,7 +222,7 @@ class State:
     free: int
     """First free call."""
     open: int
-    """Calls."""
+    """Number of calls."""
 
 
 # Phases of a leg; those of text go on in `autoregressive.records`.

@@ -14,7 +14,7 @@ class World(NamedTuple):
     """Arrays of records, a row for each thing."""
 
     app: NDArray[np.int32]
-    """Of requests (n,), as the next three."""
+    """(n,) by request, as the next three."""
     arrival_s: Floats
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
