@@ -18,7 +18,7 @@ from control.fleet.routing import Routing, gateway_model
 from control.hub.deployed import ModelFiles
 from control.lifecycle.history import PastTransition
 from control.up.home import UpHome
-from control.up.site import Parts, Site
+from control.up.site import LoopParts, Site
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
@@ -64,7 +64,7 @@ class _Loop(NoObserver):
     """Keeps one order."""
 
     def __init__(
-        self, parts: Parts, order: FleetOrder, routing: Routing, said: Callable[[PastTransition], None]
+        self, parts: LoopParts, order: FleetOrder, routing: Routing, said: Callable[[PastTransition], None]
     ) -> None:
         self._keeper = parts.keeper
         self._said = said
@@ -99,7 +99,7 @@ def _wanted(leg: str) -> Target:
             counts[kind] = counts.get(kind, 0) + count
     content = (MODEL, "", "fp32", "torch", "lockstep-v1", counts, placement)
     template = ServingTemplate(template_id(*content), *content)
-    return Target("plan", template, MODEL, leg, "local/here", Market.ON_DEMAND, COPIES, 1000.0)
+    return Target("plan", MODEL, template, "local/here", Market.ON_DEMAND, COPIES, {f"{MODEL}/{leg}": 1000.0}, 0.0)
 
 
 def _offer(kind: LocalKind) -> Offer:

@@ -164,7 +164,7 @@ class Killer:
     async def _views(self) -> list[InstanceView]:
         """As planned: the instances' plan is not in the database."""
         views = await asyncio.to_thread(instance_views, self.site.database)
-        legs = {w.template.id: w.leg for w in self.order.wanted}
+        legs = {w.template.id: w.classes[0].rpartition("/")[2] for w in self.order.wanted}
         return [replace(view, leg=legs[view.template]) for view in views]
 
 

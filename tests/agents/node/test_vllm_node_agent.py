@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from control.hub.deployed import Deployed, ModelFiles
+from control.hub.gang import Gang
 from control.lifecycle.state import InstanceState
 from tests.agents.node.sites import Site, gang, play, until
 
@@ -17,8 +18,9 @@ def test_a_node_without_vllm_says_so(site: Site, tmp_path: Path, monkeypatch: py
         agent = site.start()
         await until(lambda: site.connected(agent))
         files = ModelFiles("tiny", f"path:{tmp_path}", 192, 256)
-        with_vllm = replace(gang(), engine="vllm")
-        site.board.deploy([Deployed("i1", InstanceState.LOADING, with_vllm, files, (agent.name,), (0,))])
+        (executor,) = gang().executors
+        with_vllm = Gang((replace(executor, engine="vllm"),))
+        site.board.deploy([Deployed("i1", InstanceState.LOADING, with_vllm, {executor.id: files}, (agent.name,), (0,))])
         await until(lambda: "this node has no vllm" in site.failure(agent) or site.tell())
         assert agent.process.poll() is None
 
