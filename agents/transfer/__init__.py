@@ -1,1 +1,1 @@
-"""Transfer: what moves bytes between processes, over links from node to node."""
+"""Transfer: what moves bytes between processes, by shared memory inside a node and over links to other nodes."""

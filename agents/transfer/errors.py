@@ -10,8 +10,13 @@ class LinkLostError(TransferError):
 
 
 class BlobGoneError(TransferError):
-    """What was to be moved is freed, and its memory belongs to another."""
+    """The blob was withdrawn, passed its deadline or lost its producer, or its memory belongs to another: make it
+    again."""
+
+
+class StoreFullError(TransferError):
+    """The store has no room for the piece: try again later, or elsewhere."""
 
 
 class BadPieceError(TransferError):
-    """The piece does not belong where it was sent: the sending end is broken."""
+    """The piece does not belong where it was sent, or is not there to be taken: the caller's bug."""

@@ -93,6 +93,9 @@ class LinkEnd:
             got += self._take((found,), got)
         return bytes(found)
 
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
     def hang_up(self) -> None:
         """Ends the connection, from any thread: whoever waits, here or at the other end, raises LinkLostError."""
         with self._closing, suppress(OSError):
