@@ -1,7 +1,8 @@
 """How a fleet's models are reached, as it follows from what is ready."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from agents.channels.dialer import Address
 from control.diff.target import Target
@@ -9,7 +10,7 @@ from control.gateway.published import Hold, ServedModel
 from control.hub.gang import placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel as PlannedModel
-from templates_lib.values.plan import Plan
+from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.work import Route, Unit, WorkClass
 
 
@@ -102,22 +103,9 @@ class Routing:
             units = {each.id: each.unit for each in model.work_classes}
             members = tuple(member for member in there if not units.keys().isdisjoint(member.units_per_s))
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
-            models.append(RoutedModel(name, tuple(self._route(r, units, places) for r in model.routes), members))
+            routes = (routed_route(route, units, self.plan.flows) for route in model.routes)
+            models.append(RoutedModel(name, tuple(_within(route, places) for route in routes), members))
         return tuple(models)
-
-    def _route(self, route: Route, units: Mapping[str, Unit], places: Collection[tuple[str, str]]) -> RoutedRoute:
-        classes = [leg.work_class for leg in route.legs]
-        return RoutedRoute(
-            route.id,
-            tuple(RoutedLeg(leg.work_class, units[leg.work_class], leg.units_per_request) for leg in route.legs),
-            route.edges,
-            tuple(
-                ZoneFlow(flow.zones, flow.requests_per_s)
-                for flow in self.plan.flows
-                if flow.route == route.id and all(flow.zones) and flow.requests_per_s > 0
-                if all(place in places for place in zip(flow.zones, classes, strict=True))
-            ),
-        )
 
     def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:
         """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and
@@ -130,10 +118,34 @@ class Routing:
 
 
 def _members(instance: str, wanted: Target, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
-    """One for each executor that the plan has work for, with the work classes of its component. `components`: work
-    class → component."""
+    """One for each executor that the plan has work for, with the work classes of its component, which executors of one
+    component share evenly. `components`: work class → component."""
     gang, planned = placed_gang(wanted.template), {of: units for of, units in wanted.units_per_s.items() if units > 0}
+    like = Counter(executor.component for executor in gang.executors)
     for executor in gang.executors:
-        own = {of: units for of, units in planned.items() if gang.is_of_one or components.get(of) == executor.component}
+        name = executor.component
+        own = {of: u / like[name] for of, u in planned.items() if gang.is_of_one or components.get(of) == name}
         if own:
             yield RoutedInstance(gang.member(instance, executor.id), wanted.zone, own)
+
+
+def routed_route(route: Route, units: Mapping[str, Unit], flows: Iterable[Flow]) -> RoutedRoute:
+    """A route as routers see it, with those of a plan's flows that are its own and name zones. `units`: by work
+    class."""
+    return RoutedRoute(
+        route.id,
+        tuple(RoutedLeg(leg.work_class, units[leg.work_class], leg.units_per_request) for leg in route.legs),
+        route.edges,
+        tuple(
+            ZoneFlow(flow.zones, flow.requests_per_s)
+            for flow in flows
+            if flow.route == route.id and all(flow.zones) and flow.requests_per_s > 0
+        ),
+    )
+
+
+def _within(route: RoutedRoute, places: set[tuple[str, str]]) -> RoutedRoute:
+    """The route without flows over places, (zone, work class), where nothing is."""
+    classes = [leg.work_class for leg in route.legs]
+    there = (flow for flow in route.flows if places.issuperset(zip(flow.zones, classes, strict=True)))
+    return replace(route, flows=tuple(there))

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import msgspec
 
+from control.fleet.routing import routed_route
 from control.planning.recipe import ListedRecipe
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.zoneless_flows import anywhere
-from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
+from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from templates_lib.apps.app import serving_id
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.values.hardware import node_config_from_id
-from templates_lib.values.plan import Flow, Plan
-from templates_lib.values.work import Route, Unit
+from templates_lib.values.plan import Plan
+from templates_lib.values.work import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def timeline_of_listed(plan: Plan, recipe: ListedRecipe, routes: Sequence[Route]
     units = {each.id: each.unit for each in recipe.classes}
     models: dict[str, list[RoutedRoute]] = {}
     for route in routes:
-        models.setdefault(serving_id(route.app, route.request_type), []).append(_routed(route, units, plan.flows))
+        models.setdefault(serving_id(route.app, route.request_type), []).append(routed_route(route, units, plan.flows))
     table = [anywhere(RoutedModel(app, tuple(own), tuple(members)), plan.flows) for app, own in models.items()]
     return FleetTimeline(tuple(lives), ((0.0, tuple(table)),), length_s)
 
@@ -81,14 +82,4 @@ def station_of(listed: ListedTemplate, routes: Iterable[Route]) -> BatchModel:
         said.lanes,
         sum(listed.nodes.values()),
         min(node.network_gbps for node in nodes) * 1e9 / 8,
-    )
-
-
-def _routed(route: Route, units: dict[str, Unit], flows: Iterable[Flow]) -> RoutedRoute:
-    own = [flow for flow in flows if flow.route == route.id and all(flow.zones) and flow.requests_per_s > 0]
-    return RoutedRoute(
-        route.id,
-        tuple(RoutedLeg(leg.work_class, units[leg.work_class], leg.units_per_request) for leg in route.legs),
-        route.edges,
-        tuple(ZoneFlow(flow.zones, flow.requests_per_s) for flow in own),
     )

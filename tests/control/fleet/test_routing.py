@@ -1,5 +1,7 @@
 """The routing table that follows from a plan and from what is ready."""
 
+from dataclasses import replace
+
 import pytest
 
 from agents.channels.dialer import Address
@@ -12,6 +14,7 @@ from templates_lib.values.placement import ONLY
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.slo import Slo
 from tests.control.fleet.fleets import ZONE, plan_of, planned
+from tests.templates_lib.units import executor, unit_template
 
 ADDRESS = Address("tcp://127.0.0.1:1", "k" * 40)
 FAR = "local/far"
@@ -72,6 +75,15 @@ def test_a_member_has_the_capacity_of_the_class_that_it_serves() -> None:
         {"chat/decode": 2.0},
         {"chat/aggregated": 2.0},
     ]
+
+
+def test_executors_of_one_component_share_its_capacity() -> None:
+    of = unit_template(executor("a", component="chat"), executor("b", component="chat"), executor("c"))
+    unit = replace(WHOLE, template=of, units_per_s={"chat/aggregated": 3.0})
+    both = dict.fromkeys("abc", ADDRESS)
+    (model,) = routing().served([("i0", unit, both)])
+    members = {member.id: member.units_per_s for member in model.routing.members}
+    assert members == {"i0/a": {"chat/aggregated": 1.5}, "i0/b": {"chat/aggregated": 1.5}}
 
 
 def test_a_context_is_what_every_instance_that_answers_has_room_for() -> None:

@@ -60,7 +60,7 @@ def test_no_call_is_made_from_nothing_or_lost_while_stations_come_and_go(seed: i
     np.testing.assert_array_equal(again.finish_s, served.finish_s)
 
 
-def test_a_full_batch_takes_what_is_certified_and_a_small_one_its_start() -> None:
+def test_a_batch_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="starts within its own time"):
         BatchModel(({"see/encode": 10.0},), batch_s=1.0, start_s=2.0)
     with pytest.raises(ValueError, match="above 0"):
