@@ -12,7 +12,6 @@ from control.db.errors import DatabaseUnavailableError
 from control.diff.target import Target
 from control.fleet.routing import Routing
 from control.gateway.published import AccessKey, Published, PublishedError, read_published, write_published
-from control.hub.gang import placed_gang
 
 
 class RoutingSink(Protocol):
@@ -72,11 +71,17 @@ class Publisher:
         version = 0 if self._last is None else self._last.version
         there = list(ready)
         models = tuple(model for _, routing in sorted(self._routings.items()) for model in routing.served(there))
-        routed = {member.id for model in models for member in model.routing.members}
-        gangs = [(instance, placed_gang(what.template), at) for instance, what, at in there]
-        found = {gang.member(instance, executor): at[executor] for instance, gang, at in gangs for executor in at}
-        addresses = {member: address for member, address in found.items() if member in routed}
+        members = sorted({member.id for model in models for member in model.routing.members})
+        executors = {instance: at for instance, _, at in there}
+        addresses = {member: _address(member, executors) for member in members}
         table = Published(version, addresses, models, self._access, self._demand_desk)
         if table != self._last:
             self._last = replace(table, version=version + 1)
             write_published(self._path, self._last)
+
+
+def _address(member: str, executors: Mapping[str, Mapping[str, Address]]) -> Address:
+    """Where the scheduler of a member is. `executors`: by instance, the address of each of its executors."""
+    instance, _, executor = member.partition("/")
+    at = executors[instance]
+    return at[executor] if executor else next(iter(at.values()))  # an executor that is alone has no name there

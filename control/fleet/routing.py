@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from agents.channels.dialer import Address
 from control.diff.target import Target
 from control.gateway.published import Hold, ServedModel
-from control.hub.gang import placed_gang
+from control.hub.gang import Gang, placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel as PlannedModel
 from templates_lib.values.plan import Flow, Plan
@@ -97,11 +97,15 @@ class Routing:
     def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
         """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
         components = {each.id: each.component for model in self.models.values() for each in model.work_classes}
-        there = [member for instance, wanted in ready for member in _members(instance, wanted, components)]
+        there, gangs = list(ready), dict[str, Gang]()
+        for _, wanted in there:  # many instances are of one template, and reading a placement takes its time
+            if wanted.template.id not in gangs:
+                gangs[wanted.template.id] = placed_gang(wanted.template)
+        members_there = [m for name, w in there for m in _members(name, w, gangs[w.template.id], components)]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes}
-            members = tuple(member for member in there if not units.keys().isdisjoint(member.units_per_s))
+            members = tuple(member for member in members_there if not units.keys().isdisjoint(member.units_per_s))
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
             routes = (routed_route(route, units, self.plan.flows) for route in model.routes)
             models.append(RoutedModel(name, tuple(_within(route, places) for route in routes), members))
@@ -117,10 +121,10 @@ class Routing:
         return min((self.models[name].context_tokens, *rooms))
 
 
-def _members(instance: str, wanted: Target, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
+def _members(instance: str, wanted: Target, gang: Gang, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
     """One for each executor that the plan has work for, with the work classes of its component, which executors of one
     component share evenly. `components`: work class → component."""
-    gang, planned = placed_gang(wanted.template), {of: units for of, units in wanted.units_per_s.items() if units > 0}
+    planned = {of: units for of, units in wanted.units_per_s.items() if units > 0}
     like = Counter(executor.component for executor in gang.executors)
     for executor in gang.executors:
         name = executor.component

@@ -150,6 +150,7 @@ def test_a_killed_consumer_that_waits_is_noticed(start: Start, store: BlobStore)
     wait_until(lambda: not store.held_bytes)
     hold.set()
     publishing.join(60)
+    assert not publishing.is_alive()
 
 
 def test_the_parties_leave_no_process_behind(start: Start) -> None:

@@ -220,9 +220,7 @@ def test_a_name_is_given_once(store: BlobStore) -> None:
             store.publish(name, [])
 
 
-def test_a_consumer_that_stops_early_holds_nothing_back(
-    store: BlobStore, address: Address, monkeypatch: object
-) -> None:
+def test_a_consumer_that_stops_early_holds_nothing_back(store: BlobStore, address: Address) -> None:
     store.publish("it", random_pieces(), keep_s=PATIENCE_S)
     taking = take(address, "it")
     next(taking)
