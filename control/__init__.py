@@ -1,1 +1,1 @@
-"""What to do: offers, planning, storage and the surfaces people use."""
+"""The control plane decides what runs where: offers, planning, storage and the surfaces that people use."""

@@ -1,4 +1,4 @@
-"""How long to wait before what failed is tried again."""
+"""Time to wait before what failed is tried again."""
 
 from collections.abc import Hashable
 

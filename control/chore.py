@@ -1,4 +1,4 @@
-"""What a process does now and then beside its own work, such as looking at prices."""
+"""Chores that a process does now and then beside its own work, such as looking at prices."""
 
 import logging
 import threading
@@ -10,7 +10,8 @@ _log = logging.getLogger(__name__)
 
 
 class Chore:
-    """In a thread that no process has to wait for: a cloud, or a receiver of alerts, may take its time to answer."""
+    """Repeated work in a thread that no process has to wait for: a cloud, or a receiver of alerts, may take its time to
+    answer."""
 
     def __init__(self, name: str, work: Callable[[], object], every_s: float, first_s: float = 0.0) -> None:
         """`first_s`: before the first time. A time that fails is logged, and the next one comes."""
@@ -24,7 +25,7 @@ class Chore:
         threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def end(self) -> None:
-        """Nothing is begun any more; what is under way is not waited for."""
+        """Begin nothing any more; what is under way is not waited for."""
         self._ended.set()
 
     def _run(self) -> None:

@@ -9,7 +9,7 @@ from typing import IO
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Alone with what `path` stands for, among all processes and threads, for as long as the block; waits for it.
+    """Hold alone what `path` stands for, among all processes and threads, for as long as the block; waits for it.
 
     The file is made where it is missing, and stays: were it removed, two could hold files of the same name. Its folder
     has to be there. Raises OSError when it cannot be opened.
@@ -35,5 +35,5 @@ def try_lock(file: IO[bytes]) -> bool:
 
 
 def unlock(file: IO[bytes]) -> None:
-    """By name, so that a forked child that still has a copy of the descriptor does not hold it."""
+    """Unlock by name, so that a forked child that still has a copy of the descriptor does not hold the lock."""
     fcntl.flock(file, fcntl.LOCK_UN)

@@ -17,7 +17,8 @@ from control.planning.world import World
 
 @dataclass(frozen=True, slots=True)
 class WantedFleet:
-    """What an owner asks for. `mode` and `project` None: as they are; observe and the default project if it is new."""
+    """A fleet as its owner asks for it. `mode` and `project` None: as they are; observe and the default project if it
+    is new."""
 
     world: World
     """Of its spec, which was checked."""

@@ -1,4 +1,4 @@
-"""What every action needs: who acts, when, and where it is stored."""
+"""Context that every action needs: who acts, when, and where it is stored."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -21,7 +21,8 @@ class AcceptedPlan:
 
 
 def waiting_change(database: Database, fleet: str) -> PlanChange:
-    """What the plan that waits for approval would change. Raises NotStoredError, NotNowError, and as `plan_change`."""
+    """Return the changes that the plan waiting for approval would make. Raises NotStoredError, NotNowError, and as
+    `plan_change`."""
     fleets = PostgresFleets(database)
     record, target = fleets.load(fleet), fleets.target(fleet)
     _check_waits(target, target.proposed)

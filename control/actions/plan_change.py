@@ -1,4 +1,4 @@
-"""What a plan would change of what runs now, for people to look at before they decide."""
+"""Changes that a plan would make to what runs now, for people to look at before they decide."""
 
 import hashlib
 from dataclasses import dataclass

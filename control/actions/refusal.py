@@ -1,4 +1,4 @@
-"""Why an action was refused; nothing has changed then. The type of an error is the next step."""
+"""Reasons to refuse an action, which has changed nothing then. The type of an error is the next step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class NotNowError(RefusedActionError):
 
 @dataclass(frozen=True, slots=True)
 class LostTraffic:
-    """What a model that serves would lose: ready instances, requests that they compute, and requests that wait."""
+    """Traffic that a serving model would lose: ready instances, requests that they compute, and requests that wait."""
 
     instances: int = 0
     running: int = 0

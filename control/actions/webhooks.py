@@ -28,8 +28,8 @@ def set_webhook(
     internal: bool,
     version: int | None = None,
 ) -> Webhook:
-    """Have alerts sent to a URL, in place of the webhook before. `secret` says where the key that signs them is; None:
-    as it is. No `kinds`: all. `internal`: http and private addresses are allowed.
+    """Replace or add the webhook of that name: a URL to which alerts are sent. `secret` says where the key that signs
+    them is; None: as it is. No `kinds`: all. `internal`: http and private addresses are allowed.
 
     Raises WrongFieldError; InUseError when there are too many; with `version` (0: there is none) StaleVersionError.
     """

@@ -227,7 +227,7 @@ class Search:
         return found
 
     def _improving(self, found: Refined, at: Ints) -> Ints:
-        """Those of the columns that a plan better than the best so far may use."""
+        """Return those of the columns that a plan better than the best so far may use."""
         assert self._best is not None  # noqa: S101
         return at[found.rise[at] <= self._best.objective - found.priced_bound]
 

@@ -43,6 +43,6 @@ def share_within(histogram: dict[float, float], limit_s: float) -> float | None:
 
 
 def burn_rate(share: float | None, percentile: float) -> float | None:
-    """How many times as fast as allowed an objective is missed: at 1 it is just kept, at 2 its budget of misses is
-    spent in half the time (Google's SRE workbook, chapter 5)."""
+    """Return how many times as fast as allowed an objective is missed: at 1 it is just kept, at 2 its budget of misses
+    is spent in half the time (Google's SRE workbook, chapter 5)."""
     return None if share is None else (1 - share) / (1 - percentile / 100)

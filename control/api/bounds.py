@@ -1,4 +1,4 @@
-"""What a request may cost before anybody looks at it: the size of its body, and the time in which it arrives."""
+"""Bounds on a request before anybody looks at it: the size of its body, and the time in which it arrives."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ class Bounds:
         await self._app(scope, _replay(body, receive), with_headers)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """None: the caller went away."""
+        """Read the body; None when the caller went away. Raises a problem for one that is too large."""
         limit = self._settings.max_body_bytes
         said = dict(scope["headers"]).get(b"content-length", b"0")
         parts, size = [], int(said) if said.isdigit() else 0

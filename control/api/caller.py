@@ -1,4 +1,4 @@
-"""Who calls: the holder of an API token, or a browser with a session that stands for one."""
+"""The caller of a request: the holder of an API token, or a browser with a session that stands for one."""
 
 import hmac
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Caller:
 
     @property
     def actor(self) -> str:
-        """As events name it."""
+        """Return the caller's name in events."""
         return f"token:{self.token_id}"
 
 

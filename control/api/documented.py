@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of a route besides its own answer: every problem, and who may call it."""
+"""Parts of a route's OpenAPI document besides its own answer: every problem, and who may call it."""
 
 from typing import Any
 

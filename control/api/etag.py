@@ -35,7 +35,8 @@ def expected_or_none(
     if_match: Annotated[str | None, Header(description="ETag of what is replaced.", max_length=64)] = None,
     if_none_match: Annotated[str | None, Header(description="`*`: make it; there is none.", max_length=64)] = None,
 ) -> int:
-    """As `expected_version`, for what a PUT may make, too; 0: there is to be none."""
+    """Read the version that a PUT expects, as `expected_version` does; 0 where the PUT is to make what is not there
+    yet."""
     return 0 if if_none_match == "*" else _read(if_match)
 
 

@@ -1,4 +1,4 @@
-"""What happens, as it happens: one look at the database a second for all who follow, however many."""
+"""Messages as they happen: one look at the database a second for all who follow, however many."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class FeedMessage:
 
 @dataclass(frozen=True, slots=True)
 class FeedSource:
-    """Where the messages of a feed come from; called in threads."""
+    """Source of a feed's messages; called in threads."""
 
     after: Callable[[int], list[FeedMessage]]
     """Some of those after an id, oldest first."""

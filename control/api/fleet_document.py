@@ -17,7 +17,8 @@ from control.reconcile.fleet_world import refuse_paths
 
 
 class _SpecSchema:
-    """What the OpenAPI document says of it. It is checked by `checked`, which knows the names it may use."""
+    """Schema of the spec in the OpenAPI document. `checked` checks a spec itself, and knows the names that it may
+    use."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -1,4 +1,4 @@
-"""What a bill of nodes costs at least, all of it in one zone."""
+"""Least cost of a bill of nodes, all of it in one zone."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +18,7 @@ def least_prices(offers: Iterable[Offer]) -> Prices:
 
 
 def least_usd_per_hour(nodes: Mapping[str, int], prices: Prices) -> float | None:
-    """None: no zone sells all of them."""
+    """Return what the nodes cost in the cheapest zone that sells all of them, $/h; None when no zone does."""
     costs = [
         sum(count * zone[config] for config, count in nodes.items())
         for zone in prices.values()

@@ -1,4 +1,4 @@
-"""What an API process says of itself, in Prometheus' format, base units."""
+"""Metrics of an API process in Prometheus' format, base units."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector

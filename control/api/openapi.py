@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond what routes and schemas do by themselves."""
+"""Parts of the OpenAPI document beyond what routes and schemas say by themselves."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def _not_ours() -> ApiError:
 
 
 def _storable(part: str | int) -> bool:
-    """Whether PostgreSQL takes it for a value: no NUL, no half of a surrogate pair, no number beyond bigint."""
+    """Tell whether PostgreSQL takes it for a value: no NUL, no half of a surrogate pair, no number beyond bigint."""
     if isinstance(part, int):
         return abs(part) < 2**63
     return "\0" not in part and part.isprintable()

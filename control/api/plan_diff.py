@@ -1,4 +1,4 @@
-"""What a plan would change, as a document."""
+"""Changes that a plan would make, as a document."""
 
 from pydantic import BaseModel, Field
 

@@ -1,4 +1,4 @@
-"""What a plan saves against homogeneous fleets."""
+"""Saving of a plan against homogeneous fleets."""
 
 from pydantic import BaseModel, Field
 

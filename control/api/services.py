@@ -1,4 +1,4 @@
-"""What every request may use, made once a process."""
+"""Services that every request may use, made once a process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

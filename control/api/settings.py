@@ -1,4 +1,4 @@
-"""How an API process behaves."""
+"""Settings of an API process."""
 
 from dataclasses import dataclass
 from datetime import timedelta

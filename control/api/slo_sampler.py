@@ -44,7 +44,8 @@ class SloSampler:
                     _log.warning("%s", error)
 
     async def look(self, client: httpx.AsyncClient, gateway: str) -> None:
-        """What has been answered since the last look; the first look, and one after a pause, is a beginning only."""
+        """Store what a gateway has answered since the last look; the first look, and one after a pause, only sets the
+        beginning."""
         try:
             figures = gateway_figures(await _text(client, gateway))
         except (httpx.HTTPError, ValueError) as error:

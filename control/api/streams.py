@@ -47,7 +47,7 @@ def streams(database: Database, settings: ApiSettings) -> Streams:
 
 
 def event_document(past: PastEvent) -> dict[str, object]:
-    """As lists and streams of events show one."""
+    """Return an event as lists and streams of events show it."""
     document: dict[str, object] = {"sequence": past.sequence, "at": past.at}
     document |= msgspec.to_builtins(past.event)
     return document
@@ -65,7 +65,7 @@ def _steps(database: Database, after: int) -> list[FeedMessage]:
 
 
 class _Loads:
-    """What has changed since the last look, so that a fleet at rest sends nothing."""
+    """Loads that have changed since the last look, so that a fleet at rest sends nothing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""What-if as a document."""
+"""Suppositions of a plan (what-if) as a document."""
 
 from typing import Annotated
 

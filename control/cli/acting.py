@@ -1,4 +1,4 @@
-"""Who acts on the command line, where, and on which database."""
+"""The person who acts on the command line: who, where, and on which database."""
 
 import getpass
 import os

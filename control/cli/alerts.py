@@ -92,7 +92,7 @@ def add(
     internal: Annotated[bool, typer.Option("--internal", help="Allow http and addresses of your own network.")] = False,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Have alerts sent to a URL, signed. The secret itself is never stored (docs/cost.md shows how to verify)."""
+    """Send alerts to a URL, signed. The secret itself is never stored (docs/cost.md shows how to verify)."""
     from control.actions.webhooks import set_webhook
     from control.alerts.secret_source import NoSecretError, check_source, read_secret
     from control.given_name import check_name

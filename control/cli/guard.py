@@ -1,4 +1,4 @@
-"""What a user sees when a command fails: one line that says what, where and what next."""
+"""Errors as a user sees them when a command fails: one line that says what, where and what next."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ _state = {"reached": False}
 
 
 def reached_a_command() -> bool:
-    """Whether the arguments were good enough for a command to start (else its exit code is the parser's)."""
+    """Tell whether the arguments were good enough for a command to start (else its exit code is the parser's)."""
     return _state["reached"]
 
 
@@ -79,7 +79,7 @@ OURS = ("control", "agents", "policies", "templates_lib", "migrations", "builtin
 
 
 def _is_foreign(error: Exception) -> bool:
-    """Whether its message is not one of ours: a library's own error, or a KeyError and the like from indexing."""
+    """Tell whether the message is not one of ours: a library's own error, or a KeyError and the like from indexing."""
     return type(error).__module__.partition(".")[0] not in OURS or type(error) in (
         KeyError, IndexError, UnicodeDecodeError,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a command prints its result: a table for people, JSON or YAML for programs."""
+"""Results of commands: a table for people, JSON or YAML for programs."""
 
 import os
 import sys
@@ -44,7 +44,7 @@ def emit(document: Any, output: Output) -> None:
 
 
 def emitted(document: Any, output: Output) -> bool:
-    """Whether programs read the result, which is printed then; else the command prints a table."""
+    """Print the result if programs read it, and tell whether they do; else the command prints a table."""
     if output is not Output.TABLE:
         emit(document, output)
     return output is not Output.TABLE

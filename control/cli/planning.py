@@ -50,7 +50,7 @@ def _opened(database_url: str | None) -> Iterator[tuple[PlanningSession, Databas
 def prepared(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
 ) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
-    """What to plan from, read before the database is opened so that mistakes show at once."""
+    """Yield what to plan from, read before the database is opened so that mistakes show at once."""
     if (spec is None) == (snapshot is None):
         raise ValueError("give either -f SPEC or --snapshot FILE")
     if templates is not None and snapshot is None:

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, a line now and then elsewhere. Always on stderr."""
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere. Always on stderr."""
 
 import sys
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ class CostCollector(Collector):
         self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is asked of the database when the collector is registered."""
+        """Return nothing, so that the database is not asked when the collector is registered."""
         return ()
 
     def collect(self) -> Iterable[Metric]:

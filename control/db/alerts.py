@@ -107,7 +107,7 @@ class PostgresAlerts:
         self._settle(delivery_id, {"delivered_at": now, "next_at": None, "outcome": outcome})
 
     def failed(self, delivery_id: int, outcome: str, next_at: datetime | None) -> None:
-        """None: it is given up."""
+        """Record that a delivery failed and is tried again at `next_at`; None when it is given up."""
         self._settle(delivery_id, {"next_at": next_at, "outcome": outcome})
 
     def pending(self) -> Mapping[str, tuple[int, str]]:

@@ -66,7 +66,7 @@ class PostgresApiTokens:
         return token, written(token.id, secret)
 
     def authenticate(self, token: Secret, now: datetime) -> ApiToken | None:
-        """Whose token it is; None for one that is wrong, expired or revoked, which a caller may not tell apart."""
+        """Return the token; None for one that is wrong, expired or revoked, which a caller may not tell apart."""
         parts = read(token)
         if parts is None:
             return None

@@ -141,7 +141,8 @@ class PostgresFleets:
         return held
 
     def say(self, name: str, trouble: str) -> None:
-        """Why the fleet cannot be planned or run now; empty: it can. No version: what was judged on others holds."""
+        """Store why the fleet cannot be planned or run now; empty when it can. Takes no version: what was judged on
+        others holds."""
         with self.database.transaction() as connection:
             connection.execute(update(fleet_target).where(fleet_target.c.fleet == name).values(trouble=trouble))
 

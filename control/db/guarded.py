@@ -13,8 +13,8 @@ def check_version(what: str, there: int, read: int) -> None:
 
 
 def lock_row(connection: Connection, table: Table, name: str, read: int) -> None:
-    """Nobody else changes the row before the transaction has ended. Raises NotStoredError with the nearest name of the
-    table, and as `check_version`."""
+    """Lock a row, so that nobody else changes it before the transaction has ended. Raises NotStoredError with the
+    nearest name of the table, and as `check_version`."""
     of_it = select(table.c.version).where(table.c.name == name).with_for_update()
     there = connection.execute(of_it).scalar_one_or_none()
     if there is None:

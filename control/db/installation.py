@@ -1,4 +1,4 @@
-"""Whose nodes are whose: the tag by which a control plane knows its own, made once and kept in its database."""
+"""Owner of nodes: the tag by which a control plane knows its own, made once and kept in its database."""
 
 import secrets
 

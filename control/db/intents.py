@@ -85,7 +85,8 @@ class PostgresIntents:
         self._never_was(name, IntentState.REFUSED, text, now)
 
     def abandoned(self, name: str, now: datetime) -> None:
-        """Nobody knows what became of the call, and the cloud does not list the node: its place is free again."""
+        """Give up an intent: nobody knows what became of the call, and the cloud does not list the node. Its place is
+        free again."""
         self._never_was(name, IntentState.ABANDONED, "not in the cloud's list", now)
 
     def open_terminate(self, name: str, cloud: str, now: datetime) -> None:

@@ -106,7 +106,7 @@ class PostgresOperations:
             return connection.execute(select(func.count()).where(_free())).scalar_one()
 
     def open_count(self) -> int:
-        """Those that have not ended."""
+        """Count the operations that have not ended."""
         with self.database.transaction() as connection:
             return connection.execute(select(func.count()).where(operation.c.state.in_(OPEN))).scalar_one()
 

@@ -9,7 +9,7 @@ REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
 
 
 def current_revision(connection: Connection) -> str | None:
-    """None: Medley's tables are not there."""
+    """Return the revision of Medley's tables; None when they are not there."""
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar() is None:
         return None
     revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

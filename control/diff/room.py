@@ -14,7 +14,7 @@ class SupplyRoom:
         self._ledger, self._spending, self._limits = ledger.copy(), spending, limits
 
     def give(self, going: Iterable[Running]) -> None:
-        """These are on their way out."""
+        """Free the supply of instances that are on their way out."""
         for each in going:
             self._change(each, -1)
 

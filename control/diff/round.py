@@ -137,7 +137,7 @@ class Round:
                 self._give_back(each, "the plan does not want it")
 
     def _launch_one(self, missing: Missing, copies: dict[Column, int]) -> Wait | None:
-        """None: it is to be launched."""
+        """Return why an instance is not launched now; None when it is, and its supply is taken."""
         target = missing.target
 
         def wait(kind: WaitKind, reason: str, until: datetime | None = None) -> Wait:

@@ -40,7 +40,7 @@ def spending_of(staying: Iterable[Running], leaving: Iterable[Running], past: Pa
 
 
 def refusal(limits: ChangeLimits, spending: Spending, usd_per_hour: float, nodes: int) -> SpendingRefusal | None:
-    """Why an instance of `nodes` nodes at `usd_per_hour` must not be launched now; None: it may."""
+    """Return why an instance of `nodes` nodes at `usd_per_hour` must not be launched now; None when it may."""
     after = spending.with_launch(usd_per_hour, nodes)
     most_usd, most_nodes = limits.max_usd_per_hour, limits.max_new_nodes_per_hour
     if most_usd is not None and after.usd_per_hour > most_usd + _SLACK_USD:

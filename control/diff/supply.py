@@ -52,11 +52,11 @@ class Ledger:
         return new
 
     def config_of(self, offer: str) -> str | None:
-        """None for an offer that is not sold any more."""
+        """Return the node configuration of an offer; None for one that is not sold any more."""
         return self._config.get(offer)
 
     def hold(self, offer: str, nodes: int = 1) -> None:
-        """These exist, whether there is room for them or not; a negative number gives them back."""
+        """Count nodes that exist, whether there is room for them or not; a negative number gives them back."""
         if offer in self._left:
             self._left[offer] -= nodes
         for at, weight in self._pools.get(offer, ()):

@@ -1,4 +1,4 @@
-"""What a plan wants of each column."""
+"""Targets: the instances that a plan wants of each column."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

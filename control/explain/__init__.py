@@ -1,4 +1,4 @@
-"""Why a plan is as it is: what binds, what one more node would save, what the runner-up costs, what is missing.
+"""Reasons of a plan: what binds, what one more node would save, what the runner-up costs, what is missing.
 
 Pure: it reads values and re-solves with the solver it is handed.
 """

@@ -30,7 +30,8 @@ class Certificate:
 
 
 def certificates(capacities: Iterable[Capacity]) -> tuple[Certificate, ...]:
-    """Those with waiting first. None for templates without an objective, which somebody listed."""
+    """Return the promises that capacities rest on, those with waiting first; none for templates without an objective,
+    which somebody listed."""
     found: dict[tuple[bool, float], set[str]] = {}
     for capacity in capacities:
         if capacity.slo_ms:

@@ -33,7 +33,7 @@ class Limit:
 
 
 def limits(plan: Plan, snapshot: Snapshot) -> tuple[Limit, ...]:
-    """Those that bind, the dearest first."""
+    """Return the limits that bind, the dearest first."""
     found = (*_supply(plan, snapshot), *_pools(plan, snapshot), *_budget(plan, snapshot), *_replicas(plan, snapshot))
     return tuple(sorted((*found, *_policies(plan)), key=lambda b: -(b.usd_per_hour or 0.0)))
 
@@ -94,7 +94,7 @@ def _replicas(plan: Plan, snapshot: Snapshot) -> Iterator[Limit]:
 
 
 def _policies(plan: Plan) -> Iterator[Limit]:
-    """Those whose room in a plan of whole nodes says little: they bind where the relaxation says so."""
+    """Yield the policies that bind by the relaxation: their room in a plan of whole nodes says little."""
     seen: set[tuple[str, str]] = set()
     for row in plan.duals:
         word, _, subject = row.partition("/")

@@ -1,4 +1,4 @@
-"""Why not another fleet: the best plans without what this one spends most on."""
+"""Runners-up of a plan: the best plans without what this one spends most on."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -35,8 +35,8 @@ class Shortage:
 
 
 def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> Shortage | None:
-    """None where all demand is met. Tries supply, then each policy, then both; the first that serves all wins, else
-    what serves most."""
+    """Return what would serve the unmet demand; None where all is met. Tries supply, then each policy, then both; the
+    first that serves all wins, else what serves most."""
     if not plan.unmet:
         return None
     best: tuple[float, str, Plan] | None = None

@@ -1,4 +1,4 @@
-"""What keeps fleets on one database, put together."""
+"""Assembly of what keeps fleets on one database."""
 
 import time
 from collections.abc import Callable, Mapping

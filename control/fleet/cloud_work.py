@@ -1,4 +1,4 @@
-"""What a keeper has clouds do, beside its rounds: one call at a time for an instance."""
+"""Work that a keeper has clouds do, beside its rounds: one call at a time for an instance."""
 
 import logging
 import queue
@@ -21,7 +21,8 @@ _AGAIN_S = 1.0
 
 
 class CloudWork:
-    """Called from the keeper's thread; the work is done in those of `effects`."""
+    """Calls to clouds under way, by instance. The keeper's thread calls it; the work is done in threads of
+    `effects`."""
 
     def __init__(self, stores: FleetStores, effects: Effects, monotonic: Callable[[], float]) -> None:
         self._stores = stores

@@ -15,7 +15,8 @@ class Effects(Protocol):
     """Interface through which a loop hands over work that takes long."""
 
     def begin(self, name: str, work: Callable[[], None]) -> bool:
-        """Have `work` done, unless work of that name is under way; whether it was begun. What it raises is logged."""
+        """Begin `work`, unless work of that name is under way, and tell whether it was begun. What it raises is
+        logged."""
         ...
 
     def wait(self, timeout_s: float) -> None:
@@ -23,7 +24,7 @@ class Effects(Protocol):
         ...
 
     def close(self) -> None:
-        """Nothing is begun any more; what is under way is waited for."""
+        """Begin nothing any more, and wait for what is under way."""
         ...
 
 

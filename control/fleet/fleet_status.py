@@ -1,4 +1,4 @@
-"""How a fleet does against its plan and its promises."""
+"""State of a fleet against its plan and its promises."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How many instances there are, and how busy they are together."""
+"""Number of instances, and how busy they are together."""
 
 from collections import Counter
 from collections.abc import Iterable

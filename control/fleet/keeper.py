@@ -78,7 +78,7 @@ class Keeper:
         self._last_step, self._looked_s = -1, -math.inf
 
     def keep(self, order: FleetOrder) -> None:
-        """From the next tick on."""
+        """Hold a fleet to an order, from the next tick on."""
         self._last_step = -1  # what is on the board depends on it
         if order.name in self._fleets:
             self._fleets[order.name].order = order
@@ -90,13 +90,14 @@ class Keeper:
             )
 
     def forget(self, fleet: str) -> None:
-        """There is no such fleet (any more): what still runs of it is ended. Again: no harm, and no work."""
+        """End what still runs of a fleet that is not there (any more). A second call does no work."""
         order = self._fleets[fleet].order if fleet in self._fleets else None
         if order is None or order.wanted or order.earlier or not order.acts:
             self.keep(FleetOrder(fleet, ()))
 
     def expect(self, addresses: dict[str, Address]) -> None:
-        """Where schedulers were, by member, when a table was published last: right until their nodes say otherwise."""
+        """Take the addresses of schedulers, by member, that the last table had: right until their nodes say
+        otherwise."""
         self._addresses = dict(addresses)
 
     def load(self) -> None:
@@ -121,7 +122,7 @@ class Keeper:
 
     @property
     def ready(self) -> set[str]:
-        """Of those that are wanted."""
+        """Return the ids of the ready instances that are wanted."""
         kept = ((i, self._fleets.get(i.fleet)) for i in self._known.values() if i.state == InstanceState.READY)
         return {i.id for i, fleet in kept if fleet is not None and fleet.order.wants(i)}
 
@@ -132,17 +133,17 @@ class Keeper:
 
     @property
     def members(self) -> set[str]:
-        """What routing tables call the executors of all instances."""
+        """Return the names of all instances' executors in routing tables."""
         kept = ((i.id, self._fleets[i.fleet].gang(i.id)) for i in self._known.values() if self._is_met(i))
         return {gang.member(name, executor.id) for name, gang in kept for executor in gang.executors}
 
     @property
     def nodes(self) -> set[str]:
-        """Of all instances, rented or on their way."""
+        """Return the ids of the nodes of all instances, rented or on their way."""
         return {node.id for instance in self._known.values() for node in instance.nodes}
 
     def is_settled(self) -> bool:
-        """Whether every fleet that is acted on is as its order wants it, all of it ready."""
+        """Tell whether every fleet that is acted on is as its order wants it, all of it ready."""
         for name, fleet in self._fleets.items():
             own = [i for i in self._known.values() if i.fleet == name]
             if fleet.order.acts and not (fleet.order.is_met(own) and all(i.state == InstanceState.READY for i in own)):

@@ -1,4 +1,4 @@
-"""How patient a keeper is."""
+"""Settings of a keeper: how patient it is."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta

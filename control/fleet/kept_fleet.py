@@ -39,7 +39,7 @@ class KeptFleet:
         return instance in self._templates
 
     def learn(self, instance: Instance, template: ServingTemplate) -> None:
-        """What it runs. Raises UnplaceableError."""
+        """Keep what an instance runs. Raises UnplaceableError."""
         gang = self._gang_of(template).with_kv_share(self._kv_share.get(column(instance), 1.0))
         self._templates[instance.id], self._gangs[instance.id] = template, gang
 
@@ -66,7 +66,7 @@ class KeptFleet:
         return running_instance(instance, self._templates[instance.id], self.order.of(instance), held)
 
     def note(self, instance: Instance, step: PastTransition, now_s: float) -> None:
-        """What has happened to one of its instances."""
+        """Take note of a step of one of its instances."""
         at = column(instance)
         if step.to_state is InstanceState.READY:
             self._back_off.worked(at)
@@ -76,6 +76,6 @@ class KeptFleet:
                 self._kv_share[at] = max(_LEAST_KV_SHARE, self._kv_share.get(at, 1.0) / 2)
 
     def not_before(self, columns: Iterable[Column], now: datetime, now_s: float) -> dict[Column, datetime]:
-        """Of those that are not to be launched yet: when they may be."""
+        """Return when columns may be launched that may not be launched yet."""
         waits = {at: self._back_off.wait_s(at, now_s) for at in columns}
         return {at: now + timedelta(seconds=wait_s) for at, wait_s in waits.items() if wait_s > 0}

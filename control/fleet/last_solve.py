@@ -1,4 +1,4 @@
-"""When fleets were planned last, how well, and when they are again."""
+"""Last solve of each fleet: when it was, how good its plan is, and when the next one is."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

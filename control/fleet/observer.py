@@ -1,4 +1,4 @@
-"""Who hears of what happens to fleets."""
+"""Observers of what happens to fleets."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from templates_lib.values.offer import Offer
 
 
 class Observer(Protocol):
-    """Called from the loop's thread only."""
+    """Receiver of what happens to fleets. Called from the loop's thread only."""
 
     def on_transition(self, fleet: str, step: PastTransition) -> None:
         """A step in an instance's life, whoever took it."""
@@ -28,7 +28,7 @@ class Observer(Protocol):
 
 
 class NoObserver:
-    """Nobody."""
+    """An observer that does nothing."""
 
     def on_transition(self, fleet: str, step: PastTransition) -> None: ...
 

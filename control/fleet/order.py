@@ -1,4 +1,4 @@
-"""What is to be kept running of one fleet."""
+"""Order of a fleet: what is to be kept running of it."""
 
 from collections import Counter
 from collections.abc import Iterable

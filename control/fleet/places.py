@@ -1,4 +1,4 @@
-"""Where the nodes of an instance may be rented."""
+"""Places where the nodes of an instance may be rented."""
 
 from collections.abc import Iterable
 

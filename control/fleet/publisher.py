@@ -15,7 +15,7 @@ from control.gateway.published import AccessKey, Published, PublishedError, read
 
 
 class RoutingSink(Protocol):
-    """Who is told how fleets are reached, whatever is ready of them."""
+    """Receiver of how fleets are reached, whatever is ready of them."""
 
     def serve(self, fleet: str, routing: Routing) -> None: ...
 
@@ -23,7 +23,7 @@ class RoutingSink(Protocol):
 
 
 class Publisher:
-    """Of one file, of which it is the only writer."""
+    """Writer of the routing table's file, and the only one."""
 
     def __init__(self, path: Path, tokens: PostgresApiTokens, clock: Callable[[], datetime]) -> None:
         self._path = path
@@ -43,23 +43,24 @@ class Publisher:
 
     @property
     def addresses(self) -> dict[str, Address]:
-        """Where schedulers are, by the last table."""
+        """Return the addresses of schedulers in the last table, by member."""
         return {} if self._last is None else dict(self._last.addresses)
 
     def tell_demand_to(self, desk: Address) -> None:
-        """From the next table on gateways report there what load they are offered."""
+        """Have gateways report to `desk` what load they are offered, from the next table on."""
         self._demand_desk = desk
 
     def serve(self, fleet: str, routing: Routing) -> None:
-        """From the next table on; models of other fleets stay."""
+        """Route requests for a fleet's models, from the next table on; models of other fleets stay."""
         self._routings[fleet] = routing
 
     def drop(self, fleet: str) -> None:
-        """Its models are not served any more. Again: no harm."""
+        """Leave a fleet's models out from the next table on. A second call changes nothing."""
         self._routings.pop(fleet, None)
 
     def publish(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> None:
-        """While the database does not answer, clients are known by the last table's keys."""
+        """Write a table of what is ready, if it differs from the last. While the database does not answer, clients are
+        known by the last table's keys."""
         try:
             clients = self._tokens.clients(self._clock())
             self._access = tuple(
@@ -81,7 +82,7 @@ class Publisher:
 
 
 def _address(member: str, executors: Mapping[str, Mapping[str, Address]]) -> Address:
-    """Where the scheduler of a member is. `executors`: by instance, the address of each of its executors."""
+    """Return where the scheduler of a member is. `executors`: by instance, the address of each of its executors."""
     instance, _, executor = member.partition("/")
     at = executors[instance]
     return at[executor] if executor else next(iter(at.values()))  # an executor that is alone has no name there

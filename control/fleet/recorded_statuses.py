@@ -1,4 +1,4 @@
-"""How the fleets on record do."""
+"""States of the fleets on record."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How a fleet's models are reached, as it follows from what is ready."""
+"""Routing to a fleet's models, as it follows from what is ready."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from templates_lib.values.work import Route, Unit, WorkClass
 
 @dataclass(frozen=True, slots=True)
 class GatewayModel:
-    """What gateways need of a model, or of one request type of an app, beside its instances."""
+    """A model, or one request type of an app, as gateways need it beside its instances."""
 
     routes: tuple[Route, ...]
     work_classes: tuple[WorkClass, ...]
@@ -65,7 +65,7 @@ def gateway_model(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
-    """What does not change while a plan is kept."""
+    """Part of a fleet's routing that does not change while a plan is kept."""
 
     plan: Plan
     models: Mapping[str, GatewayModel]
@@ -95,7 +95,8 @@ class Routing:
         return tuple(served)
 
     def routed(self, ready: Iterable[tuple[str, Target]]) -> tuple[RoutedModel, ...]:
-        """What routers see of it: every model, with those of `ready` that serve it and the flows that they allow."""
+        """Return the fleet as routers see it: every model, with those of `ready` that serve it and the flows that they
+        allow."""
         components = {each.id: each.component for model in self.models.values() for each in model.work_classes}
         there, gangs = list(ready), dict[str, Gang]()
         for _, wanted in there:  # many instances are of one template, and reading a placement takes its time

@@ -1,4 +1,4 @@
-"""What a fleet is kept with: rows and clouds."""
+"""Stores that a fleet is kept with: rows and clouds."""
 
 from dataclasses import dataclass
 

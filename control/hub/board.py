@@ -1,4 +1,4 @@
-"""What nodes shall do, and what their reports mean for instances: values in, values out, no sockets and no rows."""
+"""Work for nodes, and what their reports mean for instances: values in, values out, no sockets and no rows."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ class Board:
 
     @_in_turn
     def loads(self) -> dict[str, NodeLoad | None]:
-        """Of all connected nodes."""
+        """Return the loads of all connected nodes; None for one that has not begun."""
         return {name: _load(self.report(name)) for name, seen in self._nodes.items() if seen.is_connected}
 
     @_in_turn
@@ -119,7 +119,7 @@ class Board:
 
     @_in_turn
     def scheduler(self, instance: str, executor: str = ONLY) -> SchedulerReport | None:
-        """Where the scheduler of an executor is and how it does, as far as its node says so."""
+        """Return where the scheduler of an executor is and how it does, as far as its node says so."""
         deployed = self._deployed.get(instance)
         first = {e.id: e.places[0].slot for e in deployed.gang.executors} if deployed is not None else {}
         node = deployed.nodes[first[executor]] if deployed is not None and executor in first else None
@@ -128,7 +128,7 @@ class Board:
 
     @_in_turn
     def work(self, node: str) -> Work | None:
-        """What a node shall do; None: what it does already, or nothing yet."""
+        """Return what a node shall do; None while it is to keep what it does, or has nothing to do yet."""
         instance, slot = self._place.get(node, ("", 0))
         deployed = self._deployed.get(instance)
         if deployed is None or deployed.state not in _RUN:
@@ -235,12 +235,14 @@ class Board:
 
 
 def _printable(text: str) -> str:
-    """Of a node, whose words are stored and shown to people: no terminal's commands, nothing that no row can hold."""
+    """Replace what cannot be printed by blanks: a node's words are stored and shown to people, and a terminal obeys
+    some of them."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _load(report: NodeReport | None) -> NodeLoad | None:
-    """Of all its executors together, and of each where there are several; None: none of them has begun."""
+    """Return the load of all executors together, and of each where there are several; None when none of them has
+    begun."""
     loads = {} if report is None else {each.executor: _executor_load(each) for each in report.executors if each.stage}
     if report is None or not loads:
         return None

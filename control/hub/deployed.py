@@ -9,7 +9,7 @@ from control.lifecycle.state import InstanceState
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """What nodes and gateways need of a model beside its placement."""
+    """Files and sizes of a model that nodes and gateways need beside its placement."""
 
     name: str
     """As clients call it."""

@@ -1,4 +1,4 @@
-"""What the nodes of one instance run: the executors of its template, node by node."""
+"""The nodes of one instance and what they run: the executors of its template, node by node."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ class UnplaceableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GangPlace:
-    """What an executor runs on one node."""
+    """Part of an executor that runs on one node."""
 
     config: str
     """Node configuration."""
@@ -54,7 +54,8 @@ class GangPlace:
 
     @property
     def replica(self) -> "GangPlace":
-        """What each of its replicas takes. A share that is no whole number is rounded down, but never to nothing."""
+        """Return what each of its replicas takes. A share that is no whole number is rounded down, but never to
+        nothing."""
         caps = (self.batch_cap, self.chunk_tokens, self.kv_blocks)
         batch_cap, chunk_tokens, kv_blocks = (max(1, cap // self.replicas) for cap in caps)
         weight = self.weight / self.replicas
@@ -97,11 +98,11 @@ class Gang:
 
     @property
     def is_of_one(self) -> bool:
-        """It has one executor, so that the death of that is the instance's."""
+        """Tell whether it has one executor, so that the death of that is the instance's."""
         return len(self.executors) == 1
 
     def member(self, instance: str, executor: str) -> str:
-        """What routing tables call an executor of an instance."""
+        """Return the name of an instance's executor in routing tables."""
         return instance if self.is_of_one else f"{instance}/{executor}"
 
     @property

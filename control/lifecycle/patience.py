@@ -21,7 +21,7 @@ class Patience:
     again."""
 
     def of(self, state: InstanceState) -> timedelta | None:
-        """None: as long as it takes."""
+        """Return how long an instance may stay in a state; None: as long as it takes."""
         return {
             InstanceState.PROVISIONING: self.provisioning,
             InstanceState.BOOTSTRAPPING: self.bootstrapping,

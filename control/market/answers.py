@@ -66,7 +66,7 @@ def note(database: Database, offer: Offer, outcome: CallOutcome, reason: str, no
 
 
 def concerned(offer: Offer, outcome: CallOutcome) -> tuple[str, ...]:
-    """Whom an outcome says something about."""
+    """Return the subjects about which an outcome says something: an offer, its quota family, its cloud."""
     match outcome:
         case CallOutcome.UNKNOWN:
             return ()

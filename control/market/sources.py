@@ -1,4 +1,4 @@
-"""Whom to ask for the offers of a cloud."""
+"""Sources of a cloud's offers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ def known_clouds() -> tuple[str, ...]:
 
 
 def askable_clouds(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Those that have an interface, or a file in SkyPilot's catalogue."""
+    """Return the clouds that have an interface, or a file in SkyPilot's catalogue."""
     kept = {file.parent.name for file in _catalogues(environment).glob("v*/*/vms.csv")}
     return tuple(cloud for cloud in known_clouds() if cloud in LIVE_SOURCES or cloud in kept)
 

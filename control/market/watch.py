@@ -56,7 +56,7 @@ class MarketWatch:
 
 
 def _news(before: CloudMarket | None, now: Refreshed) -> str:
-    """Why fleets are planned anew; empty: there is none."""
+    """Return why fleets are to be planned again; empty when there is no reason."""
     if now.is_left_out:
         return "" if before is not None and before.left_out else f"{now.cloud} is left out"
     if not now.failure and (before is None or before.succeeded_at is None or before.left_out):

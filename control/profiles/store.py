@@ -35,7 +35,8 @@ class ProfileStore:
         self._home = home
 
     def get(self, subject: str) -> StoredProfile | None:
-        """None also for a file that is damaged, or of another format: it is measured again."""
+        """Return the profile of a subject; None also for a file that is damaged or of another format, which is measured
+        again."""
         return self._read(self._path(subject))
 
     def all(self) -> tuple[StoredProfile, ...]:
@@ -52,7 +53,7 @@ class ProfileStore:
 
     @contextmanager
     def measuring(self) -> Iterator[Path]:
-        """Alone with this machine, as far as Medley is concerned; the directory for what is on the way."""
+        """Hold this machine alone, as far as Medley is concerned, and yield the directory for what is on the way."""
         work = self._home / "work"
         work.mkdir(parents=True, exist_ok=True)
         with turn(self._home / "lock"):

@@ -12,7 +12,7 @@ class UnknownCloudError(ValueError):
 
 
 class Clouds(Mapping[str, Cloud]):
-    """Those that were needed so far. Thread-safe: it only grows."""
+    """Adapters of the clouds that were needed so far, by name. Thread-safe: it only grows."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Cloud]]) -> None:
         self._makers = dict(makers)

@@ -28,7 +28,7 @@ from templates_lib.values.supply import SupplyPool
 
 
 def as_it_is(recording: Recording) -> Recording:
-    """Nothing is supposed."""
+    """Return the recording unchanged: nothing is supposed."""
     return recording
 
 

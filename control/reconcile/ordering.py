@@ -64,7 +64,7 @@ def fleet_order(
 
 
 def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
-    """Why no control plane could run the plan, whatever clouds it reaches; empty: one could. Raises
+    """Return why no control plane could run the plan, whatever clouds it reaches; empty when one could. Raises
     ValueError as `targets` does."""
     checks: list[Callable[[], object]] = [partial(weights_of, world)]
     for each in targets(plan):

@@ -26,8 +26,8 @@ def tokenizer_here(weights: str) -> str:
 
 
 class Tokenizers:
-    """Those of weights on the hub are fetched beside the loop, once. Gateways read them as they read the routing table,
-    and need no way to the hub. Called from one thread."""
+    """Paths of models' tokenizers; those of weights on the hub are fetched beside the loop, once. Gateways read them as
+    they read the routing table, and need no way to the hub. Called from one thread."""
 
     def __init__(self, folder: Path, effects: Effects, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`folder`: is made; gateways can read it."""

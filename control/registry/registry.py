@@ -72,7 +72,7 @@ class Registry:
             task.add_done_callback(lambda _: self._under_way.pop(peer.connection))
 
     def left(self, peer: Peer, reason: str) -> None:
-        """Nothing is held for it."""
+        """Do nothing: nothing is held for a peer."""
 
     def close(self) -> None:
         self._listener.close()

@@ -1,4 +1,4 @@
-"""What `medley up` says once its fleet answers: when instances are ready and the gateway has found them."""
+"""Greeting of `medley up` once its fleet answers: when instances are ready and the gateway has found them."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ class Greeting:
         say("For the console: medley token create you --role operator")
 
     def _is_served(self) -> bool:
-        """Whether the gateway reports every model as ready."""
+        """Tell whether the gateway reports every model as ready."""
         try:
             with urllib.request.urlopen(f"{self._url}/readyz", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - our own
                 return self._models <= set(json.load(answer)["ready"])

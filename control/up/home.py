@@ -1,4 +1,4 @@
-"""What `medley up` stores on disk, so that its next run finds it again, however this one ends."""
+"""Files that `medley up` stores on disk, so that its next run finds it again, however this one ends."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from control.reconcile.daemon_home import DaemonHome
 
 @dataclass(frozen=True, slots=True)
 class ListenPorts:
-    """Where nodes find the control plane, also the next one: a node may outlive it."""
+    """Ports where nodes find the control plane, also the next one: a node may outlive it."""
 
     hub: Port
     registry: Port

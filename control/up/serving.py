@@ -1,4 +1,4 @@
-"""What `medley up` does once everything is there: its loop leads, and events are printed."""
+"""Serving of `medley up` once everything is there: its loop leads, and events are printed."""
 
 import asyncio
 import signal

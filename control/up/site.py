@@ -38,7 +38,7 @@ _IN_FLIGHT = timedelta(seconds=15)
 
 
 class Loop(Protocol):
-    """What decides for a site."""
+    """Loop that decides for a site."""
 
     def load(self) -> None:
         """Take over what an earlier run left. Called once, before nodes are listened to."""
@@ -55,7 +55,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """What a loop of a site works with."""
+    """Parts that a loop of a site works with."""
 
     keeper: Keeper
     publisher: Publisher

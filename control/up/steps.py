@@ -1,4 +1,4 @@
-"""What `medley up` prints while it starts: one line a step, with the time it took."""
+"""Output of `medley up` while it starts: one line a step, with the time it took."""
 
 import time
 from collections.abc import Callable, Iterator

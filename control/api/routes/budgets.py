@@ -77,6 +77,6 @@ def delete_budget(scope: Scope, name: PathName, version: Version, act: ActOf) ->
 
 @router.get("/fleets/{fleet}/given-up", responses=problems(404))
 def get_given_up(fleet: PathName, services: ServicesOf) -> GivenUp:
-    """How far down the ladder (more spot, looser objectives, less load) a fleet has gone for its budgets."""
+    """Read how far down the ladder (more spot, looser objectives, less load) a fleet has gone for its budgets."""
     PostgresFleets(services.database).load(fleet)
     return PostgresBudgets(services.database).given_up(fleet)

@@ -1,4 +1,4 @@
-"""What was spent, on what, and how fast: reckoned from what every node cost."""
+"""Costs by what the money was spent on and how fast, reckoned from what every node cost."""
 
 from datetime import datetime, timedelta
 
@@ -28,7 +28,7 @@ class CostPoint(BaseModel):
 
 @router.get("/cost", responses=problems())
 def get_cost(services: ServicesOf, by: By = By.MODEL, since: Since = None, until: Until = None) -> CostReport:
-    """To the cent; of this month unless the query says otherwise. The lines add up to the total."""
+    """Report costs to the cent; of this month unless the query says otherwise. The lines add up to the total."""
     now = services.clock()
     span = period(since, until, now, month_so_far(now).since)
     return cost_report(PostgresLedger(services.database), span, by, now)

@@ -40,7 +40,7 @@ DecisionOf = Annotated[Decision, Body()]
 
 @router.get("/plans/{plan}/diff", responses=problems(404, 409))
 def get_diff(plan: PlanId, services: ServicesOf) -> PlanDiff:
-    """What accepting this plan would change of what runs now: dollars, capacity, requests at risk, steps."""
+    """Show what accepting this plan would change of what runs now: dollars, capacity, requests at risk, steps."""
     listed = PostgresPlanList(services.database).of(plan)
     fleet = PostgresFleets(services.database).load(listed.fleet.removesuffix(DRAFT))
     return plan_diff(plan_change(services.database, fleet, plan))

@@ -85,8 +85,8 @@ def get_logs(instance: PathId, services: ServicesOf, tail_bytes: TailBytes = 16_
 
 @router.post("/instances/{instance}:drain", responses=problems(404, 409, body=True))
 def drain_instance(instance: PathId, act: ActOf, body: DrainReason | None = None) -> InstanceView:
-    """It gets no new request, finishes those it has, and is given back; one that does not serve yet is given back at
-    once. The control plane launches what the fleet's plan still wants. Again: no harm."""
+    """Give an instance no new request, let it finish those it has, and give it back; one that does not serve yet is
+    given back at once. The control plane launches what the fleet's plan still wants. A second call changes nothing."""
     actions.drain_instance(act, instance, (body or DrainReason()).reason)
     return _view(act.database, instance)
 

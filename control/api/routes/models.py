@@ -88,7 +88,7 @@ def create_model(body: NewModel, act: ActOf, response: Response) -> Model:
 
 @router.post("/models:check", responses=problems(409, body=True))
 def check_model(body: NewModel) -> Model:
-    """What registering it would make, or why it would be refused. Nothing is written."""
+    """Show what registering the model would make, or why it would be refused. Nothing is written."""
     own = _own(body.name, body)
     _refuse_catalogue(body.name)
     return _shown(own.spec(), "registered", own.weights).model_copy(update={"config": dict(own.config)})

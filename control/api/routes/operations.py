@@ -18,7 +18,7 @@ router = api_router("operations")
 
 
 class OperationProblem(BaseModel):
-    """Why an operation failed: as a problem document, without what belongs to a request."""
+    """Reason why an operation failed: a problem document without what belongs to a request."""
 
     name: str
     detail: str

@@ -185,8 +185,8 @@ def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
 
 @router.post("/plans/{plan}:explain", status_code=202, responses=problems(404))
 def explain_plan(plan: PlanId, act: ActOf, response: Response, services: ServicesOf) -> Operation:
-    """Why it is so: which limits bind, what one more node of each kind would save (verified by solving again), what the
-    runners-up cost, what is missing. The operation's result says it."""
+    """Begin to explain a plan: which limits bind, what one more node of each kind would save (verified by solving
+    again), what the runners-up cost, what is missing. The operation's result says it."""
     listed = PostgresPlanList(act.database).of(plan)
     content, operations = msgspec.to_builtins(ExplainRequest(plan)), PostgresOperations(act.database)
     operation = operations.create("explain", content, listed.fleet, act.actor, act.trace, act.now)

@@ -62,7 +62,7 @@ def sign_in(body: SignIn, request: Request, response: Response, services: Servic
 
 @router.get("/session", responses=problems())
 def who_am_i(caller: CallerOf) -> Session:
-    """Who calls, and may do what."""
+    """Show who calls, and what the caller may do."""
     csrf = csrf_token(caller.secret) if caller.session_ends_at is not None else ""
     return Session(
         token_id=caller.token_id, name=caller.name, role=caller.role, expires_at=caller.session_ends_at, csrf_token=csrf

@@ -71,7 +71,7 @@ def list_templates(
 
 @router.get("/templates/{template}", responses=problems(404))
 def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], services: ServicesOf) -> Template:
-    """What it runs where, and what it sustains."""
+    """Show what a template runs where, and what it sustains."""
     found = stored_template(PostgresLibraries(services.database), template)
     fields = msgspec.to_builtins(found.template)
     executors = executors_of(found.template)

@@ -1,4 +1,4 @@
-"""What workers do, by the kind of the operation."""
+"""Jobs of workers, by the kind of the operation."""
 
 import os
 import time
@@ -97,7 +97,7 @@ def plan(job: Job) -> dict[str, Any]:
 
 
 def explain(job: Job) -> dict[str, Any]:
-    """As `medley explain -o json` has it."""
+    """Explain a stored plan; the result is that of `medley explain -o json`."""
     request = msgspec.convert(job.operation.request, ExplainRequest)
     session = job.session()
     made = session.plans.load(request.plan)

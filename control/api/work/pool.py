@@ -33,7 +33,7 @@ class WorkPool:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
-        """There is new work. From any thread."""
+        """Have workers look for new work. Called from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._work.set)
 

@@ -1,4 +1,4 @@
-"""What is asked of workers: rows of operations hold these."""
+"""Requests to workers, as rows of operations hold them."""
 
 from dataclasses import dataclass
 from typing import Any

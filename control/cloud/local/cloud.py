@@ -36,7 +36,7 @@ class LocalCloud:
         """Nodes that this process has started: it has to take note of their end, or they stay as zombies."""
 
     def offer(self, kinds: Iterable[LocalKind]) -> None:
-        """These too: of a name that is there already, the new share counts for nodes from now on."""
+        """Add kinds of nodes; where the name of one is there already, its new share counts for nodes from now on."""
         self._kinds = self._kinds | {kind.name: kind for kind in kinds}
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:

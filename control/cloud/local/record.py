@@ -48,7 +48,7 @@ class RecordStore:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Alone with the records, among all processes and threads. The lock ends with whoever holds it."""
+        """Hold the records alone, among all processes and threads. The lock ends with whoever holds it."""
         try:
             self._nodes.mkdir(parents=True, exist_ok=True, mode=0o700)
             with turn(self._lock):

@@ -105,7 +105,8 @@ class SetUp:
         )
 
     def forget(self, name: str) -> None:
-        """Whatever launches of it have left: one that nobody waited for may have needed it for longer."""
+        """Remove whatever launches of the node have left: a launch that nobody waited for may have needed it for
+        longer."""
         for directory in self.home.launches.glob(f"{name}.*"):
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -15,7 +15,8 @@ from templates_lib.values.offer import Offer
 
 
 class SkyPilotSite:
-    """Nothing is started before the first call to a cloud. Thread-safe."""
+    """SkyPilot of one control plane, with its clouds. Nothing is started before the first call to a cloud.
+    Thread-safe."""
 
     def __init__(self, home: SkyPilotHome, settings: SkyPilotSettings, offers: Callable[[], Iterable[Offer]]) -> None:
         """`offers`: all that may be rented through it, asked for once."""

@@ -36,7 +36,7 @@ class Host:
         self.path = os.path.join(self.home, "record.json")
 
     def turn(self) -> IO[bytes]:
-        """Alone with the record, among all control planes; the lock ends with the file that is returned."""
+        """Hold the record alone, among all control planes; the lock ends with the file that is returned."""
         lock = open(os.path.join(self.home, "lock"), "ab")  # noqa: SIM115 - the caller's block closes it
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock

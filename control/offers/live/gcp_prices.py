@@ -76,7 +76,7 @@ class PriceBook:
     prices: dict[tuple[Part, str, str, Market], float]
 
     def usd_per_hour(self, shape: Shape, region: str, market: Market) -> float | None:
-        """None: some part of it has no price there."""
+        """Return the price of a machine, $/h; None when some part of it has no price in the region."""
         family = shape.machine.rpartition("-")[0]
         series = _SERIES.get(family, ())
         gpus = _MEGA_GPUS if family == "a3-megagpu" else _GPUS.get(shape.gpu, ())

@@ -179,7 +179,7 @@ def _failed(error: Exception, log: str, known: tuple[str, ...] = ()) -> messages
 
 @contextmanager
 def _turn(name: str) -> Iterator[None]:
-    """Alone with the name, among all processes. Names share locks, of which there are `_LOCKS`."""
+    """Hold the name alone, among all processes. Names share locks, of which there are `_LOCKS`."""
     lock = Path(os.environ["SKY_RUNTIME_DIR"]) / "turns" / str(zlib.crc32(name.encode()) % _LOCKS)
     lock.parent.mkdir(exist_ok=True, mode=0o700)
     with turn(lock):
