@@ -1,1 +1,2 @@
-"""What runs on a node: channels, messages, engines, stages and schedulers. Knows nothing of the control plane."""
+"""The serving side, on nodes: channels, messages, engines, stages and schedulers. Knows nothing of the control
+plane."""

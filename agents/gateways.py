@@ -48,10 +48,10 @@ class ServesGateways(Protocol):
         """The status is told to all afterwards."""
 
     def leave(self, gateway: Peer) -> None:
-        """It is gone: nobody waits for its requests."""
+        """Take note that a gateway is gone: nobody waits for its requests."""
 
     def beat(self) -> None:
-        """At each heartbeat, before the status is told to all."""
+        """Do what is due at each heartbeat, before the status is told to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Gateways:
             self.send(gateway, status)
 
     def tell_room(self) -> None:
-        """To be called when requests were admitted, or have gone."""
+        """Tell gateways that there is room again. To be called when requests were admitted, or have gone."""
         if self._room.is_full and self._scheduler.status.room:
             self.tell_status()
 

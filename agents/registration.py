@@ -53,4 +53,4 @@ class _Newcomer:
             self.node.set_exception(RefusedError(f"the registry refuses us: {message.reason}"))
 
     def down(self, reason: str) -> None:
-        """What was asked may have been lost; `up` asks again."""
+        """Do nothing: what was asked may have been lost, and `up` asks again."""

@@ -86,7 +86,7 @@ class Learned:
 
     @property
     def excluded_until(self) -> datetime | None:
-        """None: it may be asked."""
+        """Return until when it is not asked; None when it may be."""
         if self.since is None or not self.cool_down_s:
             return None
         return self.since + timedelta(seconds=self.cool_down_s)

@@ -274,7 +274,7 @@ def _added_up(best: Plan, other: Plan, snapshot: Snapshot, rule: Payback) -> Rea
 
 
 def _without_more(snapshot: Snapshot, offers: frozenset[str]) -> Snapshot:
-    """Nothing of `offers` but what is held."""
+    """Leave no more of `offers` than what is held."""
     none_more = (replace(offer, available_count=0) if offer.key in offers else offer for offer in snapshot.offers)
     return replace(snapshot, offers=tuple(none_more))
 

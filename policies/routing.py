@@ -1,5 +1,5 @@
-"""Where a request goes: a route and its zones by planned flow, then a member for each leg by throughput, all by smooth
-round-robin.
+"""Choice of a request's way: a route and its zones by planned flow, then a member for each leg by throughput, all by
+smooth round-robin.
 
 A plan's flows say where KV caches may travel, so they come first. When no member of any flow can be used, whatever
 still serves the model does: within a zone first, then across zones (serving on beats the price of traffic).

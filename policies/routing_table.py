@@ -1,4 +1,4 @@
-"""What a router may see: models, the routes that their requests take, and who serves the legs. Values only.
+"""Values that a router may see: models, the routes that their requests take, and who serves the legs.
 
 The control plane publishes it; a gateway serves from the last one it has, whatever happens to the rest.
 """

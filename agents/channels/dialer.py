@@ -51,7 +51,7 @@ class Address:
 
 
 class DialerEvents(Protocol[Received_contra]):
-    """Called on the loop; an exception is logged."""
+    """Receiver of a dialer's events. Called on the loop; an exception is logged."""
 
     def up(self) -> None: ...
 

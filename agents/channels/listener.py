@@ -42,7 +42,7 @@ queue."""
 
 
 class ListenerEvents(Protocol[Received_contra]):
-    """Called on the loop; an exception is logged and costs no other peer anything."""
+    """Receiver of a listener's events. Called on the loop; an exception is logged and costs no other peer anything."""
 
     def joined(self, peer: Peer) -> None: ...
 

@@ -130,7 +130,7 @@ class EchoScheduler:
         self._gateways.tell_room()
 
     def _admit(self) -> None:
-        """First come, first served, as far as KV blocks and places go."""
+        """Admit waiting requests in the order in which they came, as far as KV blocks and places go."""
         for key, sequence in list(self._waiting.items()):
             if len(self._running) >= self._settings.max_running or sequence.kv_blocks > self._kv_blocks_free:
                 return

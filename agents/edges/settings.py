@@ -1,4 +1,4 @@
-"""What both ends of an edge agree on before it exists: no size travels with the rows."""
+"""Settings that both ends of an edge agree on before it exists: no size travels with the rows."""
 
 from dataclasses import dataclass
 

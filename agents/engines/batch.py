@@ -1,4 +1,4 @@
-"""What an engine does in one step: some tokens of each of several requests."""
+"""Batch of one step of an engine: some tokens of each of several requests."""
 
 from dataclasses import dataclass
 

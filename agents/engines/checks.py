@@ -1,4 +1,4 @@
-"""What every engine refuses before it changes anything."""
+"""Checks by which every engine refuses bad input before it changes anything."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached:
 
 
 def check_new(request_id: str, tokens: int, cached: int) -> None:
-    """Of a request that is to be imported; `cached`: its tokens that are here. Raises BadBatchError."""
+    """Check a request that is to be imported, of which `cached` tokens are here. Raises BadBatchError."""
     if cached or tokens < 1:
         raise BadBatchError(f"request {request_id!r} cannot be imported with {tokens} tokens: it is new with ≥ 1")
 

@@ -1,4 +1,4 @@
-"""What can go wrong in an engine; the type says what to do next."""
+"""Errors of an engine; the type says what to do next."""
 
 from agents.transfer.errors import BlobGoneError
 

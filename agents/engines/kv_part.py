@@ -32,7 +32,7 @@ class KvPart:
             raise ValueError(f"a part of a KV cache has positive sizes and begins at 0 or later: {self}")
 
     def shape(self, head_dim: int) -> tuple[int, ...]:
-        """Of its tensor."""
+        """Return the shape of the part's tensor."""
         return 2, self.layers, self.tokens, self.heads, head_dim
 
     def kv_bytes(self, head_dim: int, dtype: torch.dtype) -> int:

@@ -1,4 +1,4 @@
-"""Which part of a model one engine holds."""
+"""Part of a model that one engine holds."""
 
 from dataclasses import dataclass
 

@@ -26,7 +26,7 @@ class StageEngine(Protocol):
 
     @property
     def facts(self) -> StageFacts:
-        """What is held; constant for the engine's life."""
+        """Return what is held; constant for the engine's life."""
 
     @property
     def free_kv_blocks(self) -> int:

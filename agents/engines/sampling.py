@@ -1,4 +1,4 @@
-"""How the next token of a request is chosen."""
+"""Choice of the next token of a request."""
 
 import math
 from dataclasses import dataclass

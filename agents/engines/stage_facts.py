@@ -1,4 +1,4 @@
-"""What an engine says of itself, for those who send it work and exchange KV cache with it."""
+"""Facts of an engine, for those who send it work and exchange KV cache with it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What one step of an engine yields."""
+"""Output of one step of an engine."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,7 @@ class NodeAgent:
         self._told.set()
 
     def down(self, reason: str) -> None:
-        """What was told before still holds."""
+        """Do nothing: what was told before still holds."""
 
     async def _follow(self, work: Work) -> None:
         running = self._running
@@ -83,7 +83,7 @@ class NodeAgent:
         return () if self._running is None else self._running.figures()
 
     async def _report(self) -> None:
-        """After every change, and at every beat."""
+        """Report to the hub after every change, and at every beat."""
         while True:
             try:
                 async with asyncio.timeout(self._settings.report_s):

@@ -49,7 +49,7 @@ class Child:
         return cls(name, process, ended)
 
     async def first_line(self) -> str:
-        """Of its standard output; empty when it ends without one."""
+        """Return the first line of its standard output; empty when it ends without one."""
         return await asyncio.shield(self._first)
 
     async def stop(self, grace_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What a node does for one executor of an instance: stage workers, and on one of its nodes the scheduler."""
+"""Work of a node for one executor of an instance: stage workers, and on one of its nodes the scheduler."""
 
 import asyncio
 import contextlib
@@ -79,11 +79,11 @@ class ExecutorWork:
             self._link.drain()
 
     def is_over(self, run: Run) -> bool:
-        """Whether it has failed, or its workers belong to a scheduler that is not there any more."""
+        """Tell whether it has failed, or its workers belong to a scheduler that is not there any more."""
         return bool(self.failure) or (run.restarts and bool(self._workers) and self._has_new_scheduler(run))
 
     async def stop(self) -> None:
-        """Again: no harm."""
+        """End its processes. A second call does nothing."""
         if self._link is not None:
             self._link.close()
         children = [*self._workers, *([] if self._scheduler is None else [self._scheduler])]
@@ -94,7 +94,7 @@ class ExecutorWork:
         self._workers, self._processes, self._since_s = [], [], 0.0
 
     def figures(self) -> NodeFigures:
-        """For metrics; the scheduler's counters are as of the beat before."""
+        """Return its figures for metrics; the scheduler's counters are as of the beat before."""
         stats = None if self._link is None else self._link.stats
         return NodeFigures(self.instance, self._model, self._stage_said, stats)
 
@@ -142,7 +142,7 @@ class ExecutorWork:
             self._measure(child)
 
     def _measure(self, child: Child) -> None:
-        """It computes: from now on its figures are the engine's."""
+        """Count the processor time of a child that computes among the engine's figures, from now on."""
         self._since_s = self._since_s or time.monotonic()
         with contextlib.suppress(psutil.Error):
             self._processes.append(psutil.Process(child.pid))

@@ -1,4 +1,4 @@
-"""What a node does for one instance: its part of each executor of the unit."""
+"""Work of a node for one instance: its part of each executor of the unit."""
 
 import asyncio
 import logging
@@ -75,7 +75,7 @@ class InstanceWork:
         await asyncio.gather(*(executor.stop() for executor in self._executors.values()))
 
     def figures(self) -> tuple[NodeFigures, ...]:
-        """For metrics, executor by executor."""
+        """Return figures for metrics, executor by executor."""
         return tuple(executor.figures() for executor in tuple(self._executors.values()))
 
     def report(self) -> NodeReport:

@@ -26,14 +26,14 @@ class InterruptionWatch:
         self._announced: Announced | None = None
 
     def report(self) -> Interruption | None:
-        """As of now: how long the node has left, so that nobody has to share its clock."""
+        """Return how long the node has left as of now, so that nobody has to share its clock; None when it may stay."""
         if self._announced is None:
             return None
         left_s = (self._announced.at - datetime.now(UTC)).total_seconds()
         return Interruption(min(max(0.0, left_s), 86400.0), self._announced.reason)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         wait_s = _EVERY_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a cloud tells its own machines, at an address that only they can reach."""
+"""Metadata that a cloud tells its own machines, at an address that only they can reach."""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ class Interruption:
 
 
 class MetadataError(Exception):
-    """Nobody there, or an answer of another form: ask again."""
+    """The address does not answer, or in another form: ask again."""
 
 
 class AwsMetadata:
@@ -89,7 +89,8 @@ Metadata = AwsMetadata | GcpMetadata
 
 
 def metadata_of(cloud: str, address: str) -> Metadata | None:
-    """None: a cloud that gives its machines no notice. ValueError for an address of another form."""
+    """Return the metadata of this machine; None for a cloud that gives its machines no notice. Raises ValueError for an
+    address of another form."""
     parts = urlsplit(address)
     if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
         raise ValueError(f"{address!r} is no address of machine metadata; it looks like {ADDRESS}")
@@ -103,7 +104,8 @@ def metadata_of(cloud: str, address: str) -> Metadata | None:
 
 
 def _ask(address: str, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Neither proxies nor redirects are followed: the answer is this machine's or nobody's."""
+    """Ask once. Follows neither proxies nor redirects: the answer is this machine's or nobody's. Raises
+    MetadataError."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=_TIMEOUT_S)
     try:

@@ -14,7 +14,7 @@ from agents.messages.to_hub import StageReport
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What a node says of one of its executors when it is asked."""
+    """Figures of one of a node's executors, made when they are asked for."""
 
     instance: str
     model: str

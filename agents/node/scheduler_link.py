@@ -24,13 +24,13 @@ class SchedulerLink:
         self._dialer: Dialer[ToGateway] = Dialer(address, keys, "agent", ToGateway, self, settings)
 
     def drain(self) -> None:
-        """It is told once, and again whenever it comes back."""
+        """Tell the scheduler to drain, once now, and again whenever it comes back."""
         if not self._drain:
             self._drain = True
             self._tell()
 
     def ask(self) -> None:
-        """For its counters: `stats` follows."""
+        """Ask the scheduler for its counters: `stats` follows."""
         if self._dialer.is_up:
             with contextlib.suppress(ChannelError):
                 self._dialer.send(AskStats())
@@ -50,7 +50,7 @@ class SchedulerLink:
             self.stats = message
 
     def down(self, reason: str) -> None:
-        """Its process has ended, or hangs: the agent notices the one, the stage workers the other."""
+        """Do nothing: its process has ended, or hangs. The agent notices the one, the stage workers the other."""
 
     def _tell(self) -> None:
         try:

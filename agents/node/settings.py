@@ -1,4 +1,4 @@
-"""What a node agent is started with."""
+"""Settings that a node agent is started with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -43,4 +43,4 @@ class IdleEngine:
         return StepOutput(samples=tuple(Sample(r.id, 5, False) for r in batch.requests if r.sampling))
 
     def free(self, request_id: str) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""

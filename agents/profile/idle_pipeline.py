@@ -103,7 +103,7 @@ class IdleClient:
         self._dialer.close()
 
     def up(self) -> None:
-        """Nothing is asked before `run`."""
+        """Do nothing: nothing is asked before `run`."""
 
     def down(self, reason: str) -> None:
         raise SystemExit(f"the scheduler is lost: {reason}")

@@ -56,7 +56,7 @@ def _alone(out: "Connection[float, float]", receive: Callable[..., float], *argu
 
 
 def _edge(hidden_size: int, dtype: torch.dtype) -> tuple[EdgeSettings, int]:
-    """And how often its rows are sent."""
+    """Return the settings of an edge, and how often its rows are sent."""
     rows = max(1, _SEND_BYTES // (hidden_size * dtype.itemsize))
     sends = _BYTES // (rows * hidden_size * dtype.itemsize)
     return EdgeSettings(hidden_size, dtype, rows, _TIMEOUT_S, _INTERFACE), sends

@@ -24,7 +24,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _serve(instance: InstanceFile, keys: KeyPair) -> str:
-    """Why it failed; empty when it was told to stop."""
+    """Serve; return why it failed, empty when it was told to stop."""
     scheduler = InstanceScheduler(
         instance.bind,
         instance.bind_stages,

@@ -40,7 +40,7 @@ from agents.scheduler.victims import victims
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """For the gateway `to`."""
+    """A message for the gateway `to`."""
 
     to: Hashable
     message: Tokens | Finished | Failed
@@ -124,7 +124,7 @@ class SchedulerCore:
         return answers
 
     def take_words(self) -> tuple[Word, ...]:
-        """What is to be said to schedulers of other legs, once the orders before are on their way."""
+        """Take what is to be said to schedulers of other legs, once the orders before are on their way."""
         return self._hand_offs.take_words()
 
     def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[Answer, ...]:
@@ -172,7 +172,7 @@ class SchedulerCore:
         self._hand_offs.offer_again(key)
 
     def deals_with(self, key: str) -> bool:
-        """Some request here has its other leg there."""
+        """Tell whether some request here has its other leg there."""
         return bool(self._hand_offs.of(key))
 
     def lose_peer(self, key: str, reason: str) -> tuple[Answer, ...]:
@@ -182,7 +182,7 @@ class SchedulerCore:
         return self._fail(waiting, Failure.HAND_OFF, reason)
 
     def give_up(self, runs: Collection[int], reason: str) -> tuple[Answer, ...]:
-        """These cannot be sent."""
+        """Fail the requests of runs whose KV cache cannot be sent."""
         stuck = [s for run, s in self._running.items() if run in runs and s.phase is Phase.HELD]
         return self._fail(stuck, Failure.HAND_OFF, reason)
 
@@ -215,7 +215,7 @@ class SchedulerCore:
         return tuple(orders)
 
     def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[Answer, ...]:
-        """What a node of the last stage sampled, by run. The group goes on once all of them have reported.
+        """Record what a node of the last stage sampled, by run. The group goes on once all of them have reported.
 
         Raises BadResultError."""
         flight = self._flights.get(step)
@@ -258,7 +258,7 @@ class SchedulerCore:
         return (*(Answer(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
 
     def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
-        """Why the request is not taken; the first reason is the one to give."""
+        """Yield why the request is not taken; the first reason is the one to give."""
         if self._broken:
             yield Failure.ENGINE, self._broken
         if self._is_draining:
@@ -294,7 +294,7 @@ class SchedulerCore:
         return ()
 
     def _admit(self, busy: Collection[int]) -> None:
-        """First come, first served: who does not fit keeps those behind from starving it."""
+        """Admit waiting requests in order: one that does not fit keeps those behind from starving it."""
         while self._waiting:
             sequence = self._waiting[0]
             blocks, most = self._layout.blocks(len(sequence.tokens)), self._layout.blocks(sequence.most_cached)
@@ -316,7 +316,7 @@ class SchedulerCore:
                 self._await_kv(sequence, sequence.admission)
 
     def _await_kv(self, sequence: Sequence, held: Admission) -> None:
-        """Its blocks are reserved: the prefill leg may send."""
+        """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
         sequence.phase = Phase.COMING
         held.position = len(sequence.tokens) - 1
         held.has_sampled = True

@@ -1,4 +1,4 @@
-"""Who of a group is at which node: the split of `lockstep-v1`, of prompts in lanes, and the KV blocks they take."""
+"""Groups of requests and their nodes: the split of `lockstep-v1`, of prompts in lanes, and the KV blocks they take."""
 
 from collections.abc import Collection
 

@@ -1,5 +1,5 @@
-"""Where this instance meets those that do the other legs of its requests, either way. None of it needs the control
-plane: a gateway says with a request who the other is."""
+"""Connections of this instance with those that do the other legs of its requests, either way. None of it needs the
+control plane: a gateway says with a request who the other is."""
 
 import asyncio
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class HandOffDesk:
             target.begin(shape)
 
     def meet(self, request: Generate) -> None:
-        """Be ready for the other leg. Raises ValueError or BadKeyError for an address that cannot be one."""
+        """Make ready for the other leg. Raises ValueError or BadKeyError for an address that cannot be one."""
         if request.peer is not None and request.leg is Leg.DECODE:
             self._sources.expect(request.peer.public_key)
         elif request.peer is not None:
@@ -71,7 +71,7 @@ class HandOffDesk:
         self._target(order.to).dispatch(order)
 
     def release(self, run: int) -> None:
-        """Its KV cache is no longer needed."""
+        """Send a run no more: its KV cache is no longer needed."""
         for target in self._targets.values():
             target.release(run)
 
@@ -80,7 +80,7 @@ class HandOffDesk:
             target.broke(message)
 
     def part(self, deals_with: Callable[[str], bool]) -> None:
-        """From those with whom there has been nothing to do for long. `deals_with`: whether there is, by key."""
+        """Part from those with whom there has been nothing to do for long. `deals_with`: whether there is, by key."""
         now_s = self._loop.time()
         for key in {*self._targets, *self._sources.keys}:
             if deals_with(key):

@@ -1,4 +1,4 @@
-"""What the hand-off's channels tell the scheduler."""
+"""Events that the hand-off's channels tell the scheduler."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from agents.messages.to_kv_target import Offer, Withdraw
 
 
 class HandOffEvents(Protocol):
-    """Called on the loop. `key`: the public key of the other instance's scheduler."""
+    """Receiver of a hand-off's events. Called on the loop. `key`: the public key of the other instance's scheduler."""
 
     def heard_target(self, key: str, message: Accept | Taken | Decline) -> None: ...
 
@@ -17,7 +17,7 @@ class HandOffEvents(Protocol):
         """A decode leg's scheduler was out of reach for a moment: what it was told since may be lost."""
 
     def peer_lost(self, key: str, reason: str) -> None:
-        """It is out of reach for good, or its KV cache is of another kind."""
+        """Take note that a peer is out of reach for good, or that its KV cache is of another kind."""
 
     def hand_off_stuck(self, runs: set[int], reason: str) -> None:
         """The KV cache of these cannot be sent."""

@@ -26,7 +26,7 @@ _MAX_WITHDRAWN = 4096
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """For the scheduler of the other leg."""
+    """A message for the scheduler of the other leg."""
 
     to: OtherLeg
     message: Offer | Withdraw | Accept | Taken | Decline
@@ -42,7 +42,7 @@ class HandOffs:
         self._words: list[Word] = []
 
     def take_words(self) -> tuple[Word, ...]:
-        """What is to be said since last asked, in order."""
+        """Take what is to be said since last asked, in order."""
         words, self._words = tuple(self._words), []
         return words
 
@@ -57,7 +57,8 @@ class HandOffs:
         return offer if key == peer.public_key else None
 
     def end(self, sequence: Sequence, reason: str) -> None:
-        """It is over here, for the other leg too unless that knows it. To be said while it still has what it holds."""
+        """End a hand-off here, and for the other leg unless that knows. To be called while the request still has what
+        it holds."""
         peer = sequence.request.peer
         if peer is None or self._by_name.pop(peer.hand_off, None) is None:
             return
@@ -85,7 +86,7 @@ class HandOffs:
         return message.moved_bytes if isinstance(message, Taken) else 0
 
     def forget_late(self, now_s: float) -> None:
-        """What the other leg should have spoken of by now."""
+        """Forget withdrawn hand-offs of which the other leg should have spoken by now."""
         for name in [n for n, (_, expires_s) in self._withdrawn.items() if expires_s <= now_s]:
             del self._withdrawn[name]
 
@@ -94,7 +95,7 @@ class HandOffs:
         return [sequence for sequence in self._by_name.values() if _peer(sequence).public_key == key]
 
     def hold(self, sequence: Sequence, tokens: int) -> None:
-        """Its prompt is computed: offer it."""
+        """Offer a request's KV cache, as its prompt is computed."""
         sequence.phase = Phase.HELD
         peer = _peer(sequence)
         self._say(peer, Offer(peer.hand_off, tokens, sequence.tokens[-1]))
@@ -106,7 +107,7 @@ class HandOffs:
                 self.hold(sequence, len(sequence.tokens) - 1)
 
     def keep_early(self, key: str, offer: Offer) -> None:
-        """Of a request that has not come yet."""
+        """Keep an offer for a request that has not come yet."""
         if len(self._early) < _MAX_EARLY:
             self._early[offer.hand_off] = (key, offer)
 

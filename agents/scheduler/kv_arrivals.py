@@ -5,7 +5,7 @@ from agents.scheduler.workers import Place
 
 
 class KvArrivals:
-    """From its reservation to its release, a run's workers and what came to them."""
+    """Workers of each run and what came to them, from its reservation to its release."""
 
     def __init__(self) -> None:
         self._moved_bytes: dict[int, dict[Place, int | None]] = {}

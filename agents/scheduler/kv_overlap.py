@@ -1,4 +1,4 @@
-"""Which workers of two instances hold the same layers, and whether KV cache can go from one to the other."""
+"""Layers that workers of two instances share, and whether KV cache can go from one to the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def overlaps(source: KvShape, nodes: Sequence[int], target: KvShape, target_node
 
 
 def has_peers(shape: KvShape, nodes: Sequence[int]) -> bool:
-    """Whether these can be a request's peers there, one of each stage."""
+    """Tell whether these can be a request's peers there, one of each stage."""
     return len(nodes) == len(shape.stages) and all(
         node < stage.nodes for node, stage in zip(nodes, shape.stages, strict=True)
     )
@@ -45,7 +45,7 @@ def has_place(shape: KvShape, place: Place) -> bool:
 
 
 def mismatch(source: KvShape, target: KvShape) -> str:
-    """Why none can be handed over; empty where it can."""
+    """Return why no KV cache can be handed over; empty where it can."""
     if (source.kv_heads, source.head_dim) != (target.kv_heads, target.head_dim):
         return (
             f"KV heads and their size are {source.kv_heads} and {source.head_dim} in the prefill instance, "

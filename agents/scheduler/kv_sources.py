@@ -76,7 +76,7 @@ class KvSources:
             self._admit()
 
     def forget(self, key: str) -> None:
-        """Nothing is to come from there any more."""
+        """Take nothing from there any more."""
         source = self._sources.pop(key, None)
         if source is not None:
             self._stop_waiting(source)
@@ -84,7 +84,7 @@ class KvSources:
             self._admit()
 
     def say(self, key: str, message: msgspec.Struct) -> None:
-        """Lost where the connection is: it will ask again."""
+        """Send a message; it is lost where the connection is, and the other instance asks again."""
         source = self._sources.get(key)
         if source is None or source.peer is None:
             return

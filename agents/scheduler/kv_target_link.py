@@ -80,7 +80,7 @@ class KvTargetLink:
         self._greet()
 
     def say(self, message: msgspec.Struct) -> None:
-        """Now, or once it can be said; what is still to be said when the peer is given up is forgotten."""
+        """Send now, or once it can be; what is still unsent when the peer is given up is forgotten."""
         self._unsaid.append(message)
         self._flush()
 
@@ -148,7 +148,7 @@ class KvTargetLink:
 
     @property
     def _is_met(self) -> bool:
-        """It knows us, and we it, on this connection."""
+        """Tell whether it knows us, and we it, on this connection."""
         return self._dialer.is_up and self._target is not None and self._give_up is None
 
     def _greet(self) -> None:
@@ -157,7 +157,7 @@ class KvTargetLink:
             self._send(KvSource(self._shape))
 
     def _wait(self) -> None:
-        """For an answer, but not for long."""
+        """Wait for an answer, but not for long."""
         if self._give_up is None:
             self._give_up = self._loop.call_later(self._settings.channel.lost_after_s, self._lose)
 

@@ -33,7 +33,7 @@ class NodeLimits:
 
     @property
     def most_rows(self) -> int:
-        """Of one step: of a group, or of a lane."""
+        """Return the most rows of one step, of a group or of a lane."""
         return max(self.chunk_tokens + self.batch_cap, int(FULLEST * self.chunk_tokens))
 
 

@@ -1,4 +1,4 @@
-"""What each worker is told of a group's step."""
+"""Steps of the workers: what each of them is told of a group's step."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageSt
 
 
 def _stage_entries(entry: Entry, way: tuple[int, ...]) -> Iterator[StageEntry]:
-    """For each worker on the way."""
+    """Yield the entry for each worker on the way."""
     tokens = len(entry.token_ids)
     for at, _ in enumerate(way):
         source = way[at - 1] if at else NOWHERE

@@ -1,4 +1,4 @@
-"""What the scheduler wants done at the stages. Orders are sent in the order they are given."""
+"""Orders of the scheduler to the stages. They are sent in the order they are given."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What an instance can never serve, whatever else it holds."""
+"""Check for requests that an instance can never serve, whatever else it holds."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ def output_limit(request: Generate, layout: PipelineLayout) -> int:
 
 
 def unfit(request: Generate, layout: PipelineLayout) -> Iterator[tuple[Failure, str]]:
-    """Why not; the first reason is the one to give."""
+    """Yield why the instance can never serve it; the first reason is the one to give."""
     prompt, context = len(request.prompt), layout.max_context_tokens
     if request.model != layout.model:
         yield Failure.UNKNOWN_MODEL, f"serves {layout.model!r}, not {request.model!r}"

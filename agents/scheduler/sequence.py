@@ -12,7 +12,7 @@ Key = tuple[Hashable, int]
 
 
 class Phase(Enum):
-    """Where a request is beside its steps; it passes through as many of these as its leg has."""
+    """State of a request beside its steps; it passes through as many of these as its leg has."""
 
     EXPECTED = auto()
     """Decode leg: its prompt is being computed at the other instance. Holds nothing here."""
@@ -28,7 +28,7 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Admission:
-    """What a request has while it runs: lost as a whole when it is preempted."""
+    """Place, blocks and progress of a request while it runs: lost as a whole when it is preempted."""
 
     run: int
     """Names it to the stages; a request that is admitted again has another one, so that late results are not mixed."""
@@ -80,11 +80,12 @@ class Sequence:
 
     @property
     def is_pinned(self) -> bool:
-        """Its KV cache is not all its own to give up: another instance reads it or writes it."""
+        """Tell whether another instance reads or writes its KV cache, which it cannot give up alone then."""
         return self.phase in (Phase.COMING, Phase.HELD)
 
     def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
-        """What to tell of a sampled token, and the reason once it ends the output. A stop token is not sent."""
+        """Append a sampled token; return what to tell of it, and the reason once it ends the output. A stop token is
+        not sent."""
         if token in self.request.stop_ids:
             return None, FinishReason.STOP
         run = TokenRun(self.request.attempt, self.output_tokens, (token,), (logprobs,) if logprobs else ())

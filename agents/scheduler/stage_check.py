@@ -8,7 +8,7 @@ from agents.scheduler.workers import Workers
 
 
 def faults(layout: PipelineLayout, workers: Workers, loaded: Mapping[int, StageLoaded]) -> Iterator[str]:
-    """Why what the workers hold, by number, cannot serve; nothing when it can. All workers must be there."""
+    """Yield why what the workers hold, by number, cannot serve; nothing when it can. All workers must be there."""
     agreed = {
         (one.hidden_size, one.dtype, one.block_tokens, one.model_layers, one.kv_heads, one.head_dim)
         for one in loaded.values()

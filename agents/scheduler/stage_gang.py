@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class GangEvents(Protocol):
-    """Called on the loop."""
+    """Receiver of a gang's events. Called on the loop."""
 
     def stages_ready(self) -> None: ...
 
@@ -50,7 +50,7 @@ class GangEvents(Protocol):
     def kv_link_broke(self, message: KvLinkBroken) -> None: ...
 
     def stages_lost(self, reason: str) -> None:
-        """Once: a worker left, failed or does not fit."""
+        """Take note, once, that a worker left, failed or does not fit."""
 
 
 class StageGang:
@@ -93,14 +93,14 @@ class StageGang:
 
     @property
     def kv_shape(self) -> KvShape:
-        """How the KV cache lies; once all stages are ready."""
+        """Return how the KV cache lies; known once all stages are ready."""
         stages = tuple(self._stage_layers(stage, len(peers)) for stage, peers in enumerate(self._layout.stages))
         one = self._loaded[0]
         return KvShape(stages, one.kv_heads, one.head_dim, one.dtype)
 
     @property
     def node_stats(self) -> tuple[NodeStats, ...]:
-        """Of those whose workers have all loaded."""
+        """Return counters of the nodes whose workers have all loaded."""
         stats = []
         for name, numbers in self._workers.nodes.items():
             loaded = [self._loaded[number] for number in numbers if number in self._loaded]
@@ -160,7 +160,7 @@ class StageGang:
         self._rendezvous.close()
 
     def joined(self, peer: Peer) -> None:
-        """It says next which worker it is."""
+        """Send a worker that comes late its farewell; any other says next which worker it is."""
         if self._farewell is not None:
             self._send(peer, self._farewell)
 

@@ -1,4 +1,4 @@
-"""What a scheduler has had done, in numbers that only rise."""
+"""Tally of a scheduler's work, in numbers that only rise."""
 
 from dataclasses import dataclass
 

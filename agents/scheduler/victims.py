@@ -1,4 +1,4 @@
-"""Who gives up its KV cache, so that an older request can go on."""
+"""Choice of the requests that give up their KV cache, so that an older one can go on."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,8 @@ from agents.scheduler.sequence import Admission, Sequence
 def victims(
     sequence: Sequence, held: Admission, needed: int, running: Iterable[Sequence], groups: Groups
 ) -> list[Sequence] | None:
-    """As many of the youngest as leave `needed` free blocks on each of its nodes; None where older ones hold them."""
+    """Return as many of the youngest as leave `needed` free blocks on each of its nodes; None where older ones hold
+    them."""
     found: list[Sequence] = []
     for stage, node in enumerate(held.nodes):
         short = needed - groups.free(stage, node) - _freed(found, stage, node)

@@ -6,7 +6,7 @@ from agents.scheduler.layout import PipelineLayout
 
 
 class Place(NamedTuple):
-    """Where one worker stands."""
+    """Place of one worker in its pipeline."""
 
     stage: int
     node: int
@@ -16,7 +16,7 @@ class Place(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Of links that end there: those of a peer of one part are called as they always were."""
+        """Name links that end there: those of a peer of one part are called as they always were."""
         return f"{self.stage}.{self.node}" + (f".{self.part}" if self.part else "")
 
 
@@ -71,18 +71,18 @@ class Workers:
         return self._numbers[stage][node]
 
     def partners(self, number: int) -> tuple[int, ...]:
-        """Who takes part in its steps with it: the same part of other replicas."""
+        """Return who takes part in its steps with it: the same part of other replicas."""
         return self._partners.get(number, ())
 
     def sources(self, number: int) -> tuple[int, ...]:
-        """Who sends rows to it."""
+        """Return the numbers of the workers that send rows to it."""
         stage, _, part = self._places[number]
         if part:
             return (number - 1,)
         return tuple(peer[-1] for peer in self._numbers[stage - 1]) if stage else ()
 
     def targets(self, number: int) -> tuple[int, ...]:
-        """Whom it sends rows to."""
+        """Return the numbers of the workers that it sends rows to."""
         stage, node, part = self._places[number]
         if part < len(self._numbers[stage][node]) - 1:
             return (number + 1,)

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Gone:
-    """Hears nothing: it is on its way out."""
+    """Ignores what it hears: the worker is on its way out."""
 
     def up(self) -> None: ...
 
@@ -24,7 +24,7 @@ class _Gone:
 
 
 async def give_notice(scheduler: Address, keys: KeyPair, reason: str, settings: ChannelSettings) -> None:
-    """As far as the scheduler can be reached within `lost_after_s`."""
+    """Tell the scheduler of a failure, as far as it can be reached within `lost_after_s`."""
     dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, _Gone(), settings)
     try:
         await dialer.wait_up(settings.lost_after_s)

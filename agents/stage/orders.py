@@ -1,4 +1,4 @@
-"""What a stage worker was told and has not done yet."""
+"""Orders that a stage worker was given and has not done yet."""
 
 import threading
 from collections import deque
@@ -11,7 +11,7 @@ Order = Connect | StageStep | FreeRuns | ReserveRun
 
 
 class Orders:
-    """From the loop to the engine's thread, in turn.
+    """Queue of orders from the loop to the engine's thread, in turn.
 
     Room for a KV cache that comes need not wait its turn, which is a step or two, where there is room beside all that
     was told before: the engine makes room during a step, too.
@@ -38,7 +38,7 @@ class Orders:
             self._undone.popleft()
 
     def has_room(self, order: ReserveRun, free_blocks: Callable[[], int]) -> bool:
-        """Whether it may be done at once. Runs are reserved in rising order."""
+        """Tell whether it may be done at once. Runs are reserved in rising order."""
         with self._changing:
             before = tuple(self._undone)
         if any(isinstance(other, ReserveRun) for other in before):
@@ -47,7 +47,7 @@ class Orders:
         return needed <= free_blocks()  # last: an order that is done since then has taken its blocks
 
     def _blocks(self, order: Order) -> int:
-        """At most: layers with a window take fewer."""
+        """Return the most blocks that an order takes: layers with a window take fewer."""
         if isinstance(order, ReserveRun):
             return self._reaching(order.tokens)
         if isinstance(order, StageStep):

@@ -17,7 +17,7 @@ from agents.messages.to_stage_scheduler import RunSample, StageSampled
 
 
 class StageRunner:
-    """Not thread-safe: the engine's thread owns it."""
+    """Runner of a stage's steps. Not thread-safe: the engine's thread owns it."""
 
     def __init__(self, engine: StageEngine, mesh: Mesh) -> None:
         self._engine = engine

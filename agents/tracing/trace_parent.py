@@ -33,7 +33,7 @@ def _digits(count: int) -> str:
 
 
 def read_trace_parent(text: str) -> TraceParent | None:
-    """None for what is no valid `traceparent`; versions to come are read as the standard asks."""
+    """Read a `traceparent`; None for what is no valid one. Versions to come are read as the standard asks."""
     match = _FORM.fullmatch(text[:256])
     if match is None or match["version"] == "ff" or {match["trace"], match["span"]} & _ZERO:
         return None

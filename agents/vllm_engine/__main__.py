@@ -42,7 +42,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> VllmScheduler:
-    """As it is when it has failed, or was told to stop."""
+    """Serve; return the scheduler once it has failed, or was told to stop."""
 
     def load() -> Engine:
         from agents.vllm_engine.weights import check_memory, safetensors_folder

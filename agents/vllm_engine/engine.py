@@ -95,7 +95,7 @@ class VllmEngine:
             raise ValueError(str(error)) from error
 
     def abort(self, request: str) -> None:
-        """Nothing, where it is not known any more."""
+        """End a request; nothing is done where it is not known any more."""
         self._llm.abort_request([request])
 
     def step(self) -> tuple[Made, ...]:

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
-    """What is run here; used by this thread alone."""
+    """An engine that the thread runs; used by this thread alone."""
 
     @property
     def load(self) -> EngineLoad: ...
@@ -29,14 +29,14 @@ class Engine(Protocol):
 
 
 class EngineEvents(Protocol):
-    """Called on the loop."""
+    """Receiver of the engine's events. Called on the loop."""
 
     def loaded(self, load: EngineLoad) -> None: ...
 
     def stepped(self, made: tuple[Made, ...], load: EngineLoad) -> None: ...
 
     def broke(self, error: BaseException) -> None:
-        """Nothing more will come."""
+        """Take note that the engine failed: nothing more will come."""
 
 
 class EngineThread:
@@ -56,7 +56,7 @@ class EngineThread:
 
     @property
     def step_age_s(self) -> float:
-        """How long the step under way has taken so far; 0 between steps."""
+        """Return how long the step under way has taken so far; 0 between steps."""
         began = self._step_began_s
         return 0.0 if began is None else time.monotonic() - began
 

@@ -1,4 +1,4 @@
-"""What an instance's scheduler and the engine's thread tell each other."""
+"""Messages between an instance's scheduler and the engine's thread."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one step made of one request."""
+    """Outcome of one step for one request."""
 
     id: str
     ids: tuple[int, ...]

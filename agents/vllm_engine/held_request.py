@@ -30,7 +30,7 @@ class HeldRequest:
         return Ask(self.id, tokens, self.limit - len(request.generated), request.stop_ids, request.sampling)
 
     def take(self, made: Made) -> TokenRun | None:
-        """What to tell of new tokens. A stop token is not sent."""
+        """Count new tokens; return what to tell of them. A stop token is not sent."""
         ids = made.ids[:-1] if made.reason is FinishReason.STOP else made.ids
         self.cached_prompt_tokens = min(made.cached_tokens, len(self.request.prompt))
         if not ids:

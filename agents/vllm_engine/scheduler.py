@@ -160,7 +160,7 @@ class VllmScheduler:
         self.over.set()
 
     def _refusals(self, gateway: Peer, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
-        """Why the request is not taken; the first reason is the one to give."""
+        """Yield why the request is not taken; the first reason is the one to give."""
         layout, (node,) = self._layout, self._layout.stages[0]
         if self.failure:
             yield Failure.ENGINE, self.failure

@@ -19,7 +19,7 @@ ARGUMENT = "medley_draw"
 
 class SeededDraw(AdapterLogitsProcessor):  # type: ignore[misc]  # vLLM is not where types are checked
     def is_argmax_invariant(self) -> bool:
-        """No: vLLM is told to be greedy, and takes the one token that is left."""
+        """Return False: vLLM is told to be greedy, and takes the one token that is left."""
         return False
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:

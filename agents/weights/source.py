@@ -22,7 +22,7 @@ def open_checkpoint(path: Path) -> SafetensorsCheckpoint | GgufCheckpoint:
 
 
 def record_checksums(path: Path) -> int:
-    """Hashes every stored tensor of a complete, trusted checkpoint and keeps the digests beside it; their number.
+    """Hash every stored tensor of a complete, trusted checkpoint and keep the digests beside it; return their number.
 
     Run once where weights arrive; from then on every read is checked.
     """

@@ -31,7 +31,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose measurements a part of a card's numbers rests on."""
+    """Measurements on which a part of a card's numbers rests."""
 
     gpu: str
     """The card itself, the card that lends its numbers, or several for a median."""

@@ -1,4 +1,4 @@
-"""Looks a bag of nodes up by the sum of its nodes' keys, so that a sub-bag's row costs one probe."""
+"""Index of bags of nodes by the sum of their nodes' keys, so that a sub-bag's row costs one probe."""
 
 from typing import NamedTuple
 

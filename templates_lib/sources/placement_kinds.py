@@ -77,7 +77,7 @@ planned, but neither run nor simulated."""
 
 
 def unit_of(placed: Placed) -> UnitPlacement:
-    """What its nodes run. Raises PlacementError."""
+    """Read a placement as a unit of executors. Raises PlacementError."""
     placement, software = placed.placement, placed.software or _UNSAID
     read = PLACEMENT_KINDS.get(placement.kind) if placement else None
     if read is None or placement is None:
@@ -90,7 +90,7 @@ def unit_of(placed: Placed) -> UnitPlacement:
 
 
 def executors_of(placed: Placed) -> tuple[Executor, ...] | None:
-    """What its nodes run, for people to read; None: it cannot be read."""
+    """Return the executors of a placement, for people to read; None where it cannot be read."""
     try:
         return unit_of(placed).executors
     except PlacementError:

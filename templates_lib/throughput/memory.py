@@ -37,7 +37,8 @@ class NodeMemory:
     kv_shards: int
 
     def free_bytes(self, tokens: Floats, sampled_rows: Floats) -> Floats:
-        """Left for KV on each GPU when a replica works on `tokens` tokens at once and samples `sampled_rows`."""
+        """Return what is left for KV on each GPU when a replica works on `tokens` tokens at once and samples
+        `sampled_rows`."""
         logits = np.where(HAS_HEAD, sampled_rows * self.model.vocab_size * LOGIT_BYTES, 0.0)
         return self.usable_bytes - self.weights_bytes - tokens * self.workspace_bytes_per_token - logits
 

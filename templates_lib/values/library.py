@@ -41,7 +41,7 @@ class Library:
         return bytes(self.ids[index]).decode()
 
     def of(self, template_ids: Collection[str]) -> "Library":
-        """Those of the templates that it has."""
+        """Return those of the templates that it has."""
         ids = np.array([name.encode() for name in sorted(template_ids)], dtype=self.ids.dtype)
         return self.select(np.isin(self.ids, ids))
 

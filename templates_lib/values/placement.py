@@ -1,4 +1,4 @@
-"""What runs on the nodes of a template: executors, each with the stages of one component."""
+"""Placement of software on the nodes of a template: executors, each with the stages of one component."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -68,7 +68,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What serves one component: a scheduler and, where its engine has them, the workers of its stages."""
+    """Server of one component: a scheduler and, where its engine has them, the workers of its stages."""
 
     id: str
     """Unique in its unit."""
@@ -97,7 +97,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlacement:
-    """What the nodes of one instance run; a pipeline is the unit with one executor."""
+    """Executors on the nodes of one instance; a pipeline is the unit with one executor."""
 
     executors: tuple[Executor, ...]
 
@@ -137,7 +137,7 @@ class UnitPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What runs on a template's nodes; `kind` and `version` say how to read `payload` (plain JSON values)."""
+    """Stored form of a placement; `kind` and `version` say how to read `payload` (plain JSON values)."""
 
     kind: str
     version: int

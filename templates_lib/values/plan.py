@@ -57,7 +57,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why the plan is as it is. `kind` is for programs, `text` for people."""
+    """Reason why the plan is as it is. `kind` is for programs, `text` for people."""
 
     kind: str
     text: str

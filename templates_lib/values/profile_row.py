@@ -7,7 +7,7 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Comes first."""
+    """First line of a file."""
 
     lines: int
     """Number of rows that follow."""

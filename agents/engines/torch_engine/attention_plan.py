@@ -1,4 +1,5 @@
-"""Which rows of a step attend to which parts of the KV cache: made once a step, shared by layers of one window."""
+"""Plan of which rows of a step attend to which parts of the KV cache: made once a step, shared by layers of one
+window."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ class AttentionRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionPlan:
-    """Of one window group."""
+    """Slots and attention of one window group in one step."""
 
     slots: torch.Tensor
     """(layers of the group, tokens): where the step's own keys and values go."""
@@ -106,7 +107,7 @@ class _Alike:
         return (units * BLOCK_TOKENS + self.query_at[:, :, None] % BLOCK_TOKENS).flatten(0, 1).T
 
     def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> AttentionRows:
-        """On the device and in the data type of `like`."""
+        """Return their attention in layers of one window, on the device and in the data type of `like`."""
         requests, blocks, _ = self.units.shape
         key_at = self.first_block * BLOCK_TOKENS + torch.arange(blocks * BLOCK_TOKENS)
         query_at, key_at = self.query_at[:, None, :, None], key_at[:, None, None, :]

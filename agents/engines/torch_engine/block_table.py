@@ -1,4 +1,4 @@
-"""Where the KV cache of one request lies."""
+"""Blocks in which the KV cache of one request lies."""
 
 from dataclasses import dataclass
 
@@ -64,7 +64,7 @@ class BlockTable:
                 held.units = torch.cat((held.units, torch.tensor(pool.take(added * layers)).view(added, layers)))
 
     def advance(self, tokens: int, pool: BlockPool) -> None:
-        """Now `tokens` tokens are in the cache: blocks that no later query sees go back."""
+        """Count `tokens` tokens as cached, and give back the blocks that no later query sees."""
         self.tokens = tokens
         for group, held in zip(self._groups, self.blocks, strict=True):
             unseen = min(self._start(group) - held.first_block, len(held.units))

@@ -1,4 +1,4 @@
-"""Where an engine copies KV cache: on a GPU on a stream of its own."""
+"""Stream on which an engine copies KV cache: on a GPU one of its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,9 @@ import torch
 
 
 class CopyStream:
-    """What is asked of a stream waits for all that it was asked before, and a step is asked for as a whole: on the
-    steps' stream each chunk of a hand-off would wait for the step under way. A CPU has no streams: nothing is done."""
+    """A stream for copies alone: work on a stream waits for all that was put on it before, and a step is put there as a
+    whole, so that on the steps' stream each chunk of a hand-off would wait for the step under way. A CPU has no
+    streams: nothing is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -22,7 +23,7 @@ class CopyStream:
 
     @contextmanager
     def copying(self) -> Iterator[None]:
-        """What is asked for inside is done at the end. From any thread."""
+        """Run the block's copies on the stream; they are done at its end. Called from any thread."""
         if self._stream is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""What the engine needs to know of a decoder's architecture, read from its config.json."""
+"""Architecture of a decoder as far as the engine needs it, read from its config.json."""
 
 import math
 from dataclasses import dataclass

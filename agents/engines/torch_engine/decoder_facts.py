@@ -1,4 +1,4 @@
-"""What an engine that holds layers of a decoder says of itself."""
+"""Facts of an engine that holds layers of a decoder."""
 
 import torch
 
@@ -20,7 +20,7 @@ def decoder_facts(
     loaded_bytes: int,
     load_s: float,
 ) -> StageFacts:
-    """Of `shard`'s part of `held`."""
+    """Return the facts of `shard`'s part of `held`."""
     kv_heads = shard.kv_heads(config.kv_heads)
     return StageFacts(
         engine=engine,

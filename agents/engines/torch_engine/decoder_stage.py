@@ -18,7 +18,7 @@ from agents.engines.torch_engine.row_tiles import row_tiles
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LanguageHead:
-    """What follows the model's last layer."""
+    """Norm and projection to logits that follow the model's last layer."""
 
     norm: RmsNorm
     projection: Linear

@@ -10,7 +10,8 @@ import torch
 
 
 class ExpertExchange:
-    """Not thread-safe: of one rank, for one step at a time."""
+    """Exchange of rows between the ranks that share a layer's experts. Not thread-safe: one rank uses it, for one step
+    at a time."""
 
     def __init__(
         self, rank: int, size: int, replicas: int, total: Callable[[torch.Tensor], torch.Tensor], device: torch.device
@@ -28,7 +29,7 @@ class ExpertExchange:
         self._own = slice(0, 0)
 
     def span(self, experts: int) -> slice:
-        """Those held here."""
+        """Return which of `experts` experts are held here."""
         part = experts // self.size
         return slice(self.rank * part, (self.rank + 1) * part)
 
@@ -42,7 +43,8 @@ class ExpertExchange:
         self._rows, self._own = sum(every), slice(before, before + rows)
 
     def run(self, experts: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
-        """What all experts together make of this replica's rows, (rows, hidden) each. `experts`: those held here."""
+        """Return what all experts together make of this replica's rows, (rows, hidden) each. `experts` computes those
+        held here."""
         every = rows.new_zeros(self._rows, rows.shape[1])
         if self._speaks:
             every[self._own] = rows

@@ -59,7 +59,7 @@ class KvCache:
         return self._tables[request_id]
 
     def tokens(self, request_id: str) -> int:
-        """In the cache; 0 for a request not known."""
+        """Count the tokens of a request in the cache; 0 for a request not known."""
         table = self._tables.get(request_id)
         return table.tokens if table else 0
 
@@ -78,7 +78,7 @@ class KvCache:
                 table.grow(request.position + request.tokens, self._pool)
 
     def advance(self, batch: StepBatch) -> None:
-        """After the step: its tokens are in the cache."""
+        """Count the tokens of a step that is over as cached."""
         with self._changing:
             for request in batch.requests:
                 self._tables[request.id].advance(request.position + request.tokens, self._pool)

@@ -36,8 +36,8 @@ def import_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
 
 
 def lent_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> list[memoryview]:
-    """Where it lies, in the order of `export_part`. Raises BadBatchError for what is not held or kept, and for some
-    heads of those that are held."""
+    """Return the memory in which a part lies, in the order of `export_part`. Raises BadBatchError for what is not held
+    or kept, and for some heads of those that are held."""
     check_part(cache, facts, request_id, part)
     if part.heads != facts.kv_heads:
         raise BadBatchError(f"heads of a token lie side by side: {part} has {part.heads} of {facts.kv_heads}")
@@ -68,8 +68,8 @@ def _byte_spans(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart
 def _pieces(
     cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, tensor: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """What goes where: memory of the cache, places in its first dimension, and the tensor's rows for them. Whole blocks
-    are rows of their own; they are copied in half the time that their tokens would take one by one."""
+    """Yield what goes where: memory of the cache, places in its first dimension, and the tensor's rows for them. Whole
+    blocks are rows of their own; they are copied in half the time that their tokens would take one by one."""
     heads = slice(part.first_head - facts.first_kv_head, part.first_head - facts.first_kv_head + part.heads)
     blocks = cache.keys[:, :, heads], cache.values[:, :, heads]
     tokens = cache.flat_keys[:, heads], cache.flat_values[:, heads]

@@ -29,7 +29,7 @@ class LayerReader:
         return self.stored(name, shape).to(device=self.device, dtype=self.dtype, copy=True)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-        """As the checkpoint has it."""
+        """Read a tensor as the checkpoint has it. Raises WeightsError where its shape is not `shape`."""
         read = self.checkpoint.read(self.prefix + name)
         if tuple(read.shape) != shape:
             raise WeightsError(
@@ -39,7 +39,7 @@ class LayerReader:
         return read
 
     def cut(self, rows: int) -> tuple[int, slice]:
-        """So many rows, and this shard's of them."""
+        """Return the number of rows, and this shard's of them."""
         return rows, self.shard.span(rows)
 
     def into(

@@ -40,7 +40,8 @@ class Linear:
 
 
 def packed(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:
-    """With the weights laid out for the processor, where that makes products faster: nobody else can read them then."""
+    """Make a product with the weights laid out for the processor, where that makes it faster: nobody else can read them
+    then."""
     if weight.device.type == "cpu" and _ONEDNN[weight.dtype]:
         weight = torch.ops.mkldnn._reorder_linear_weight(weight, _PACKED_FOR_ROWS)
     return Linear(weight, bias)

@@ -1,4 +1,4 @@
-"""What a range of layers takes of a device's memory, known before anything is read."""
+"""Memory that a range of layers takes on a device, known before anything is read."""
 
 import math
 from dataclasses import dataclass
@@ -47,7 +47,8 @@ class MemoryNeed:
 def memory_need(
     checkpoint: Checkpoint, config: DecoderConfig, held: LayerRange, dtype: torch.dtype, shard: Shard = WHOLE
 ) -> MemoryNeed:
-    """Of `shard`'s part of `held`, kept as `dtype`. Raises MissingWeightsError where a whole tensor is not there."""
+    """Return what `shard`'s part of `held` takes, kept as `dtype`. Raises MissingWeightsError where a whole tensor is
+    not there."""
     prefixes = tuple(layer_prefix(layer) for layer in range(held.first_layer, held.end))
     names = [name for name in checkpoint.names if name.startswith(prefixes)]
     if held.first or (held.last and config.tied_embeddings):

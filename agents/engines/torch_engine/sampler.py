@@ -16,8 +16,8 @@ _MASK = (1 << 64) - 1
 def sample_ends(
     batch: StepBatch, hidden: torch.Tensor, head: Callable[[torch.Tensor], torch.Tensor]
 ) -> tuple[Sample, ...]:
-    """After the last row of each request that asks for a token. `hidden`: rows of the whole batch; `head`: the logits
-    of the rows that it is given."""
+    """Sample after the last row of each request that asks for a token. `hidden`: rows of the whole batch; `head`: the
+    logits of the rows that it is given."""
     asking = [i for i, request in enumerate(batch.requests) if request.sampling is not None]
     if not asking:
         return ()

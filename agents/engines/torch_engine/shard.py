@@ -28,16 +28,16 @@ class Shard:
     """With other replicas of the node, which hold experts of this one and it theirs."""
 
     def span(self, size: int) -> slice:
-        """This rank's part of `size` rows, columns or experts."""
+        """Return this rank's part of `size` rows, columns or experts."""
         part = size // self.size
         return slice(self.rank * part, (self.rank + 1) * part)
 
     def experts(self, count: int) -> slice:
-        """This rank's of `count` experts, where they are held whole."""
+        """Return this rank's part of `count` experts, where they are held whole."""
         return self.span(count) if self.exchange is None else self.exchange.span(count)
 
     def kv_heads(self, count: int) -> slice:
-        """This rank's of `count` KV heads."""
+        """Return this rank's part of `count` KV heads."""
         return kv_heads_of(self.rank, self.size, count)
 
     @property
@@ -78,7 +78,7 @@ WHOLE = Shard(0, 1, whole_experts=False, total=lambda tensor: tensor)
 
 
 class Ranks(Protocol):
-    """What is needed of a process group: gloo on CPU, NCCL on CUDA."""
+    """Part of a process group that is needed here: gloo on CPU, NCCL on CUDA."""
 
     def rank(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""What the first rank of a sharded stage tells the others: msgpack with raw tensor bytes."""
+"""Commands of a sharded stage's first rank to the others, and their answers: msgpack with raw tensor bytes."""
 
 import msgspec
 import torch

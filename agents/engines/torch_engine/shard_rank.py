@@ -39,7 +39,7 @@ class ShardRank:
         return answer.stored_bytes
 
     def tell(self, command: bytes) -> None:
-        """From one thread at a time."""
+        """Send a command. Called from one thread at a time."""
         self._send(self._commands, command)
 
     def exported(self, request_id: str, part: KvPart, behind: int) -> torch.Tensor:

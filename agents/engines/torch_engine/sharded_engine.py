@@ -181,6 +181,6 @@ class ShardedEngine:
 
 
 def _heads(tensor: torch.Tensor, part: KvPart, piece: KvPart) -> torch.Tensor:
-    """Of `part`'s tensor, those of `piece`."""
+    """Return the heads of `piece` in `part`'s tensor."""
     at = piece.first_head - part.first_head
     return tensor[:, :, :, at : at + piece.heads]

@@ -20,7 +20,7 @@ HEAD = "lm_head.weight"
 
 
 def layer_prefix(layer: int) -> str:
-    """What the names of a layer's tensors begin with."""
+    """Return the prefix of the names of a layer's tensors."""
     return f"model.layers.{layer}."
 
 

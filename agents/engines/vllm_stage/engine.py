@@ -141,7 +141,7 @@ class VllmStageEngine:
 
 
 def _accounts(kv_blocks: int) -> KvCache:
-    """Who holds which block. Memory is with the attention layers."""
+    """Make the account of who holds which block. The memory itself is with the attention layers."""
     return KvCache((WindowGroup(0, (0,)),), kv_blocks, 0, 0, torch.empty(0))
 
 

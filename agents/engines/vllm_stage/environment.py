@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 
 def prepare_vllm() -> None:
-    """No network, no usage reports, and the log of this process instead of one of its own."""
+    """Set vLLM up without network and usage reports, and with the log of this process instead of one of its own."""
     os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CONFIGURE_LOGGING="0")
 
 
 def load_vllm(*of: Any, **more: Any) -> "VllmStageEngine":
-    """As `load_vllm_stage`. Raises ModuleNotFoundError where vLLM is not installed."""
+    """Load a stage as `load_vllm_stage` does. Raises ModuleNotFoundError where vLLM is not installed."""
     prepare_vllm()
     from agents.engines.vllm_stage.engine import load_vllm_stage
 

@@ -1,4 +1,4 @@
-"""Where the keys and values of a token lie in vLLM's cache of one layer."""
+"""Places of a token's keys and values in vLLM's cache of one layer."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ class KvPlaces:
 
 
 def _order(layer: Any, shape: tuple[int, int, int, int], block: int, dtype: torch.dtype) -> torch.Tensor:
-    """Of `shape`: where each element of a block lies in the flat cache."""
+    """Return where each element of a block lies in the flat cache, in the order of `shape`."""
     _, tokens, heads, dim = shape
     count = 2 * tokens * heads * dim
     cache = torch.zeros(2, heads, tokens, 2 * dim, dtype=dtype)

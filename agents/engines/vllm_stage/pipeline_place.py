@@ -25,7 +25,7 @@ class PipelinePlace:
 
 
 def take_place(held: LayerRange, model_layers: int) -> None:
-    """From now on, models that this process makes hold `held`: at most three ranks, of which ours is one."""
+    """Have the models that this process makes hold `held` from now on: at most three ranks, of which ours is one."""
     from vllm.distributed import parallel_state
 
     before, after = held.first_layer, model_layers - held.end
