@@ -75,7 +75,7 @@ class Admission:
         return None
 
     def give_back(self, charge: Charge) -> None:
-        """Work that was booked and will not be done, at the rate it was booked at."""
+        """Give back work that was booked and will not be done, at the rate it was booked at."""
         if charge.work in self._done_at_s:
             self._done_at_s[charge.work] -= charge.units / charge.units_per_s
 

@@ -38,7 +38,7 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CoolDown:
-    """Seconds: after the first refusal, and at most. Each in a row doubles it."""
+    """Times of not asking, seconds: after the first refusal, and at most. Each in a row doubles it."""
 
     first_s: float
     most_s: float

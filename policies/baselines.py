@@ -29,6 +29,6 @@ def strategies() -> tuple[str, ...]:
 
 
 def baseline(name: str) -> Method:
-    """`name`: a key of `BASELINES`, or as `strategies` spells it. Raises KeyError."""
+    """Find a baseline. `name`: a key of `BASELINES`, or as `strategies` spells it. Raises KeyError."""
     method: Method = resolve_name(BASELINES[name.replace("-", "_")])
     return method

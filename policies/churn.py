@@ -71,7 +71,8 @@ class LeftOut:
     """Time of the last plan that carried such savings out."""
 
     def usd_by(self, now: datetime, longest: timedelta) -> float:
-        """Between two plans as much as in `longest` at most, however far a clock jumps."""
+        """Sum what was left out until then, $; between two plans as much as in `longest` at most, however far a clock
+        jumps."""
         if self.at is None:
             return 0.0
         return self.usd + self.usd_per_hour * min(max(now - self.at, timedelta()), longest) / timedelta(hours=1)
@@ -81,7 +82,7 @@ class LeftOut:
         return self.swapped_at is not None and timedelta() <= now - self.swapped_at < _SWAP
 
     def after(self, plan: Plan, now: datetime, longest: timedelta) -> "LeftOut":
-        """`plan`: of `guard`, made now with all that was left out until then."""
+        """Count `plan`, of `guard`, made now with all that was left out until then."""
         if any(reason.kind == ADDED_UP for reason in plan.reasons):
             return LeftOut(now, swapped_at=self.swapped_at if self.is_swapping(now) else now)
         rate = sum(reason.usd_per_hour or 0.0 for reason in plan.reasons if reason.kind == CHURN)

@@ -58,9 +58,9 @@ class Take:
 
 
 def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: Sequence[Tried]) -> SolveRung | Take:
-    """`rungs`: those that change anything for this fleet, upwards from NOTHING and with SHED at the end. `tried`: the
-    plans of the first of them, in their order. `in_force`: the rung that the fleet is held to so far.
-    """
+    """Return the next step on the ladder. `rungs`: those that change anything for this fleet, upwards from NOTHING and
+    with SHED at the end. `tried`: the plans of the first of them, in their order. `in_force`: the rung that the fleet
+    is held to so far."""
     reasons: list[str] = []
     for trial in tried:
         ease = EASE if trial.rung < in_force else 0.0

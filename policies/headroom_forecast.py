@@ -15,7 +15,7 @@ _MOST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """`base`, raised so that it would have been enough in a share `quantile` of the last `window_s`.
+    """Forecast `base`, raised so that it would have been enough in a share `quantile` of the last `window_s`.
 
     It is raised by the quantile of the base's relative errors one step ahead, as rates that are twice as large are
     about twice as far off."""

@@ -32,7 +32,7 @@ class IntegerProgram:
         return len(self._costs) - 1
 
     def require(self, row: dict[int, float], *, lower: float = -np.inf, upper: float = np.inf) -> None:
-        """lower ≤ Σ row[column] · column ≤ upper."""
+        """Require lower ≤ Σ row[column] · column ≤ upper."""
         self._rows.append((row, lower, upper))
 
     def minimise(self) -> NDArray[np.float64]:

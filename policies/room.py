@@ -17,7 +17,8 @@ class Room:
         return self._left is not None and self._left <= 0
 
     def tell(self, room: int | None) -> None:
-        """`room`: requests that it would take now; None: it does not say, and there is room until it refuses one."""
+        """Take how many requests a scheduler would take now; None: it does not say, and there is room until it refuses
+        one."""
         self._left = room
 
     def use(self) -> None:

@@ -94,7 +94,7 @@ class ModelRouter:
         self._seen = None
 
     def twin(self) -> "ModelRouter":
-        """Another one that will choose the same."""
+        """Make another one that will choose the same."""
         other = copy(self)
         planned, near, far = self._tiers
         other._tiers = planned.twin(), near.twin(), far.twin()
@@ -113,7 +113,7 @@ class ModelRouter:
         return ChosenRoute(tier.options[key].route, members)
 
     def can_choose(self, unusable: Collection[str] = _NOBODY) -> bool:
-        """True where `choose` finds a way."""
+        """Tell whether `choose` finds a way."""
         return self._ways(unusable).tier >= 0
 
     def _pick(self, place: Place, skipped: frozenset[str]) -> RoutedInstance:

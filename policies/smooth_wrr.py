@@ -29,7 +29,7 @@ class SmoothWrr:
         return self._credits
 
     def twin(self) -> "SmoothWrr":
-        """Another one with the same history."""
+        """Make another one with the same history."""
         other = SmoothWrr()
         other._weights, other._credits = self._weights, dict(self._credits)
         return other

@@ -24,7 +24,7 @@ class TokenBucket:
         return max(0.0, missing * _MINUTE_S / self.per_minute)
 
     def take(self, units: float, now_s: float) -> None:
-        """Negative: give back."""
+        """Take tokens; a negative number gives them back."""
         self._left = self.left(now_s) - units
 
     def full_in_s(self, now_s: float) -> float:

@@ -233,7 +233,7 @@ class Dialer(Generic[Incoming]):
             self._greet()
 
     def _try_send(self, message: msgspec.Struct) -> None:
-        """Best effort: without a connection there is nobody to tell."""
+        """Send if there is a connection: without one there is nobody to tell."""
         try:
             self._send(message)
         except QueueFullError as error:

@@ -14,7 +14,7 @@ _Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
 
 def check_key(text: str, what: str) -> str:
-    """`text`, when it is a Z85 key of 32 bytes."""
+    """Return `text`, when it is a Z85 key of 32 bytes. Raises BadKeyError."""
     if not _Z85.fullmatch(text):
         raise BadKeyError(f"{what} must be 40 characters of Z85 text, has {len(text)} characters")
     return text

@@ -230,7 +230,7 @@ class Listener(Generic[Incoming]):
             self.drop(peer, reason)
 
     def _answer(self, connection: bytes, message: msgspec.Struct) -> None:
-        """Best effort: whoever does not read its answers is lost by time-out."""
+        """Answer if it can be sent at once: whoever does not read its answers is lost by time-out."""
         try:
             self._send(connection, message)
         except (PeerLostError, QueueFullError) as error:

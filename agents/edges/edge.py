@@ -24,7 +24,7 @@ Gloo = Callable[[], Any]
 
 
 class BadRowsError(TransferError):
-    """More rows than agreed, or of another shape or type: the caller's bug. Nothing was sent."""
+    """The rows are more than agreed, or of another shape or type: the caller's bug. Nothing was sent."""
 
 
 def connect_sender(store: Store, name: str, settings: EdgeSettings, gloo: Gloo | None = None) -> "Sender":
@@ -59,7 +59,8 @@ class Sender:
         """Sends under way with their rows, which must not be freed before they are sent."""
 
     def send(self, rows: torch.Tensor) -> None:
-        """`rows`: (n, hidden size), n ≥ 1. Returns before they are received, unless the peer is `unsent` sends behind.
+        """Send `rows`, (n, hidden size), n ≥ 1. Returns before they are received, unless the peer is `unsent` sends
+        behind.
 
         Raises BadRowsError, and LinkLostError for this or an earlier send."""
         settings = self._settings

@@ -11,7 +11,7 @@ from agents.engines.stage_facts import StageFacts
 
 
 def check_batch(facts: StageFacts, batch: StepBatch, rows: torch.Tensor, cached: Callable[[str], int]) -> None:
-    """`cached`: tokens of a request in the KV cache, 0 for one not known. Raises BadBatchError."""
+    """Check a batch. `cached`: tokens of a request in the KV cache, 0 for one not known. Raises BadBatchError."""
     if not batch.requests or len({request.id for request in batch.requests}) != len(batch.requests):
         raise BadBatchError("a step has at least one request, and each only once")
     expected = (batch.tokens,) if facts.held.first else (batch.tokens, facts.hidden_size)
@@ -39,7 +39,8 @@ def check_new(request_id: str, tokens: int, cached: int) -> None:
 def check_part(
     facts: StageFacts, part: KvPart, request_id: str, tokens: int, first_kept_token: Callable[[int, int], int]
 ) -> None:
-    """`tokens`: of the request, in the cache. Raises BadBatchError where the part is not all held and kept here."""
+    """Check a part of a request that has `tokens` in the cache. Raises BadBatchError where it is not all held and kept
+    here."""
     held, end_head = facts.held, facts.first_kv_head + facts.kv_heads
     if part.first_layer < held.first_layer or part.first_layer + part.layers > held.end:
         raise BadBatchError(f"layers of {part} are not all in [{held.first_layer}, {held.end})")

@@ -11,7 +11,7 @@ from agents.engines.step_output import StepOutput
 
 
 def paced(engine: StageEngine, share: float) -> StageEngine:
-    """`engine`, whose steps take 1 / `share` of their time; 0 < share ≤ 1, else ValueError."""
+    """Return an engine whose steps take 1 / `share` of their time. Raises ValueError unless 0 < share ≤ 1."""
     if not 0 < share <= 1:
         raise ValueError(f"an engine's share of the time is above 0 and at most 1, not {share}")
     return engine if share == 1 else PacedEngine(engine, share)

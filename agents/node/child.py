@@ -20,7 +20,7 @@ _SECRETS = ("MEDLEY_BOOTSTRAP_TOKEN",)
 
 
 class Child:
-    """Made by `start`. `ended` is called on the loop, once, with why it ended."""
+    """Process of a node. Made by `start`. `ended` is called on the loop, once, with why it ended."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, ended: Callable[[str], None]) -> None:
         self.name = name
@@ -36,7 +36,8 @@ class Child:
     async def start(
         cls, name: str, command: Sequence[str], ended: Callable[[str], None], also: Mapping[str, str] | None = None
     ) -> "Child":
-        """`also`: of its environment, beside ours. Raises OSError where the system has no room for another process."""
+        """Start a process. `also`: of its environment, beside ours. Raises OSError where the system has no room for
+        another."""
         environment = {key: value for key, value in os.environ.items() if key not in _SECRETS} | dict(also or {})
         process = await asyncio.create_subprocess_exec(
             *command,

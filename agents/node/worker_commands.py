@@ -34,8 +34,9 @@ def worker_commands(
     compute: float = 1.0,
     devices: tuple[int, ...] = (),
 ) -> tuple[WorkerCommand, ...]:
-    """Replica by replica, and of each part by part: as the scheduler knows them by number. `meeting`: a new directory
-    of theirs. `compute`: their share of it. `devices`: numbers of those of the node that are theirs; empty: all.
+    """Return the commands of an executor's workers, replica by replica, and of each part by part: as the scheduler
+    knows them by number. `meeting`: a new directory of theirs. `compute`: their share of it. `devices`: numbers of
+    those of the node that are theirs; empty: all.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
     kind = engine_kind(engine)

@@ -46,7 +46,7 @@ class IdlePipeline:
 def idle_pipeline(
     stages: int, per_group: int, hidden_size: int, dtype: torch.dtype, folder: Path
 ) -> Iterator[IdlePipeline]:
-    """`folder`: for the files that its processes begin with."""
+    """Run a pipeline of idle engines. `folder`: for the files that its processes begin with."""
     *stage_keys, gateway, own = (KeyPair.generate() for _ in range(stages + 2))
     limits = [(NodeLimits(str(stage), 1.0, per_group, _CHUNK_TOKENS, KV_BLOCKS),) for stage in range(stages)]
     layout = PipelineLayout(_MODEL, tuple(limits), BLOCK_TOKENS, _CONTEXT_TOKENS, VOCABULARY)

@@ -176,7 +176,7 @@ class SchedulerCore:
         return bool(self._hand_offs.of(key))
 
     def lose_peer(self, key: str, reason: str) -> tuple[Answer, ...]:
-        """Another instance is out of reach: what is between it and us cannot be handed off."""
+        """Give up what is between another instance, which is out of reach, and us: it cannot be handed off."""
         self._hand_offs.forget_early(key)
         waiting = [s for s in self._hand_offs.of(key) if s.phase is not Phase.COMPUTED]
         return self._fail(waiting, Failure.HAND_OFF, reason)
@@ -382,7 +382,7 @@ class SchedulerCore:
             self._groups.count_prompt(held.group, held.nodes, -held.prompt)
 
     def _forget(self, sequence: Sequence, reason: str) -> None:
-        """`reason`: for the other leg, where there is one that waits."""
+        """Forget a request. `reason`: for the other leg, where there is one that waits."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
         self._hand_offs.end(sequence, reason)

@@ -48,7 +48,7 @@ class HandOffDesk:
         self.endpoint = self._sources.endpoint
 
     def begin(self, shape: KvShape) -> None:
-        """Our own stages are ready."""
+        """Begin, as our own stages are ready."""
         self._shape = shape
         self._sources.begin(shape)
         for target in self._targets.values():

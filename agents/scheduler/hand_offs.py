@@ -112,7 +112,7 @@ class HandOffs:
             self._early[offer.hand_off] = (key, offer)
 
     def forget_early(self, key: str, name: str | None = None) -> None:
-        """`name`: None for all that came from there."""
+        """Forget the early offer of that name; None: all that came from there."""
         for early in [n for n, (k, _) in self._early.items() if k == key and name in (None, n)]:
             del self._early[early]
 

@@ -64,7 +64,7 @@ class KvSources:
         return tuple(self._sources)
 
     def begin(self, shape: KvShape) -> None:
-        """Our own stages are ready: answer who has asked."""
+        """Answer who has asked, as our own stages are ready."""
         self._shape = shape
         for key in self._sources:
             self._answer(key)

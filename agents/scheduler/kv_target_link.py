@@ -75,7 +75,7 @@ class KvTargetLink:
         self._dialer: Dialer[ToKvSource] = Dialer(address, keys, "prefill", ToKvSource, self, settings.channel)
 
     def begin(self, shape: KvShape) -> None:
-        """Our own stages are ready."""
+        """Greet the other instance, as our own stages are ready."""
         self._shape = shape
         self._greet()
 
@@ -198,7 +198,7 @@ class KvTargetLink:
         return name
 
     def _connect(self, name: str, link: _Link) -> None:
-        """Both ends; where their scheduler is out of reach, once it is back."""
+        """Connect both ends; where their scheduler is out of reach, once it is back."""
         if self._target is None or self._shape is None or not self._is_met:
             return
         link.epoch += 1

@@ -42,7 +42,7 @@ class GangEvents(Protocol):
     def stages_ready(self) -> None: ...
 
     def stage_sampled(self, node: int, message: StageSampled) -> None:
-        """`node`: peer of the last stage."""
+        """Take what `node`, a peer of the last stage, sampled."""
 
     def kv_arrived(self, stage: int, node: int, run: int, moved_bytes: int) -> None:
         """A peer of a stage has all of it."""

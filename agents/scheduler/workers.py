@@ -53,7 +53,8 @@ class Workers:
         return len(self._places)
 
     def find(self, node: str, worker: int) -> int | None:
-        """`worker`: as the node counts its own, replica by replica and of each part by part."""
+        """Return the number of a worker. `worker`: as the node counts its own, replica by replica and of each part by
+        part."""
         return self._of_node.get((node, worker))
 
     def place(self, number: int) -> Place:

@@ -169,7 +169,7 @@ class StageWorker:
                 runner.free(run)
 
     def _reserve(self, order: ReserveRun) -> None:
-        """Beside the engine's thread, which may be in a step."""
+        """Reserve blocks beside the engine's thread, which may be in a step."""
         try:
             self._kv.inbox.reserve(order.run, order.tokens)
         except EngineError as error:

@@ -30,7 +30,7 @@ _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
 class VllmEngine:
-    """Belongs to one thread."""
+    """Model in vLLM's engine. Belongs to one thread."""
 
     def __init__(self, folder: Path, layout: PipelineLayout, dtype: str) -> None:
         """`folder`: config.json and safetensors. `layout`: one stage of one node.
@@ -103,7 +103,7 @@ class VllmEngine:
 
 
 def _loaded(arguments: EngineArgs) -> Any:
-    """vLLM leaves a rendezvous file in the folder for temporary files, which nobody needs afterwards."""
+    """Load the model, without the rendezvous file that vLLM leaves in the folder for temporary files."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
@@ -126,6 +126,6 @@ def _made(output: Any) -> Made:
 
 
 def _logprobs(token: int, entry: dict[int, Any]) -> TokenLogprobs:
-    """vLLM gives the alternatives asked for, and the chosen token where it is none of them."""
+    """Read log probabilities: vLLM gives the alternatives asked for, and the chosen token where it is none of them."""
     ranked = sorted(entry.items(), key=lambda item: item[1].rank)
     return TokenLogprobs(entry[token].logprob, tuple((other, value.logprob) for other, value in ranked))

@@ -100,7 +100,7 @@ class GgufCheckpoint:
 
 
 def _halves(values: torch.Tensor, heads: int) -> torch.Tensor:
-    """llama.cpp rotates neighbouring pairs of a head's rows, Hugging Face row i with row i + head_dim / 2: undoes the
-    reordering of convert_hf_to_gguf.py (`LlamaModel.permute`)."""
+    """Undo the reordering of convert_hf_to_gguf.py (`LlamaModel.permute`): llama.cpp rotates neighbouring pairs of a
+    head's rows, Hugging Face row i with row i + head_dim / 2."""
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

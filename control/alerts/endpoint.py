@@ -31,8 +31,8 @@ class NotSentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """ValueError for a URL that nothing is sent to: not https, unless `internal`, or with a user, a password, a
-    fragment or control characters."""
+    """Receiver of alerts. Raises ValueError for a URL that nothing is sent to: not https, unless `internal`, or with a
+    user, a password, a fragment or control characters."""
 
     url: str
     internal: bool = False

@@ -33,7 +33,7 @@ class SendReport:
 
 @dataclass(frozen=True, slots=True)
 class AlertSender:
-    """Any number of processes may send: each delivery is one's own for as long as it takes."""
+    """Sender of what is due. Any number of processes may send: each delivery is one's own for as long as it takes."""
 
     alerts: PostgresAlerts
     clock: Callable[[], datetime]
@@ -80,7 +80,8 @@ def posted(webhook: Webhook, event: str, delivery: str, body: bytes, now: dateti
 
 
 def signature(secret: Secret, body: bytes, now: datetime) -> str:
-    """`t=1732190400,v1=9f…`: seconds since 1970, and the digest of `t`, a dot and the body, in hexadecimal."""
+    """Return the signature `t=1732190400,v1=9f…`: seconds since 1970, and the digest of `t`, a dot and the body, in
+    hexadecimal."""
     at = str(int(now.timestamp()))
     digest = hmac.new(secret.reveal().encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"

@@ -22,7 +22,8 @@ ALERTS_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class AlertWatch:
-    """Any number of processes may watch; each alert is one, and so is each delivery of it."""
+    """Watch of what alerts are about. Any number of processes may watch; each alert is one, and so is each delivery of
+    it."""
 
     database: Database
     clock: Callable[[], datetime]

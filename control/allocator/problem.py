@@ -35,7 +35,8 @@ class AllocationProblem:
 
 
 def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
-    """ValueError for bad offers and for replica bounds on a class that the library does not know."""
+    """Read the problem. Raises ValueError for bad offers and for replica bounds on a class that the library does not
+    know."""
     supply = read_supply(snapshot, library.configs)
     class_ids = tuple(c.id for c in library.classes)
     also = _classes_with_a_minimum(snapshot, class_ids)

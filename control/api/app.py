@@ -37,8 +37,8 @@ _SWEEP_S = 600.0
 def create_app(
     database: Database, settings: ApiSettings, clock: Callable[[], datetime], pool: WorkPool, home: Path
 ) -> FastAPI:
-    """`clock`: timezone-aware. `pool`: whose workers do what takes long. `home`: of what Medley
-    keeps on this machine."""
+    """Make the API. `clock` is timezone-aware; the workers of `pool` do what takes long; `home` is where Medley keeps
+    files here."""
     metrics = ApiMetrics(CostCollector(PostgresLedger(database), clock))
 
     @asynccontextmanager

@@ -39,7 +39,7 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 def api_error(error: Exception, request: Request | None = None) -> ApiError:  # noqa: PLR0911 - one a kind
-    """`request`: in which it was raised; its route knows the schema of its body."""
+    """Translate an error. `request` is the one in which it was raised; its route knows the schema of its body."""
     match error:
         case ApiError():
             return error

@@ -56,7 +56,7 @@ def serve(
 def server(
     settings: ApiSettings, database: Database, database_url: str | None, proxies: str, environment: Mapping[str, str]
 ) -> uvicorn.Server:
-    """`database_url`: of `database`, for workers, which open it themselves."""
+    """Make the server of the API. `database_url` is that of `database`, for workers, which open it themselves."""
     workers_environment = dict(environment) | ({URL_VARIABLE: database_url} if database_url else {})
     pool = WorkPool(database, settings, workers_environment)
     app = create_app(database, settings, lambda: datetime.now(UTC), pool, home_directory(environment))

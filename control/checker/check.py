@@ -15,7 +15,7 @@ from templates_lib.values.snapshot import Snapshot
 
 
 def check(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None = None) -> tuple[Violation, ...]:
-    """Everything that does not hold; empty for a sound plan.
+    """Return everything that does not hold; empty for a sound plan.
 
     `claims` (template id → what the library certified) holds nodes and capacities to the library as well. A plan
     with a number that is not finite is reported for that alone, since nothing can be reckoned with it.

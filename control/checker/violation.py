@@ -29,5 +29,5 @@ def slack(*magnitudes: float) -> float:
 
 
 def same(one: float, other: float) -> bool:
-    """Equal but for rounding; never true of NaN."""
+    """Tell whether two numbers are equal but for rounding; never true of NaN."""
     return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= slack(one, other)

@@ -89,7 +89,7 @@ class PostgresApiTokens:
         return tuple(_token(row) for row in rows)
 
     def page(self, limit: int, before: tuple[datetime, str] | None = None) -> tuple[ApiToken, ...]:
-        """Newest first, those made before (created at, id)."""
+        """List tokens, the newest first, those made before (created at, id)."""
         query = select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(tuple_(api_token.c.created_at, api_token.c.id) < before)

@@ -117,7 +117,7 @@ class PostgresCluster:
                     raise
 
     def is_up(self) -> bool:
-        """True while its server runs, be it starting or stopping."""
+        """Tell whether its server runs, be it starting or stopping."""
         return self._live_pid() is not None
 
     def check_data(self) -> None:

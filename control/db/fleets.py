@@ -94,7 +94,7 @@ class PostgresFleets:
         return names, tuple(_record(row) for row in rows if row.name in names)
 
     def mark(self) -> tuple[object, ...]:
-        """Another one whenever a fleet came, went or changed."""
+        """Return a mark that is another one whenever a fleet came, went or changed."""
         query = select(func.count(), func.max(fleet.c.updated_at), func.sum(fleet.c.version))
         with self.database.transaction() as connection:
             return tuple(connection.execute(query).one())

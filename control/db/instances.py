@@ -201,7 +201,7 @@ class PostgresInstances:
         return tuple(past_transition(row) for row in reversed(rows))
 
     def history(self, instance_id: str) -> tuple[PastTransition, ...]:
-        """Oldest first; empty for an instance that is not on record."""
+        """List the steps of an instance, the oldest first; empty for one that is not on record."""
         query = select(instance_event).where(instance_event.c.instance_id == instance_id)
         with self.database.transaction() as connection:
             rows = connection.execute(query.order_by(instance_event.c.version)).all()

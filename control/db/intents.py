@@ -122,7 +122,7 @@ class PostgresIntents:
             return set(connection.execute(select(intent.c.cloud).where(_is_open()).distinct()).scalars())
 
     def open(self, cloud: str) -> tuple[Intent, ...]:
-        """Oldest first."""
+        """List a cloud's intents that are open, the oldest first."""
         query = select(intent).where(intent.c.cloud == cloud, _is_open()).order_by(intent.c.recorded_at, intent.c.key)
         with self.database.transaction() as connection:
             return tuple(_intent(row) for row in connection.execute(query))

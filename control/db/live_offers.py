@@ -64,7 +64,7 @@ class PostgresOffers:
         return {row.cloud: _market(row, tuple(offers.get(row.cloud, ()))) for row in sources}
 
     def mark(self) -> tuple[object, ...]:
-        """Another one whenever what clouds say, or answered, has changed."""
+        """Return a mark that is another one whenever what clouds say, or answered, has changed."""
         query = select(
             select(func.max(market_source.c.attempted_at)).scalar_subquery(),
             select(func.max(offer_price.c.sequence)).scalar_subquery(),

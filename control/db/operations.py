@@ -80,7 +80,7 @@ class PostgresOperations:
     def page(
         self, limit: int, before: tuple[datetime, str] | None = None, fleet: str | None = None, kind: str | None = None
     ) -> tuple[Operation, ...]:
-        """Newest first."""
+        """List operations, the newest first."""
         query = select(operation).order_by(operation.c.created_at.desc(), operation.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(tuple_(operation.c.created_at, operation.c.id) < before)

@@ -146,7 +146,8 @@ class PostgresPast:
         return tuple(_node(row, changes[row.name]) for row in rows)
 
     def plans(self, name: str, since: datetime, until: datetime) -> tuple[PastPlan, ...]:
-        """Made for fleets of that name, by the clock of whoever made them, the oldest first."""
+        """List the plans that were made for fleets of that name, by the clock of whoever made them, the oldest
+        first."""
         said = snapshot.c.body["now"].as_string()
         query = select(plan.c.id, plan.c.usd_per_hour, said.label("at")).join(
             snapshot, snapshot.c.version == plan.c.snapshot_version

@@ -56,7 +56,7 @@ class PostgresPlanList:
     def page(
         self, limit: int, before: tuple[datetime, str] | None = None, fleet: str | None = None
     ) -> tuple[ListedPlan, ...]:
-        """Newest first, of all fleets or of one."""
+        """List plans, the newest first, of all fleets or of one."""
         query = _query().order_by(plan_table.c.created_at.desc(), plan_table.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(tuple_(plan_table.c.created_at, plan_table.c.id) < before)

@@ -33,7 +33,7 @@ class PostgresProjects:
     database: Database
 
     def create(self, name: str, description: str, now: datetime) -> Project:
-        """InUseError when there is one of that name."""
+        """Create a project. Raises InUseError when there is one of that name."""
         with self.database.transaction() as connection:
             if not _add(connection, name, description, now):
                 raise InUseError(f"there is a project {name!r} already: change that one, or choose another name")
@@ -53,7 +53,7 @@ class PostgresProjects:
             return _load(connection, name)
 
     def remove(self, name: str, version: int) -> None:
-        """InUseError while it has fleets."""
+        """Remove a project. Raises InUseError while it has fleets."""
         with self.database.transaction() as connection:
             lock_row(connection, project, name, version)
             if fleets := _load(connection, name).fleets:
@@ -72,7 +72,7 @@ class PostgresProjects:
 
 
 def _add(connection: Connection, name: str, description: str, now: datetime) -> bool:
-    """False: there is one of that name."""
+    """Add a project; False when there is one of that name."""
     row = {"name": name, "description": description, "version": 1, "created_at": now, "updated_at": now}
     added = insert(project).values(row).on_conflict_do_nothing().returning(project.c.name)
     return connection.execute(added).scalar_one_or_none() is not None

@@ -32,7 +32,7 @@ class PostgresModels:
     database: Database
 
     def create(self, own: OwnModel, now: datetime) -> RegisteredModel:
-        """InUseError when there is one of that name."""
+        """Register a model. Raises InUseError when there is one of that name."""
         name = own.name
         row = {"name": name, "config": dict(own.config), "weights": own.weights, "version": 1}
         new = insert(model).values(row | {"created_at": now, "updated_at": now}).on_conflict_do_nothing()

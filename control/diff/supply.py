@@ -22,8 +22,8 @@ class Supply:
 def supply_of(
     offers: Iterable[Offer], pools: Iterable[SupplyPool], held: Mapping[str, int], max_unproven_nodes: int
 ) -> Supply:
-    """`held`: nodes by offer key when the offers were observed, to which their counts come on top; an offer whose
-    count is unknown gives `max_unproven_nodes` more."""
+    """Return the supply of a market. `held`: nodes by offer key when the offers were observed, to which their counts
+    come on top; an offer whose count is unknown gives `max_unproven_nodes` more."""
     sold = tuple(offers)
     more = {o.key: max_unproven_nodes if o.available_count is None else o.available_count for o in sold}
     return Supply(sold, {key: held.get(key, 0) + count for key, count in more.items()}, tuple(pools))

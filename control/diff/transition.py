@@ -36,7 +36,8 @@ class FleetTransition:
 def plan_transition(
     wanted: Sequence[Target], running: Sequence[Running], supply: Supply, limits: ChangeLimits | None = None
 ) -> FleetTransition:
-    """`limits`: of which what counts per window (new nodes, disruption) is left out: it takes longer, and no other way.
+    """Return the steps from what runs to what is wanted. Limits per window (new nodes, disruption) are left out: they
+    make it take longer, and no other way.
 
     Raises ValueError for a way that comes to no end, which would be an error of `next_moves`.
     """

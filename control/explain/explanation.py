@@ -1,4 +1,4 @@
-"""Everything that can be said of why a plan is as it is."""
+"""Explanation of a plan: all that can be said of why it is as it is."""
 
 from dataclasses import dataclass
 

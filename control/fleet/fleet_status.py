@@ -63,8 +63,8 @@ def fleet_status(
     figures: Mapping[str, GatewayFigures],
     demand: Mapping[str, float],
 ) -> FleetStatus:
-    """`views`: of the fleet's instances. `figures`: by model, empty where no gateway could be asked. `demand`: units
-    per second by work class that the plan was made for."""
+    """Compare a fleet with its plan. `views`: of its instances. `figures`: by model, empty where no gateway could be
+    asked. `demand`: units per second by work class that the plan was made for."""
     models = sorted({i.model for i in plan.instances} | {view.model for view in views})
     return FleetStatus(
         fleet,

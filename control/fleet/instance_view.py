@@ -75,7 +75,7 @@ class InstanceView:
 def instance_view(
     instance: Instance, wanted: Target | None, model: str, gang: Gang, held: Mapping[int, HeldNode]
 ) -> InstanceView:
-    """`wanted`: as its plan has it; None where that plan is gone. `model`: of its template."""
+    """Describe an instance. `wanted`: as its plan has it; None where that plan is gone. `model`: of its template."""
     load, work = scheduler_load(held), {} if wanted is None else dict(wanted.units_per_s)
     return InstanceView(
         id=instance.id,

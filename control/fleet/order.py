@@ -32,7 +32,7 @@ class FleetOrder:
     runs goes on serving."""
 
     def wants(self, instance: Instance) -> bool:
-        """True where the plan has one like it."""
+        """Tell whether the plan has an instance like it."""
         at = column(instance)
         return any(each.column == at for each in self.wanted)
 
@@ -42,7 +42,7 @@ class FleetOrder:
         return replace(self, supply=replace(self.supply, offers=sold))
 
     def is_met(self, instances: Iterable[Instance]) -> bool:
-        """True where as many of each column as are wanted, and no others, are there or on their way. `instances`: of
+        """Tell whether as many of each column as are wanted, and no others, are there or on their way. `instances`: of
         the fleet, those on their way out included."""
         there = Counter(column(instance) for instance in instances if instance.state not in LEAVING)
         return there == Counter({each.column: each.count for each in self.wanted})

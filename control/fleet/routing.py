@@ -72,8 +72,8 @@ class Routing:
     """By the name that clients use."""
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[ServedModel, ...]:
-        """`ready`: instance, what it is, where the schedulers of its executors are. A model without instances is there
-        and refused."""
+        """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what
+        it is, where the schedulers of its executors are."""
         there = [(instance, wanted) for instance, wanted, _ in ready]
         served = []
         for routed in self.routed(there):

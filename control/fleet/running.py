@@ -12,7 +12,8 @@ from templates_lib.values.template import ServingTemplate
 def running_instance(
     instance: Instance, template: ServingTemplate, wanted: Target | None, held: Mapping[int, HeldNode]
 ) -> Running:
-    """`wanted`: as its plan has it; None: no plan that is known does. `held`: its nodes, by place."""
+    """Return an instance as the diff sees it. `wanted`: as its plan has it; None when no known plan does. `held`: its
+    nodes, by place."""
     load = scheduler_load(held)
     return Running(
         instance,

@@ -82,7 +82,7 @@ class Board:
 
     @_in_turn
     def know(self, keys: Mapping[str, str]) -> None:
-        """`keys`: public key → node, of all nodes that have registered."""
+        """Take the keys of all nodes that have registered: public key → node."""
         self._keys = {node: key for key, node in keys.items()}
 
     @_in_turn

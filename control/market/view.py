@@ -24,7 +24,8 @@ STALE = timedelta(hours=6)
 
 @dataclass(frozen=True, slots=True)
 class StoredMarket:
-    """Made by `read`: two queries, whatever is asked of it then. It is a `control.offers.port.MarketView`."""
+    """The stored market at one moment, a `control.offers.port.MarketView`. Made by `read`: two queries, whatever is
+    asked of it then."""
 
     now: datetime
     clouds: Mapping[str, CloudMarket]

@@ -22,7 +22,8 @@ EVERY = timedelta(minutes=10)
 
 
 class MarketWatch:
-    """Several processes may watch: whoever finds an answer that is young enough leaves the cloud alone."""
+    """Watch of what clouds sell. Several processes may watch: whoever finds an answer that is young enough leaves the
+    cloud alone."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ def subjects(offer: Offer) -> tuple[str, str, str]:
 
 
 def why_excluded(offer: Offer, memory: Mapping[str, Learned], now: datetime) -> str:
-    """Empty: it may be asked."""
+    """Return why an offer is not asked for now; empty when it may be."""
     for subject, known, until in _exclusions(offer, memory, now):
         return f"{known.outcome.value} of {subject} until {until.isoformat(timespec='seconds')}: {known.reason}"
     return ""

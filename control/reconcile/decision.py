@@ -23,8 +23,8 @@ class Decision:
 
 
 def decide(mode: FleetMode, target: FleetTarget, held: Plan | None, waiting: Plan | None, new: Plan) -> Decision:
-    """`held`: the plan that the fleet is held to; `waiting`: the one that waits for approval; None: there is none, or
-    it was thrown away."""
+    """Decide on a new plan. `held`: the plan in force; `waiting`: the one that waits for approval; None: there is none,
+    or it was thrown away."""
     if held is not None and same(held, new):
         return Decision(Verdict.KEEP, "it equals the plan in force")
     if mode is FleetMode.AUTO:

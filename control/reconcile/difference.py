@@ -11,7 +11,8 @@ from templates_lib.values.snapshot import Snapshot
 
 
 def difference(database: Database, name: str, fleet: Fleet, plan: Plan, snapshot: Snapshot) -> FleetDiff:
-    """`name`: of the fleet. `snapshot`: that `plan` was solved on. ValueError: the plan cannot be compared."""
+    """Compare a plan with what runs of its fleet. `snapshot`: that `plan` was solved on. Raises ValueError where it
+    cannot be compared."""
     most = snapshot.settings.guardrails.max_unproven_nodes
     supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
     return fleet_diff(targets(plan), running(database, name), supply, fleet.limits)

@@ -63,7 +63,7 @@ class _Read:
 
 
 class FleetPlanner:
-    """Thread-safe, but for one fleet at a time."""
+    """Planner of fleets on record. Thread-safe, but for one fleet at a time."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class FleetPlanner:
         supposed: Callable[[Recording], Recording] = as_it_is,
         baselines: bool = False,
     ) -> Solved:
-        """`instances`: of all fleets, those on their way out included: what others hold is no supply. `supposed`: how
-        things might be instead.
+        """Plan a fleet. `instances`: of all fleets, those on their way out included: what others hold is no supply.
+        `supposed`: how things might be instead.
 
         Raises what `world` and planning raise: ValueError and LookupError for a fleet that cannot be planned."""
         world, there = self.world(record), tuple(instances)

@@ -12,8 +12,8 @@ from control.planning.world import World, world_of
 
 
 def world_of_record(record: FleetRecord, own: Collection[OwnModel] = ()) -> World:
-    """`own`: registered models. Raises SpecError with every problem of the spec, OfferError for a market that cannot be
-    had."""
+    """Read a fleet on record. `own`: registered models. Raises SpecError with every problem of the spec, OfferError for
+    a market that cannot be had."""
     document = document_of(record.spec, record.folder, record.name)
     return world_of(document, own)
 

@@ -19,7 +19,8 @@ from templates_lib.ports.source import Progress
 
 
 def live_planner(database: Database, home: Path, progress: Progress) -> FleetPlanner:
-    """`home`: where profiles of this machine's nodes are kept. `progress` hears of libraries that are built."""
+    """Make the planner that uses the database. `home`: where profiles of this machine's nodes are kept. `progress`
+    hears of libraries that are built."""
     session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
     return FleetPlanner(
         session,

@@ -12,7 +12,7 @@ from templates_lib.values.work import Demand
 
 
 class MarketSource(Protocol):
-    """Thread-safe."""
+    """Source of prices and supply, and of what is learned about them. Thread-safe."""
 
     def quotes(self, world: World, now: datetime) -> Quotes:
         """Return what is sold to a fleet now: what its spec names, at the newest prices, without offers in a
@@ -33,7 +33,7 @@ class MarketSource(Protocol):
 
 
 class DemandSource(Protocol):
-    """Thread-safe."""
+    """Source of a fleet's demand. Thread-safe."""
 
     def demand(self, record: FleetRecord, world: World, now: datetime) -> tuple[Demand, ...]:
         """Return the demand to plan for."""

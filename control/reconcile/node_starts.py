@@ -24,8 +24,8 @@ def engines_at(cloud: str) -> frozenset[str]:
 
 
 def check_way_back(cloud: str, address: str) -> None:
-    """ValueError where nodes that are rented at `cloud` would look for the control plane on themselves: they would cost
-    money until it is given up that they come."""
+    """Check the control plane's address. Raises ValueError where nodes rented at `cloud` would look for it on
+    themselves: they would cost money until it is given up that they come."""
     try:
         is_loopback = ip_address(address).is_loopback
     except ValueError:

@@ -37,8 +37,8 @@ def fleet_order(
     acts: bool = True,
     gang: Callable[[ServingTemplate], Gang] = gang_of,
 ) -> FleetOrder:
-    """`snapshot`: the newest of the fleet, whose offers are rented from. `earlier`: plans whose instances may still
-    run. `starts`: cloud → what a new node of it runs. `gang`: what it can run.
+    """Make the order of a fleet. `snapshot`: its newest, whose offers are rented from. `earlier`: plans whose instances
+    may still run. `starts`: cloud → what a new node of it runs. `gang`: what it can run.
 
     Raises UnrunnableError, UnplaceableError, and ValueError as `targets` does."""
     to_run, weights = targets(plan), weights_of(world)
@@ -91,8 +91,8 @@ def _cloud(each: Target) -> str:
 
 
 def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[str], str] = tokenizer_here) -> Routing:
-    """`created`: since when clients are told that the models exist. `tokenizer`: where weights are → where gateways
-    find what turns text into tokens.
+    """Make the routing of a plan. `created`: since when clients are told that the models exist. `tokenizer`: where
+    weights are → where gateways find what turns text into tokens.
 
     Raises what `tokenizer` does, and UnrunnableError for a model whose weights are not known."""
     weights, made = weights_of(world), int(created.timestamp())

@@ -132,7 +132,7 @@ class Reconciler:
         return min((max(f.wanted_s, f.began_s + _AGAIN_S) for f in self._fleets.values()), default=math.inf)
 
     def is_deposed(self) -> bool:
-        """True where it has led, and another process does now."""
+        """Tell whether it has led, and another process does now."""
         return self._has_read and self._ports.leader.is_lost
 
     def trouble(self) -> dict[str, str]:
@@ -140,7 +140,7 @@ class Reconciler:
         return {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
 
     def is_settled(self) -> bool:
-        """True where every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
+        """Tell whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
         if not self._leads:
             return False
         fleets = self._fleets.values()

@@ -69,7 +69,7 @@ class ValidationReport:
         return sum(self.skipped.values()) / self.rows if self.rows else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, the overall figures on top."""
+        """Return the report ready for JSON, the overall figures on top."""
         top = {k: v for k, v in asdict(self.overall).items() if k != "rows"}
         return {**top, **asdict(self), "skipped_share": self.skipped_share}
 
@@ -199,7 +199,7 @@ def errors(ratios: Floats) -> Errors:
 
 
 def is_held_out(row: Mapping[str, str]) -> bool:
-    """True for three rows in ten, by a fixed hash of the row's configuration.
+    """Tell whether a row is held out: three in ten are, by a fixed hash of the row's configuration.
 
     An end-to-end measurement is known by its two figures: the sources list some of them several times under other
     names, which must not fall on both sides. A kernel's row is known by its configuration.

@@ -55,7 +55,7 @@ def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) ->
 
 
 def fetch_text(place: str) -> tuple[Path, ...]:
-    """tokenizer.json, and what else there is that says how text becomes tokens. Raises NoWeightsError."""
+    """Fetch tokenizer.json, and what else there is that says how text becomes tokens. Raises NoWeightsError."""
     repository = _Repository.of(place)
     found = [repository.fetch(_TOKENIZER)]
     repository = replace(repository, revision=found[0].parent.name)

@@ -125,7 +125,7 @@ class LibraryStore(Protocol):
         ...
 
     def libraries(self) -> tuple[LibraryInfo, ...]:
-        """All, unfinished ones included, oldest first."""
+        """List all libraries, unfinished ones included, the oldest first."""
         ...
 
     def show(self, version: str) -> LibraryInfo:

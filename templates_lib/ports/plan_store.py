@@ -39,7 +39,7 @@ class PlanStore(Protocol):
     """A LookupError, with the nearest that is kept, answers a name that is not."""
 
     def save(self, name: str, plan: Plan, snapshot: Snapshot) -> None:
-        """Both or neither, under the fleet's name. What is kept under the same id or version stays as it was.
+        """Store both or neither, under the fleet's name. What is kept under the same id or version stays as it was.
 
         Raises ValueError when the plan was solved on another snapshot, or for a number that is not finite.
         """

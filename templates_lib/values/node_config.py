@@ -34,5 +34,5 @@ class NodeConfig:
 
     @property
     def joins_others(self) -> bool:
-        """True where the node may be part of a multi-node template or hand a KV cache over."""
+        """Tell whether the node may be part of a multi-node template or hand a KV cache over."""
         return self.network_class > 0

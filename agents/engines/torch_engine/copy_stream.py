@@ -16,8 +16,8 @@ class CopyStream:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def wait_for_steps(self) -> None:
-        """Later copies begin behind the steps asked for so far. Called when blocks change hands: such a step may still
-        use them. From any thread: all ask for steps of the device's own stream."""
+        """Begin later copies behind the steps asked for so far. To be called when blocks change hands: such a step may
+        still use them. Called from any thread: all ask for steps of the device's own stream."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
 

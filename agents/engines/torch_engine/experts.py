@@ -57,7 +57,7 @@ def softmax_choose_normalise(logits: torch.Tensor, active: int) -> tuple[torch.T
 
 
 def choose_then_softmax(logits: torch.Tensor, active: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """gpt-oss: a softmax over the active experts' logits alone."""
+    """Weigh experts as gpt-oss does: a softmax over the active experts' logits alone."""
     best, chosen = logits.topk(active, dim=-1)
     return functional.softmax(best, dim=-1), chosen
 
@@ -67,7 +67,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 
 
 def clamped_swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """gpt-oss: clamped, with a steeper sigmoid and an offset on the linear part."""
+    """Activate as gpt-oss does: clamped, with a steeper sigmoid and an offset on the linear part."""
     gate = gate.clamp(max=GPT_OSS_LIMIT)
     up = up.clamp(min=-GPT_OSS_LIMIT, max=GPT_OSS_LIMIT)
     return (up + 1) * (gate * torch.sigmoid(gate * GPT_OSS_ALPHA))

@@ -15,8 +15,8 @@ from agents.engines.torch_engine.kv_cache import KvCache
 
 
 def export_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart, out: torch.Tensor) -> None:
-    """Into `out`, (2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not held or kept,
-    and for another shape."""
+    """Copy a part into `out`, (2, layers, tokens, heads, head_dim) on the CPU. Raises BadBatchError for what is not
+    held or kept, and for another shape."""
     check_part(cache, facts, request_id, part)
     checks.check_part_shape(part, out, cache.keys.shape[-1])
     copied = out if cache.keys.device == out.device else torch.empty_like(out, device=cache.keys.device)
@@ -96,7 +96,7 @@ def _spans(first: int, tokens: int) -> list[tuple[int, int]]:
 
 
 def _put(memory: torch.Tensor, places: torch.Tensor, rows: torch.Tensor) -> None:
-    """memory[places] = rows. torch goes element by element, numpy row by row, which takes half the time."""
+    """Set memory[places] to rows. torch goes element by element, numpy row by row, which takes half the time."""
     if memory.is_cpu and memory.is_contiguous() and rows.is_contiguous():
         memory.flatten(1).view(torch.uint8).numpy()[places.numpy()] = rows.flatten(1).view(torch.uint8).numpy()
     else:

@@ -43,7 +43,8 @@ class ShardRank:
         self._send(self._commands, command)
 
     def exported(self, request_id: str, part: KvPart, behind: int) -> torch.Tensor:
-        """`behind`: commands that must have been obeyed there before. Copies may be asked for by any thread."""
+        """Return what the rank has copied. `behind`: commands that must have been obeyed there before. Copies may be
+        asked for by any thread."""
         answer = self._copied(ExportKv(request_id, part, behind))
         if not isinstance(answer, Exported):
             raise RankLostError(f"rank {self.rank} of the stage answered something else")

@@ -9,8 +9,9 @@ _BASE = 128
 
 
 class KvPlaces:
-    """vLLM's kernels order the elements of a block as suits the processor. The order is found by having vLLM write
-    numbered elements into a small cache, so that a hand-off needs to know no kernel."""
+    """Places of tokens in one layer's cache. vLLM's kernels order the elements of a block as suits the processor; the
+    order is found by having vLLM write numbered elements into a small cache, so that a hand-off needs to know no
+    kernel."""
 
     def __init__(self, layer: Any, block_tokens: int, kv_heads: int, head_dim: int, dtype: torch.dtype) -> None:
         """`layer`: an attention layer that has its kernels set up."""

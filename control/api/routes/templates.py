@@ -48,7 +48,8 @@ class Template(BaseModel):
 
 @router.get("/libraries", responses=problems())
 def list_libraries(services: ServicesOf) -> Items[LibraryInfo]:
-    """Oldest first. There are as many as specs, profiles and hardware have changed what can be built."""
+    """List libraries, the oldest first. There are as many as specs, profiles and hardware have changed what can be
+    built."""
     return Items(items=list(PostgresLibraries(services.database).libraries()))
 
 

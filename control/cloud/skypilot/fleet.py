@@ -27,7 +27,7 @@ from control.cloud.skypilot.settings import SkyPilotSettings
 
 
 class SkyPilotFleet:
-    """Shared by the adapters of all its clouds. Thread-safe."""
+    """Nodes of all SkyPilot's clouds, shared by their adapters. Thread-safe."""
 
     def __init__(self, process: SdkProcess, settings: SkyPilotSettings) -> None:
         self.settings = settings

@@ -22,7 +22,8 @@ _END_S = 10.0
 
 
 class SdkProcess:
-    """Thread-safe. The process is started by the first call, ends with us, and is started again when it has died."""
+    """Process that runs SkyPilot's SDK. Thread-safe. The first call starts it, it ends with us, and it is started again
+    when it has died."""
 
     def __init__(self, home: SkyPilotHome) -> None:
         self.home = home

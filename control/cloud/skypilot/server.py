@@ -36,7 +36,8 @@ class ServerRecord(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """Any number of control planes with the same home share one; it outlives them until somebody stops it."""
+    """SkyPilot's API server. Any number of control planes with the same home share one; it outlives them until somebody
+    stops it."""
 
     home: SkyPilotHome
 
@@ -109,8 +110,9 @@ class ApiServer:
         return record
 
     def _comes_up(self, record: ServerRecord) -> bool:
-        """False: it has ended. It opens its ports, one of which it reckons from ours, long after ours was found free,
-        and whatever took one meanwhile ends it. Raises RetryLaterError for one that lives and does not answer."""
+        """Wait until the server answers; False when it has ended. It opens its ports, one of which it reckons from
+        ours, long after ours was found free, and whatever took one meanwhile ends it. Raises RetryLaterError for one
+        that lives and does not answer."""
         deadline = time.monotonic() + START_S
         while not _answers(record.port):
             if self._running() is None:

@@ -11,7 +11,8 @@ _HOST_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]{40,4096}={0
 
 @dataclass(frozen=True, slots=True)
 class OwnHost:
-    """ValueError for what could not be an address, user or key, or would be an option to a program."""
+    """Machine of one's own. Raises ValueError for what could not be an address, user or key, or would be an option to a
+    program."""
 
     name: str
     """Unique among the hosts of a fleet."""

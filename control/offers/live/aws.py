@@ -176,7 +176,7 @@ class _Clients:
 
 
 def _source_error(error: Exception, what: str) -> SourceError:
-    """`error`: of botocore. No message holds a key: botocore's own do not."""
+    """Translate an error of botocore. No message holds a key: botocore's own do not."""
     from botocore.exceptions import (
         ClientError,
         CredentialRetrievalError,

@@ -14,7 +14,7 @@ MAX_OFFERS = 200_000
 
 
 def bounded(pages: Iterable[T], what: str) -> Iterator[T]:
-    """`pages`, up to MAX_PAGES. Raises NoAnswerError when there are more: a cursor may lead in circles."""
+    """Yield pages, up to MAX_PAGES. Raises NoAnswerError when there are more: a cursor may lead in circles."""
     for number, page in enumerate(pages):
         if number >= MAX_PAGES:
             raise NoAnswerError(f"{what}: more than {MAX_PAGES} pages")

@@ -100,7 +100,8 @@ class GcpOffers:
         book: PriceBook,
         now: datetime,
     ) -> tuple[list[Offer], set[str]]:
-        """`shapes`: by machine and zone. Also the machines that some zone sells and no price is found for."""
+        """Return the offers, and the machines that some zone sells and no price is found for. `shapes`: by machine and
+        zone."""
         offers: list[Offer] = []
         unpriced: set[str] = set()
         for (name, zone), shape in sorted(shapes.items()):
@@ -193,7 +194,7 @@ def _asked(ask: Callable[[], T], what: str) -> T:
 
 
 def _source_error(error: Exception, what: str) -> SourceError:
-    """`error`: of google.auth, google.api_core or the HTTP library below them."""
+    """Translate an error of google.auth, google.api_core or the HTTP library below them."""
     from google.api_core.exceptions import Forbidden, RetryError, Unauthenticated, Unauthorized
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
 
