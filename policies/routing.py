@@ -183,7 +183,9 @@ def _possible(model: RoutedModel, rates: Mapping[Place, float]) -> tuple[list[_O
     return near, far
 
 
-ROUTING_POLICIES = {"wrr-v1": ModelRouter}
+BY_SLACK = "slack-v1"
+"""The policy of `policies.slack`. What of it a router decides by itself, where no queue is asked, is as in `wrr-v1`."""
+ROUTING_POLICIES = {"wrr-v1": ModelRouter, BY_SLACK: ModelRouter}
 """The registry of routing policies: what chooses members, by the name that a model's table gives
 (`RoutedModel.policy`) and under which capacity is certified."""
 

@@ -7,9 +7,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Edge, Unit
 
 _NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTimes:
+    """Times of a prompt at a member, for each of `policies.slack.PROMPT_POINTS` tokens, seconds."""
+
+    latency_s: tuple[float, ...]
+    """From its start to its first token, alone."""
+    busy_s: tuple[float, ...]
+    """Until the member can begin another."""
+    chunk_tokens: int
+    """Prompt tokens of one step, up to which prompts are put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +34,9 @@ class RoutedInstance:
     zone: str
     units_per_s: Mapping[str, float]
     """Certified capacity by work class: the legs that it serves, and its share of each among its like."""
+    times: PromptTimes | None = None
+    """None: not known, and taken to be nothing."""
+    usd_per_hour: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.units_per_s or not all(0 < rate < inf for rate in self.units_per_s.values()):
@@ -94,6 +110,8 @@ class RoutedModel:
     members: tuple[RoutedInstance, ...] = ()
     policy: str = "wrr-v1"
     """A key of `policies.routing.ROUTING_POLICIES`."""
+    objective: Slo | None = None
+    """None: no request is due at any time."""
 
     def __post_init__(self) -> None:
         for what, ids in (("routes", self.routes), ("members", self.members)):

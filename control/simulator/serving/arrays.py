@@ -11,11 +11,13 @@ from control.simulator.serving.autoregressive.rows import PipelineRows, pipeline
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.kernel import records as r
-from control.simulator.serving.kernel.rows import Ints, Rows, column, copied, rows_of, table_of
 from control.simulator.serving.kernel.world import Limits, World
+from control.simulator.serving.late_binding_rows import late_binding_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
+from policies import slack
 from policies.routing_table import RoutedRoute
+from policies.rows import Ints, Rows, column, copied, rows_of, table_of
 
 PICKS = 256
 """Choices that are asked of a router at once, at the most."""
@@ -35,6 +37,7 @@ def limits_of(settings: ServingSettings) -> Limits:
         settings.request_s,
         settings.reply_s,
         settings.use_interval_s,
+        settings.lead_s,
     )
 
 
@@ -56,6 +59,7 @@ def world_of(
     calls, legs = _CALLS, _CALLS * most_legs
     facets = [batch.facets(classes) for batch in batches]
     route_legs, edges = _legs(routes, classes)
+    late = late_binding_rows(fleet, apps, routes, route_legs, most_legs)
     return World(
         app=requests.app,
         arrival_s=requests.arrival_s,
@@ -74,8 +78,8 @@ def world_of(
         group_ends=_no_ends(int(groups.sum())),
         held_links=rows_of(r.Links, legs),
         held_ends=_no_ends(len(lives)),
-        routes=table_of(r.Route, _spans([len(route.legs) for route in routes])),
-        route_legs=route_legs,
+        routes=late.routes,
+        route_legs=late.route_legs,
         edges=edges,
         instances=instances,
         instance_apps=np.array([app for own in served for app in own], np.int64),
@@ -87,10 +91,20 @@ def world_of(
         ]),
         facets=np.concatenate([np.zeros((0, len(classes))), *facets]),
         mix=np.zeros(len(classes)),
-        apps=_apps(requests, fleet, served),
+        apps=_apps(requests, fleet, served, late.spans),
         charges=_charges(requests, fleet),
         picks=np.zeros((len(apps), PICKS, 1 + most_legs), np.int64),
         picked=rows_of(r.Picked, len(apps), made=-1),
+        servers=late.servers,
+        flows=late.flows,
+        flow_zones=late.flow_zones,
+        members=late.members,
+        candidates=late.candidates,
+        latency_s=late.latency_s,
+        busy_s=late.busy_s,
+        waiting=rows_of(slack.Waiting, calls),
+        queues=rows_of(slack.Queue, len(apps), head=-1, tail=-1, late_head=-1, late_tail=-1),
+        chosen=np.zeros(most_legs, np.int64),
         heap=rows_of(r.Event, _events(calls, most_legs, int(groups.sum()) + len(lives))),
         state=rows_of(r.State, 1, pending=-1, lost=-1),
         use_s=np.zeros(uses),
@@ -122,6 +136,7 @@ def with_room(w: World) -> World:
         calls=copied(w.calls, rows_of(r.Call, calls, request=-1)),
         call_links=call_links,
         parked_links=copied(w.parked_links, rows_of(r.Links, calls)),
+        waiting=copied(w.waiting, rows_of(slack.Waiting, calls)),
         legs=copied(w.legs, rows_of(r.CallLeg, legs)),
         queue_links=copied(w.queue_links, rows_of(r.Links, legs)),
         held_links=copied(w.held_links, rows_of(r.Links, legs)),
@@ -169,7 +184,7 @@ def _legs(routes: Sequence[RoutedRoute], classes: tuple[str, ...]) -> tuple[Rows
     for route in routes:
         for number, leg in enumerate(route.legs):
             own = [(edge.target, edge.bytes_per_request) for edge in route.edges if edge.source == number]
-            legs.append((classes.index(leg.work_class), leg.units_per_request, len(edges), len(own)))
+            legs.append((classes.index(leg.work_class), leg.units_per_request, len(edges), len(own), 0, 0))
             edges += own
     return table_of(r.RouteLeg, legs), table_of(r.Edge, edges)
 
@@ -212,9 +227,11 @@ def _instances(
     return table, seats, uses
 
 
-def _apps(requests: Requests, fleet: FleetTimeline, served: Sequence[Sequence[int]]) -> Rows[r.App]:
+def _apps(
+    requests: Requests, fleet: FleetTimeline, served: Sequence[Sequence[int]], members: Sequence[tuple[int, int]]
+) -> Rows[r.App]:
     """A context is the least of the pipelines that serve the app; nothing is known before the first table."""
-    apps = rows_of(r.App, len(requests.apps))
+    apps = rows_of(r.App, len(requests.apps), look_s=np.inf)
     charges = 0
     for number, name in enumerate(requests.apps):
         lives = [life for life, own in zip(fleet.instances, served, strict=True) if number in own]
@@ -222,6 +239,7 @@ def _apps(requests: Requests, fleet: FleetTimeline, served: Sequence[Sequence[in
         apps[number].context = min(contexts, default=_ANY_LENGTH if lives else 0)
         apps[number].charge_at, apps[number].charges = charges, len(fleet.charged_classes(name)) or 2
         charges += apps[number].charges
+        apps[number].member_at, apps[number].members = members[number]
     return apps
 
 

@@ -23,5 +23,7 @@ class ServingSettings:
     """Time from a client to the scheduler: HTTP, tokenizer, channel."""
     reply_s: float = 0.0
     """Time from the scheduler to the client."""
+    lead_s: float = 0.01
+    """How long before a member has begun all that it was given it is bound to the next request."""
     use_interval_s: float = 60.0
     """How finely the use of instances is told."""

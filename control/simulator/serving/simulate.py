@@ -9,12 +9,13 @@ from control.simulator.serving.changes import Change, What, changes
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.front import Front
 from control.simulator.serving.kernel import records as r
-from control.simulator.serving.kernel.rows import column
 from control.simulator.serving.kernel.run import run
+from control.simulator.serving.late_binding_rows import take_model, zone_numbers
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served, Use
 from control.simulator.serving.settings import ServingSettings
 from policies.routing import ChosenRoute
+from policies.rows import column
 
 
 def simulate(requests: Requests, fleet: FleetTimeline, settings: ServingSettings | None = None) -> Served:
@@ -47,6 +48,7 @@ class _Simulation:
         self._ahead = [1] * len(self._fronts)
         """How many choices each is asked for next: more as long as they are all needed."""
         self._usable: set[str] = set()
+        self._zones = zone_numbers(fleet)
         self._index = {life.id: number for number, life in enumerate(fleet.instances)}
         self._apps = fleet.apps_of_instances(requests.apps)
         """Apps that each instance serves."""
@@ -118,7 +120,9 @@ class _Simulation:
         column(world.charges, "units_per_s")[own] = front.rates
         if front.units:
             column(world.charges, "units")[own] = front.units
+        take_model(world, app, front.router.model, self._routes[app], self._index, self._zones, front.unusable)
         self._note_room(app)
+        world.state[0].refreshed = True
 
     def _note_room(self, app: int) -> None:
         """Note which of its instances are full."""

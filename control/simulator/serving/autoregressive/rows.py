@@ -8,7 +8,7 @@ import numpy as np
 from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel
 from control.simulator.serving.autoregressive.records import Limit, Pipeline, Stage, Table
 from control.simulator.serving.autoregressive.step_table import POINTS, ROW_POINTS, StepTable
-from control.simulator.serving.kernel.rows import Floats, Ints, Rows, table_of
+from policies.rows import Floats, Ints, Rows, table_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

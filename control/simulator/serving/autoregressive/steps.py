@@ -5,8 +5,8 @@ import math
 from control.simulator.serving.autoregressive.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
 from control.simulator.serving.autoregressive.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.rows import Floats
 from control.simulator.serving.kernel.world import World
+from policies.rows import Floats
 
 
 @compiled

@@ -4,7 +4,7 @@ import numpy as np
 
 from control.simulator.serving.autoregressive.requests import link_peers, submit_tokens
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import push, wake
+from control.simulator.serving.kernel.heap import look_at, push, wake
 from control.simulator.serving.kernel.lists import append, enqueue, hold, unlink
 from control.simulator.serving.kernel.records import (
     ABSENT,
@@ -20,10 +20,10 @@ from control.simulator.serving.kernel.records import (
     SERVED,
     STALE,
 )
-from control.simulator.serving.kernel.rows import Ints
 from control.simulator.serving.kernel.stations import fits, forget, note_room
 from control.simulator.serving.kernel.world import Limits, World
-from policies import admission
+from policies import admission, slack
+from policies.rows import Ints
 
 _wait_s = compiled(admission.wait_s)
 _done_s = compiled(admission.done_s)
@@ -46,6 +46,7 @@ def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
     row.is_parked = False
     row.until_s = np.nan
     row.units_per_s = np.nan
+    row.is_waiting = False
     for at in range(app.charge_at, app.charge_at + app.charges):
         if w.charges[at].measure == OUTPUT:
             row.units_per_s = w.charges[at].units_per_s
@@ -108,6 +109,8 @@ def give_up(w: World, limits: Limits, call: int, now_s: float) -> None:
     drop(w, call, now_s)
     if w.calls[call].is_parked:
         unpark(w, call)
+    if w.calls[call].is_waiting:
+        leave_queue(w, call)
     finish(w, limits, call, LOST, now_s)
 
 
@@ -154,15 +157,25 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
     app = w.app[own.request]
     picked = w.picked[app]
     if picked.made < 0:
-        _park(w, limits, call, now_s)
+        park(w, limits, call, now_s)
+        return REACHED
+    if w.apps[app].by_slack:
+        _join_queue(w, limits, call, now_s)
         return REACHED
     if picked.taken == picked.made:
         return DRY
     choice = w.picks[app, picked.taken]
     picked.taken += 1
-    own.until_s = np.nan
     own.route = choice[0]
-    chosen = choice[1 : 1 + w.routes[own.route].legs]
+    attempt(w, limits, call, choice[1 : 1 + w.routes[own.route].legs], now_s)
+    return REACHED
+
+
+@compiled
+def attempt(w: World, limits: Limits, call: int, chosen: Ints, now_s: float) -> None:
+    """Begin an attempt at the pending call on these instances, one for each leg of its route."""
+    own = w.calls[call]
+    own.until_s = np.nan
     for instance in chosen:
         w.instances[instance].room -= 1
         if w.instances[instance].room <= 0:
@@ -175,14 +188,39 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
         if not fits(w, instance, w.prompt[own.request], fate.made, w.output[own.request]):
             w.state[0].pending = -1
             finish(w, limits, call, LOST if fate.made else REFUSED, now_s)
-            return REACHED
+            return
         if w.instances[instance].held - w.instances[instance].running >= limits.max_waiting:
             w.instances[instance].room = 0
             note_room(w, instance)
-            return REACHED
+            return
     w.state[0].pending = -1
     _submit(w, call, chosen)
-    return REACHED
+
+
+@compiled
+def _join_queue(w: World, limits: Limits, call: int, now_s: float) -> None:
+    """Have the pending call wait until an instance has a place for it."""
+    request = w.calls[call].request
+    number = w.app[request]
+    app, made = w.apps[number], w.fates[request].made
+    row = w.waiting[call]
+    row.tokens = w.prompt[request] + made
+    # A call that was begun elsewhere starts anew: its client has tokens, and waits for the next.
+    asked_s = now_s if made else w.arrival_s[request]
+    row.deadline_s = asked_s + app.ttft_s + app.ttft_s_per_token * row.tokens - limits.reply_s
+    end = app.member_at + app.members
+    own_s = slack.fastest_s(w.members, app.member_at, end, w.latency_s, row.tokens)
+    row.latest_s = row.deadline_s - (own_s if own_s < np.inf else 0.0)
+    slack.insert(w.waiting, w.queues[number], call)
+    w.calls[call].is_waiting = True
+    w.state[0].pending = -1
+    look_at(w, number, now_s)
+
+
+@compiled
+def leave_queue(w: World, call: int) -> None:
+    slack.remove(w.waiting, w.queues[w.app[w.calls[call].request]], call)
+    w.calls[call].is_waiting = False
 
 
 @compiled
@@ -225,7 +263,7 @@ def begin(w: World, row: int) -> None:
 
 
 @compiled
-def _park(w: World, limits: Limits, call: int, now_s: float) -> None:
+def park(w: World, limits: Limits, call: int, now_s: float) -> None:
     """Have the call wait until something opens; not for ever."""
     row = w.calls[call]
     w.state[0].pending = -1

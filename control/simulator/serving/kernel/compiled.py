@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.experimental import structref
 
-from policies import admission, lanes
+from policies import admission, lanes, rows, slack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,8 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 def _sources_digest() -> str:
     """Hash of every source file that is compiled together."""
     serving = Path(__file__).parents[1]
-    sources = [*sorted(serving.glob("*/*.py")), Path(admission.__file__), Path(lanes.__file__)]
+    shared = (admission, lanes, rows, slack)
+    sources = [*sorted(serving.glob("*/*.py")), *(Path(str(module.__file__)) for module in shared)]
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The events to come, soonest first; at one time by priority, then by the id of what they happen to."""
 
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.records import ORDER, Event
+from control.simulator.serving.kernel.records import LOOK, ORDER, Event
 from control.simulator.serving.kernel.world import World
 
 ID_BITS = 48
@@ -59,6 +59,14 @@ def pop(w: World) -> None:
             return
         _swap(heap[child], heap[at])
         at = child
+
+
+@compiled
+def look_at(w: World, app: int, at_s: float) -> None:
+    """Have it be looked at that moment, or before, whether requests that wait for the app can be bound."""
+    if at_s < w.apps[app].look_s:
+        w.apps[app].look_s = at_s
+        push(w, at_s, LOOK, app, app, 0)
 
 
 @compiled

@@ -2,8 +2,8 @@
 
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.records import Ends, Links
-from control.simulator.serving.kernel.rows import Rows
 from control.simulator.serving.kernel.world import World
+from policies.rows import Rows
 
 
 @compiled

@@ -1,6 +1,6 @@
 """What a row of each of the kernel's arrays is. A row is one thing, so that what is used together lies together."""
 
-from control.simulator.serving.kernel.rows import Small
+from policies.rows import Small
 
 
 class Links:
@@ -46,6 +46,8 @@ class Call:
     """Until when it may be parked; NaN: it is not."""
     units_per_s: float
     """Rate at which its output was booked."""
+    is_waiting: bool
+    """In the queue of its app, which has the row of the call in `waiting`: it is bound to no instance yet."""
 
 
 class CallLeg:
@@ -67,6 +69,9 @@ class Route:
     leg_at: int
     """First row in `route_legs`."""
     legs: int
+    flow_at: int
+    """First row in `flows`."""
+    flows: int
 
 
 class RouteLeg:
@@ -76,6 +81,34 @@ class RouteLeg:
     edge_at: int
     """First row in `edges` of those that begin here."""
     edges: int
+    server_at: int
+    """First row in `servers`."""
+    servers: int
+
+
+class Server:
+    """An instance that can take a leg of a route."""
+
+    instance: int
+    zone: int
+    weight: float
+    """Its capacity for the leg; 0: the table that holds now does not have it, or it cannot be used."""
+
+
+class Candidate:
+    """What a row of `members` stands for: an instance that can take the first leg of a route."""
+
+    instance: int
+    route: int
+    zone: int
+
+
+class Flow:
+    """A flow of the plan: zones are in `flow_zones`."""
+
+    rate: float
+    credit: float
+    """Requests by which it is behind its due."""
 
 
 class Edge:
@@ -172,6 +205,16 @@ class App:
     charge_at: int
     """First row in `charges`: what admission counts of it."""
     charges: int
+    by_slack: bool
+    """Its requests wait in one queue (`policies.slack`); else its router says where each goes."""
+    member_at: int
+    """First row in `members`."""
+    members: int
+    look_s: float
+    """When it is looked next whether a member has a place; infinite: it need not be."""
+    ttft_s: float
+    """Objective for the time to first token, and the next: more for each token of the prompt."""
+    ttft_s_per_token: float
 
 
 class Charge:
@@ -212,6 +255,8 @@ class State:
     """Instance whose calls go on elsewhere; -1: none."""
     waking: int
     """Apps whose parked calls are tried again."""
+    refreshed: bool
+    """Whether it is to be looked at once whether calls of apps that wait can be bound."""
     filled: bool
     """Whether an instance is full now, or is not any more."""
     events: int
@@ -248,6 +293,7 @@ INPUT = 4
 STALE = 5
 ORDER = 6
 SEND = 7
+LOOK = 8
 
 # Why the kernel stops
 REACHED = 0

@@ -6,12 +6,14 @@ from control.simulator.serving.autoregressive.hand_offs import is_coming, send, 
 from control.simulator.serving.autoregressive.joins import join
 from control.simulator.serving.kernel.calls import arrive, dispatch, give_up, lose_next, unpark, wake_next
 from control.simulator.serving.kernel.compiled import by_reference, compiled, entry
-from control.simulator.serving.kernel.heap import ID_BITS, pop, wake
+from control.simulator.serving.kernel.heap import ID_BITS, look_at, pop, wake
+from control.simulator.serving.kernel.late_binding import bind_waiting
 from control.simulator.serving.kernel.legs import complete, take_input
 from control.simulator.serving.kernel.records import (
     ARRIVED,
     FULL,
     INPUT,
+    LOOK,
     ORDER,
     REACHED,
     ROOM,
@@ -42,6 +44,10 @@ def run(world: World, limits: Limits, until_s: float) -> int:
             lose_next(w, limits, state.now_s)
         elif state.waking > 0:
             wake_next(w)
+        elif state.refreshed:
+            state.refreshed = False
+            for app in range(len(w.apps)):
+                look_at(w, app, state.now_s)
         elif state.free < 0 or state.events + state.open * legs + len(w.groups) >= len(w.heap):
             return FULL
         elif not _next(w, limits, until_s):
@@ -88,6 +94,9 @@ def _happen(w: World, limits: Limits, now_s: float) -> None:
         w.instances[first].is_due = False
         if w.instances[first].alive:
             order(w, limits, first, now_s)
+    elif priority == LOOK:
+        if w.apps[first].look_s == now_s:
+            bind_waiting(w, limits, first, now_s)
     elif priority == INPUT:
         take_input(w, subject, first, second, now_s)
     elif priority == STALE:

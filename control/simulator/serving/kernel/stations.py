@@ -4,7 +4,7 @@ from control.simulator.serving.autoregressive.places import could_ever_fit
 from control.simulator.serving.autoregressive.scheduler import leave, order_steps
 from control.simulator.serving.kernel.batches import leave_batch, order_batches
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import wake
+from control.simulator.serving.kernel.heap import look_at, wake
 from control.simulator.serving.kernel.lists import leave_instance
 from control.simulator.serving.kernel.records import ABSENT, SENDING
 from control.simulator.serving.kernel.world import Limits, World
@@ -18,6 +18,10 @@ def order(w: World, limits: Limits, instance: int, now_s: float) -> None:
         order_batches(w, limits, instance, now_s)
     else:
         order_steps(w, limits, instance, now_s)
+    for at in range(own.app_at, own.app_at + own.apps):
+        queue = w.queues[w.instance_apps[at]]
+        if queue.head >= 0 or queue.late_head >= 0:
+            look_at(w, w.instance_apps[at], now_s)
     room = limits.max_waiting - (own.held - own.running)
     if room > 0 and own.room <= 0:
         own.room = room

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from control.simulator.serving.autoregressive import records as p
 from control.simulator.serving.kernel import records as r
-from control.simulator.serving.kernel.rows import Floats, Ints, Rows
+from policies import slack
+from policies.rows import Floats, Ints, Rows
 
 
 class World(NamedTuple):
@@ -57,6 +58,22 @@ class World(NamedTuple):
     calls."""
     picked: Rows[r.Picked]
     """By app."""
+    servers: Rows[r.Server]
+    flows: Rows[r.Flow]
+    flow_zones: Ints
+    """(flows, most legs)"""
+    members: Rows[slack.Member]
+    candidates: Rows[r.Candidate]
+    """By row of `members`."""
+    latency_s: Floats
+    """(times, prompt points): see `policies.slack`."""
+    busy_s: Floats
+    waiting: Rows[slack.Waiting]
+    """By call."""
+    queues: Rows[slack.Queue]
+    """By app."""
+    chosen: Ints
+    """(most legs,) instances for the call that is being dispatched."""
     heap: Rows[r.Event]
     state: Rows[r.State]
     use_s: Floats
@@ -99,3 +116,4 @@ class Limits(NamedTuple):
     request_s: float
     reply_s: float
     use_interval_s: float
+    lead_s: float

@@ -1,5 +1,7 @@
 """Small random fleets, with everything that can happen to one, and requests for them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bench.text_tables import life_member, text_model
@@ -8,7 +10,10 @@ from control.simulator.serving.autoregressive.step_table import StepTable, row_p
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
-from policies.routing_table import RoutedModel
+from policies.routing import BY_SLACK
+from policies.routing_table import PromptTimes, RoutedModel
+from policies.slack import PROMPT_POINTS
+from templates_lib.values.slo import Slo
 
 LENGTH_S = 60.0
 World = tuple[Requests, FleetTimeline, ServingSettings]
@@ -30,6 +35,30 @@ def random_world(seed: int) -> World:
     )
     fleet = FleetTimeline(tuple(lives), _tables(dice, apps, lives), LENGTH_S, {"a": 20.0})
     return requests, fleet, _settings(dice)
+
+
+def by_slack(world: World, seed: int) -> World:
+    """The same, where requests wait in one queue for each app, with objectives and times that may be far from true."""
+    requests, fleet, limits = world
+    dice = np.random.default_rng(seed)
+
+    def changed(model: RoutedModel) -> RoutedModel:
+        slo = None if dice.random() < 0.2 else Slo(float(dice.uniform(10, 20_000)), 100.0, float(dice.choice([0, 500])))
+        members = tuple(
+            member
+            if dice.random() < 0.2
+            else replace(member, times=_times(dice), usd_per_hour=float(dice.uniform(0, 9)))
+            for member in model.members
+        )
+        return replace(model, policy=BY_SLACK, objective=slo, members=members)
+
+    tables = tuple((at_s, tuple(changed(model) for model in models)) for at_s, models in fleet.tables)
+    return requests, replace(fleet, tables=tables), replace(limits, lead_s=float(dice.choice([0, 0.01, 1])))
+
+
+def _times(dice: np.random.Generator) -> PromptTimes:
+    latency_s = dice.uniform(0, 1) + PROMPT_POINTS * dice.uniform(0, 1e-3)
+    return PromptTimes(tuple(latency_s), tuple(latency_s * dice.uniform(0.2, 1)), int(dice.integers(0, 100)))
 
 
 def _settings(dice: np.random.Generator) -> ServingSettings:

@@ -1,0 +1,246 @@
+"""Dispatch in the order of slack with late binding (`slack-v1`).
+
+The requests of a model wait in one queue, ordered by the latest moment at which the fastest member could begin their
+prompt and still keep their time to first token. A request is bound to a member only when that member has a place for
+it: it can begin now. Of the members with a place that keep the objective of this request, the one whose time is
+cheapest takes it, so that long prompts leave slow members to short ones, and fast members stay free for those that need
+them. A request that no member can keep any more goes behind all that can be kept.
+
+The functions work on records in arrays and on numbers alone: the gateway and the simulator compile the same ones.
+"""
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from policies.rows import Rows
+
+Floats = NDArray[np.float64]
+
+PROMPT_POINTS = np.concatenate(([0.0], 2.0 ** np.arange(4.0, 18.5, 0.5)))
+"""(30,) prompt tokens at which a member's times are known; on straight lines between them, and beyond."""
+SCAN = 48
+"""Requests at the head of the queue among which one is looked for that a free member can keep."""
+
+
+class Member:
+    """Who may take the first leg of a request."""
+
+    is_open: bool
+    has_place: bool
+    """It could begin a prompt now, but for what is predicted in `free_s`."""
+    tokens_free: float
+    """Room for prompt tokens in its KV cache."""
+    free_s: float
+    """When it will have begun all that it was given."""
+    usd_per_s: float
+    times: int
+    """Row in the table of times."""
+    chunk: float
+    """Prompt tokens of one step, up to which prompts are put together."""
+    step_s: float
+    """When the step begins that was given out last."""
+    step_tokens: float
+    step_deadline_s: float
+    """The first of the deadlines in it."""
+
+
+class Waiting:
+    """A request in the queue."""
+
+    tokens: float
+    """Of its prompt, and of the answer that is made already."""
+    deadline_s: float
+    latest_s: float
+    """When the fastest member has to begin at the latest."""
+    is_late: bool
+    previous: int
+    next: int
+
+
+class Queue:
+    """Ends of two lists through rows of `Waiting`, -1 where one is empty: by `latest_s`, and of those that are late, as
+    they became so."""
+
+    head: int
+    tail: int
+    late_head: int
+    late_tail: int
+
+
+@register_jitable
+def seconds(times: Floats, tokens: float) -> float:
+    """Interpolate: `times` (PROMPT_POINTS,) seconds at PROMPT_POINTS."""
+    last = len(times) - 1
+    at = 0 if tokens <= 16.0 else min(int(2.0 * (np.log2(tokens) - 4.0)) + 1, last - 1)
+    low = PROMPT_POINTS[at]
+    return float(times[at] + (times[at + 1] - times[at]) * (tokens - low) / (PROMPT_POINTS[at + 1] - low))
+
+
+@register_jitable
+def fastest_s(members: Rows[Member], first: int, end: int, latency_s: Floats, tokens: float) -> float:
+    """Time of a prompt on the fastest of the members [first, end) that are open; infinite where none is."""
+    best = np.inf
+    for at in range(first, end):
+        if members[at].is_open:
+            best = min(best, seconds(latency_s[members[at].times], tokens))
+    return best
+
+
+@register_jitable
+def insert(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
+    """Put a request into the queue by its `latest_s`, behind its equals."""
+    before = queue.tail
+    while before >= 0 and waiting[before].latest_s > waiting[row].latest_s:
+        before = waiting[before].previous
+    after = queue.head if before < 0 else waiting[before].next
+    waiting[row].is_late = False
+    waiting[row].previous = before
+    waiting[row].next = after
+    if before < 0:
+        queue.head = row
+    else:
+        waiting[before].next = row
+    if after < 0:
+        queue.tail = row
+    else:
+        waiting[after].previous = row
+
+
+@register_jitable
+def remove(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
+    """Take a request out of whichever of the two lists it is in."""
+    before, after, is_late = waiting[row].previous, waiting[row].next, waiting[row].is_late
+    if before >= 0:
+        waiting[before].next = after
+    elif is_late:
+        queue.late_head = after
+    else:
+        queue.head = after
+    if after >= 0:
+        waiting[after].previous = before
+    elif is_late:
+        queue.late_tail = before
+    else:
+        queue.tail = before
+
+
+@register_jitable
+def set_late_aside(waiting: Rows[Waiting], queue: Queue, now_s: float) -> None:
+    """Move those that no member can keep any more to the late list."""
+    while queue.head >= 0 and waiting[queue.head].latest_s < now_s:
+        row = queue.head
+        remove(waiting, queue, row)
+        waiting[row].is_late = True
+        waiting[row].previous = queue.late_tail
+        waiting[row].next = -1
+        if queue.late_tail < 0:
+            queue.late_head = row
+        else:
+            waiting[queue.late_tail].next = row
+        queue.late_tail = row
+
+
+@register_jitable
+def take(member: Member, busy_s: Floats, tokens: float, deadline_s: float, now_s: float) -> None:
+    """Count a prompt that a member was given, as `choose` reckoned with it."""
+    if _joins(member, tokens, now_s):
+        before = seconds(busy_s[member.times], member.step_tokens)
+        member.step_tokens += tokens
+        member.free_s += seconds(busy_s[member.times], member.step_tokens) - before
+        member.step_deadline_s = min(member.step_deadline_s, deadline_s)
+    else:
+        member.step_s = max(now_s, member.free_s)
+        member.step_tokens = tokens
+        member.step_deadline_s = deadline_s
+        member.free_s = member.step_s + seconds(busy_s[member.times], tokens)
+    member.tokens_free -= tokens
+
+
+@register_jitable
+def _joins(member: Member, tokens: float, now_s: float) -> bool:
+    """Whether a prompt may go in one step with those that the member was given at this moment."""
+    return member.step_s >= now_s and member.step_tokens + tokens <= member.chunk
+
+
+@register_jitable
+def choose(
+    members: Rows[Member],
+    first: int,
+    end: int,
+    latency_s: Floats,
+    busy_s: Floats,
+    tokens: float,
+    deadline_s: float,
+    now_s: float,
+    lead_s: float,
+) -> int:
+    """Choose among the members [first, end): of those that can begin the prompt within `lead_s` and keep its deadline
+    the cheapest for it, the soonest of equals; -1 where there is none.
+
+    `latency_s`, `busy_s`: (times, PROMPT_POINTS) seconds from the start of a prompt to its first token, and until the
+    member can begin another."""
+    best, least_usd, soonest_s = -1, np.inf, np.inf
+    for at in range(first, end):
+        member = members[at]
+        if not member.is_open or member.tokens_free < tokens:
+            continue
+        if _joins(member, tokens, now_s):
+            total = member.step_tokens + tokens
+            end_s = member.step_s + seconds(latency_s[member.times], total)
+            if end_s > member.step_deadline_s:
+                continue
+            busy = seconds(busy_s[member.times], total) - seconds(busy_s[member.times], member.step_tokens)
+        elif member.has_place and member.free_s - now_s <= lead_s:
+            end_s = max(now_s, member.free_s) + seconds(latency_s[member.times], tokens)
+            busy = seconds(busy_s[member.times], tokens)
+        else:
+            continue
+        usd = busy * member.usd_per_s
+        if end_s <= deadline_s and (usd < least_usd or (usd == least_usd and end_s < soonest_s)):
+            best, least_usd, soonest_s = at, usd, end_s
+    return best
+
+
+@register_jitable
+def next_binding(
+    members: Rows[Member],
+    first: int,
+    end: int,
+    latency_s: Floats,
+    busy_s: Floats,
+    waiting: Rows[Waiting],
+    queue: Queue,
+    now_s: float,
+    lead_s: float,
+) -> tuple[int, int]:
+    """Find a request and the member that is to have it now; (-1, -1) where nothing is to be bound.
+
+    Late ones are taken, as they came, when nothing that can still be kept wants a free member."""
+    set_late_aside(waiting, queue, now_s)
+    row = queue.head
+    for _ in range(SCAN):
+        if row < 0:
+            break
+        own = waiting[row]
+        found = choose(members, first, end, latency_s, busy_s, own.tokens, own.deadline_s, now_s, lead_s)
+        if found >= 0:
+            return row, found
+        row = own.next
+    if queue.late_head >= 0:
+        own = waiting[queue.late_head]
+        found = choose(members, first, end, latency_s, busy_s, own.tokens, np.inf, now_s, lead_s)
+        if found >= 0:
+            return queue.late_head, found
+    return -1, -1
+
+
+@register_jitable
+def next_look_s(members: Rows[Member], first: int, end: int, now_s: float, lead_s: float) -> float:
+    """When a member is predicted to have a place next, after `now_s`; infinite where none is busy."""
+    soonest_s = np.inf
+    for at in range(first, end):
+        member = members[at]
+        if member.is_open and member.free_s - lead_s > now_s:
+            soonest_s = min(soonest_s, member.free_s - lead_s)
+    return soonest_s
