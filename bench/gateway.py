@@ -32,7 +32,7 @@ from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
 from bench.load import Load, closed_loop, fixed_rate, missing_tools
 from bench.text_tables import WHOLE, member, text_model
-from control.gateway.published import AccessKey, Published, ServedModel, write_published
+from control.gateway.published import AccessKey, Published, PublishedModel, write_published
 
 BAR_RATIO = 2.0
 AIM_REQUESTS_PER_S = 1000.0
@@ -69,7 +69,7 @@ def gateway(folder: Path, *echo_arguments: str) -> Iterator[str]:
     with ExitStack() as stack:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
         routed = text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)])
-        served = ServedModel(routed, str(_tokenizer()), 8192, 0)
+        served = PublishedModel(routed, str(_tokenizer()), 8192, 0)
         access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
         write_published(folder / "table.json", Published(1, {"echo": address}, (served,), access))

@@ -50,14 +50,16 @@ class SolveRung:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class TakeRung:
     """Hold the fleet to the plan of this rung. `reasons`: one for each rung that did not do, and who said so."""
 
     rung: Rung
     reasons: tuple[str, ...]
 
 
-def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: Sequence[Tried]) -> SolveRung | Take:
+def next_step(
+    allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: Sequence[Tried]
+) -> SolveRung | TakeRung:
     """Return the next step on the ladder. `rungs`: those that change anything for this fleet, upwards from NOTHING and
     with SHED at the end. `tried`: the plans of the first of them, in their order. `in_force`: the rung that the fleet
     is held to so far."""
@@ -68,7 +70,7 @@ def next_step(allowed: Allowance, in_force: Rung, rungs: Sequence[Rung], tried: 
             lost = f"; {trial.unmet:.3g} requests/s are not served" if trial.unmet and trial.rung is Rung.SHED else ""
             if reasons or lost:
                 reasons.append(f"{trial.rung.text} costs {trial.usd_per_hour:,.2f} $/h{lost}")
-            return Take(trial.rung, tuple(reasons))
+            return TakeRung(trial.rung, tuple(reasons))
         margin = f" and {EASE:.0%} less is asked before anything is taken back" if ease else ""
         reasons.append(f"{trial.rung.text} costs {trial.usd_per_hour:,.2f} $/h; {allowed.reason}{margin}")
     return SolveRung(rungs[len(tried)], tuple(reasons))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
-from agents.echo.sequence import Sequence
+from agents.echo.sequence import EchoSequence
 from agents.gateways import Gateways
 from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens, WorkDone
 from agents.messages.to_scheduler import Generate
@@ -43,8 +43,8 @@ class EchoScheduler:
         self._settings = settings or EchoSettings()
         self.calls: deque[Generate] = deque(maxlen=self._settings.calls_kept)
         self._state = SchedulerState.READY
-        self._running: dict[tuple[bytes, int], Sequence] = {}
-        self._waiting: dict[tuple[bytes, int], Sequence] = {}
+        self._running: dict[tuple[bytes, int], EchoSequence] = {}
+        self._waiting: dict[tuple[bytes, int], EchoSequence] = {}
         self._kv_blocks_free = self._settings.kv_blocks
         self._is_stepping = False
         self._loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class EchoScheduler:
 
     def submit(self, gateway: Peer, request: Generate) -> None:
         self.calls.append(request)
-        sequence = Sequence(gateway, request, self._settings.block_tokens)
+        sequence = EchoSequence(gateway, request, self._settings.block_tokens)
         if self.fail_next:
             self._refuse(sequence, self.fail_next.popleft(), "told to fail")
         elif self._state is SchedulerState.DRAINING:
@@ -143,5 +143,5 @@ class EchoScheduler:
         if sequence is not None:
             self._kv_blocks_free += sequence.kv_blocks
 
-    def _refuse(self, sequence: Sequence, failure: Failure, reason: str) -> None:
+    def _refuse(self, sequence: EchoSequence, failure: Failure, reason: str) -> None:
         self._gateways.send(sequence.peer, Failed(sequence.request.attempt, failure, reason))

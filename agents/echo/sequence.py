@@ -1,18 +1,18 @@
 """One request as the echo scheduler holds it: its output is its own prompt, over and over."""
 
-from collections.abc import Sequence as Ids
+from collections.abc import Sequence
 
 from agents.channels.peer import Peer
 from agents.messages.to_gateway import FinishReason, TokenLogprobs, TokenRun
 from agents.messages.to_scheduler import Generate, Leg
 
 
-def echo_token(prompt: Ids[int], index: int) -> int:
+def echo_token(prompt: Sequence[int], index: int) -> int:
     """Output token `index`: a function of prompt and position alone, as sampling with a seed is."""
     return prompt[index % len(prompt)]
 
 
-class Sequence:
+class EchoSequence:
     def __init__(self, peer: Peer, request: Generate, block_tokens: int) -> None:
         self.peer = peer
         self.request = request

@@ -11,7 +11,7 @@ from agents.edges.settings import EdgeSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeshPlace:
     """Position of a worker in its pipeline, by the numbers of its workers."""
 
     worker: int
@@ -33,7 +33,7 @@ class Mesh:
     """Empty where the model ends."""
 
 
-def connect_mesh(store: Store, place: Place, settings: EdgeSettings) -> Mesh:
+def connect_mesh(store: Store, place: MeshPlace, settings: EdgeSettings) -> Mesh:
     """Waits for all neighbours, which call this too. Raises LinkLostError.
 
     Every worker connects its edges in one order of all edges, by sender and receiver: so that no two wait for each

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from agents.messages.to_hub import Interruption
-from agents.node.metadata import Interruption as Announced
-from agents.node.metadata import Metadata, MetadataError
+from agents.node.metadata import InterruptionNotice, Metadata, MetadataError
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ class InterruptionWatch:
     def __init__(self, metadata: Metadata, changed: Callable[[], None]) -> None:
         self._metadata = metadata
         self._changed = changed
-        self._announced: Announced | None = None
+        self._announced: InterruptionNotice | None = None
 
     def report(self) -> Interruption | None:
         """Return how long the node has left as of now, so that nobody has to share its clock; None when it may stay."""

@@ -19,7 +19,7 @@ _GCP_MAINTENANCE_NOTICE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Interruption:
+class InterruptionNotice:
     """The cloud will take this machine."""
 
     at: datetime
@@ -37,7 +37,7 @@ class AwsMetadata:
         self._address = address
         self._token = ""
 
-    def interruption(self, now: datetime) -> Interruption | None:  # noqa: ARG002 - AWS says when
+    def interruption(self, now: datetime) -> InterruptionNotice | None:  # noqa: ARG002 - AWS says when
         """Blocking. Raises MetadataError."""
         if not self._token:
             lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_LIFE_S)}
@@ -56,7 +56,7 @@ class AwsMetadata:
         try:
             action = json.loads(text)
             at = datetime.fromisoformat(action["time"])
-            return Interruption(at, f"spot interruption: {str(action['action'])[:40]} at {at.isoformat()}")
+            return InterruptionNotice(at, f"spot interruption: {str(action['action'])[:40]} at {at.isoformat()}")
         except (ValueError, KeyError, TypeError):
             raise MetadataError(f"{self._address} announces something of another form") from None
 
@@ -67,13 +67,13 @@ class GcpMetadata:
         self._since: dict[str, datetime] = {}
         """Notice → when it was seen first: GCP says that it will happen, not when."""
 
-    def interruption(self, now: datetime) -> Interruption | None:
+    def interruption(self, now: datetime) -> InterruptionNotice | None:
         """Blocking. Raises MetadataError."""
         if self._value("preempted") == "TRUE":
-            return Interruption(self._since.setdefault("preempted", now) + _GCP_SPOT_NOTICE, "spot preemption")
+            return InterruptionNotice(self._since.setdefault("preempted", now) + _GCP_SPOT_NOTICE, "spot preemption")
         if self._value("maintenance-event") == "TERMINATE_ON_HOST_MAINTENANCE":
             at = self._since.setdefault("maintenance", now) + _GCP_MAINTENANCE_NOTICE
-            return Interruption(at, "host maintenance that ends the machine")
+            return InterruptionNotice(at, "host maintenance that ends the machine")
         self._since.pop("maintenance", None)  # it was called off
         return None
 

@@ -36,7 +36,7 @@ class _Use:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _TimedRun:
     steps: int
     requests: int
     """Requests of each step."""
@@ -60,15 +60,15 @@ def measure_pipeline_cost(hidden_size: int, dtype: torch.dtype, folder: Path) ->
     )
 
 
-async def _runs(pipeline: IdlePipeline) -> tuple[_Run, _Run, _Use]:
+async def _runs(pipeline: IdlePipeline) -> tuple[_TimedRun, _TimedRun, _Use]:
     """Run with one request, with as many as there is room for, and with none."""
     client = IdleClient(pipeline)
     await client.wait_up()
 
-    async def run(requests: int, tokens: int) -> _Run:
+    async def run(requests: int, tokens: int) -> _TimedRun:
         use = await _use(pipeline, client.run(requests, prompt_tokens=1, tokens=tokens))
         groups = min(requests, _STAGES)
-        return _Run(groups * tokens, requests // groups, use)
+        return _TimedRun(groups * tokens, requests // groups, use)
 
     await run(1, 50)  # warms up
     runs = await run(1, _ALONE_STEPS), await run(_STAGES * _PER_GROUP, _FULL_STEPS)

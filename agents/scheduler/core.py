@@ -29,17 +29,17 @@ from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.flight import BadResultError, Flight, Sampled
 from agents.scheduler.groups import Groups
-from agents.scheduler.hand_offs import HandOffs, Word
+from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import Dispatch, Entry, GroupStep, Order, Release, Reserve
+from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
 from agents.scheduler.request_check import output_limit, unfit
-from agents.scheduler.sequence import Admission, Key, Phase, Sequence
+from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
 from agents.scheduler.tally import Tally
 from agents.scheduler.victims import victims
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GatewayMessage:
     """A message for the gateway `to`."""
 
     to: Hashable
@@ -77,20 +77,20 @@ class SchedulerCore:
             room=max(0, self._max_waiting - waiting),
         )
 
-    def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[Answer, ...]:
+    def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[GatewayMessage, ...]:
         """Take a request, or answer why not."""
         limit = output_limit(request, self._layout)
         refusal = next(self._refusals(owner, request, limit), None)
         if refusal is not None:
-            return (Answer(owner, Failed(request.attempt, *refusal)),)
+            return (GatewayMessage(owner, Failed(request.attempt, *refusal)),)
         if len(request.generated) >= limit:
-            return (Answer(owner, Finished(request.attempt, FinishReason.LENGTH, len(request.generated))),)
+            return (GatewayMessage(owner, Finished(request.attempt, FinishReason.LENGTH, len(request.generated))),)
         self._arrivals += 1
         sequence = Sequence((owner, request.attempt), request, self._arrivals, now_s + request.deadline_s, limit)
         self._all[sequence.key] = sequence
         offer = self._hand_offs.begin(sequence) if request.peer is not None else None
         if request.leg is Leg.DECODE:
-            sequence.phase = Phase.EXPECTED
+            sequence.phase = SequencePhase.EXPECTED
             return () if offer is None else self._take_offer(sequence, offer)
         self._waiting.append(sequence)
         return ()
@@ -109,13 +109,13 @@ class SchedulerCore:
         """Take no new request; those held are finished."""
         self._is_draining = True
 
-    def expire(self, now_s: float) -> tuple[Answer, ...]:
+    def expire(self, now_s: float) -> tuple[GatewayMessage, ...]:
         """Fail what is past its deadline."""
         self._hand_offs.forget_late(now_s)
         late = [s for s in self._all.values() if s.expires_s <= now_s]
         return self._fail(late, Failure.DEADLINE, "the request took longer than it may")
 
-    def break_down(self, reason: str) -> tuple[Answer, ...]:
+    def break_down(self, reason: str) -> tuple[GatewayMessage, ...]:
         """A stage is lost: nothing held can be finished here, nothing new is taken."""
         self._broken = reason
         answers = self._fail(list(self._all.values()), Failure.ENGINE, reason)
@@ -123,14 +123,14 @@ class SchedulerCore:
         self._due.clear()
         return answers
 
-    def take_words(self) -> tuple[Word, ...]:
+    def take_words(self) -> tuple[PeerMessage, ...]:
         """Take what is to be said to schedulers of other legs, once the orders before are on their way."""
         return self._hand_offs.take_words()
 
-    def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[Answer, ...]:
+    def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[GatewayMessage, ...]:
         """The decode leg's scheduler, known by its key, about one of our prefill legs."""
         sequence = self._hand_offs.find(key, message.hand_off, Leg.PREFILL)
-        if sequence is None or sequence.phase is not Phase.HELD or sequence.admission is None:
+        if sequence is None or sequence.phase is not SequencePhase.HELD or sequence.admission is None:
             self.tally.sent_kv_bytes += self._hand_offs.taken_after_all(key, message)
             return ()  # over, and said so
         peer, held = sequence.request.peer, sequence.admission
@@ -144,26 +144,26 @@ class SchedulerCore:
             return ()
         if isinstance(message, Taken):
             self.tally.sent_kv_bytes += message.moved_bytes
-        sequence.phase = Phase.COMPUTED
+        sequence.phase = SequencePhase.COMPUTED
         self._forget(sequence, "")
         finished = Finished(sequence.request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens)
-        return (Answer(sequence.key[0], finished),)
+        return (GatewayMessage(sequence.key[0], finished),)
 
-    def hear_source(self, key: str, message: Offer | Withdraw) -> tuple[Answer, ...]:
+    def hear_source(self, key: str, message: Offer | Withdraw) -> tuple[GatewayMessage, ...]:
         """The prefill leg's scheduler, known by its key, about one of our decode legs."""
         sequence = self._hand_offs.find(key, message.hand_off, Leg.DECODE)
         if isinstance(message, Withdraw):
             self._hand_offs.forget_early(key, message.hand_off)
-            if sequence is None or sequence.phase is Phase.COMPUTED:
+            if sequence is None or sequence.phase is SequencePhase.COMPUTED:
                 return ()
             return self._fail([sequence], Failure.HAND_OFF, "the prefill leg has nothing to hand off any more")
         if sequence is None:
             self._hand_offs.keep_early(key, message)
-        elif sequence.phase is Phase.EXPECTED:
+        elif sequence.phase is SequencePhase.EXPECTED:
             return self._take_offer(sequence, message)
-        elif sequence.phase is Phase.COMING:
+        elif sequence.phase is SequencePhase.COMING:
             self._hand_offs.accept(sequence)
-        elif sequence.phase is Phase.COMPUTED:
+        elif sequence.phase is SequencePhase.COMPUTED:
             self._hand_offs.taken(sequence)
         return ()
 
@@ -175,15 +175,15 @@ class SchedulerCore:
         """Tell whether some request here has its other leg there."""
         return bool(self._hand_offs.of(key))
 
-    def lose_peer(self, key: str, reason: str) -> tuple[Answer, ...]:
+    def lose_peer(self, key: str, reason: str) -> tuple[GatewayMessage, ...]:
         """Give up what is between another instance, which is out of reach, and us: it cannot be handed off."""
         self._hand_offs.forget_early(key)
-        waiting = [s for s in self._hand_offs.of(key) if s.phase is not Phase.COMPUTED]
+        waiting = [s for s in self._hand_offs.of(key) if s.phase is not SequencePhase.COMPUTED]
         return self._fail(waiting, Failure.HAND_OFF, reason)
 
-    def give_up(self, runs: Collection[int], reason: str) -> tuple[Answer, ...]:
+    def give_up(self, runs: Collection[int], reason: str) -> tuple[GatewayMessage, ...]:
         """Fail the requests of runs whose KV cache cannot be sent."""
-        stuck = [s for run, s in self._running.items() if run in runs and s.phase is Phase.HELD]
+        stuck = [s for run, s in self._running.items() if run in runs and s.phase is SequencePhase.HELD]
         return self._fail(stuck, Failure.HAND_OFF, reason)
 
     def arrive(self, run: int, stage: int, node: int, moved_bytes: int) -> None:
@@ -192,13 +192,13 @@ class SchedulerCore:
         held = sequence.admission if sequence else None
         if sequence is None or held is None:
             return  # gone meanwhile
-        if sequence.phase is not Phase.COMING or held.nodes[stage] != node or stage not in held.awaited:
+        if sequence.phase is not SequencePhase.COMING or held.nodes[stage] != node or stage not in held.awaited:
             raise BadResultError(f"node {node} of stage {stage} got KV cache of run {run}, which does not wait for any")
         held.awaited.remove(stage)
         held.moved_bytes += moved_bytes
         self.tally.received_kv_bytes += moved_bytes
         if not held.awaited:
-            sequence.phase = Phase.COMPUTED
+            sequence.phase = SequencePhase.COMPUTED
             self._hand_offs.taken(sequence)
 
     def next_orders(self) -> tuple[Order, ...]:
@@ -214,7 +214,7 @@ class SchedulerCore:
                 orders.append(self._launch(group, entries))
         return tuple(orders)
 
-    def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[Answer, ...]:
+    def record(self, step: int, node: int, samples: Mapping[int, Sampled]) -> tuple[GatewayMessage, ...]:
         """Record what a node of the last stage sampled, by run. The group goes on once all of them have reported.
 
         Raises BadResultError."""
@@ -231,10 +231,10 @@ class SchedulerCore:
         del self._flights[step]
         return self._join(flight)
 
-    def _join(self, flight: Flight) -> tuple[Answer, ...]:
+    def _join(self, flight: Flight) -> tuple[GatewayMessage, ...]:
         """The whole group is through: its requests move on."""
         made: dict[Hashable, list[TokenRun]] = {}
-        ended: list[Answer] = []
+        ended: list[GatewayMessage] = []
         for entry in flight.step.entries:
             sequence = self._running.get(entry.run)
             if sequence is None or sequence.admission is None:
@@ -254,8 +254,8 @@ class SchedulerCore:
             if reason is not None:
                 self._forget(sequence, "")
                 finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
-                ended.append(Answer(sequence.key[0], finished))
-        return (*(Answer(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
+                ended.append(GatewayMessage(sequence.key[0], finished))
+        return (*(GatewayMessage(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
 
     def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
         """Yield why the request is not taken; the first reason is the one to give."""
@@ -277,19 +277,19 @@ class SchedulerCore:
         if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 
-    def _take_offer(self, sequence: Sequence, offer: Offer) -> tuple[Answer, ...]:
+    def _take_offer(self, sequence: Sequence, offer: Offer) -> tuple[GatewayMessage, ...]:
         """The KV cache of an expected request can come, behind whose tokens one more is known."""
-        sequence.phase = Phase.OFFERED
+        sequence.phase = SequencePhase.OFFERED
         if offer.tokens != len(sequence.tokens) or offer.token >= self._layout.vocab_size:
             reason = f"{offer.tokens} tokens and token {offer.token} are offered, of a prompt of {len(sequence.tokens)}"
             return self._fail([sequence], Failure.HAND_OFF, reason)
         sequence.tokens.append(offer.token)
         if sequence.output_tokens >= sequence.max_output:  # our context is shorter than theirs
             self._hand_offs.taken(sequence)
-            sequence.phase = Phase.COMPUTED
+            sequence.phase = SequencePhase.COMPUTED
             self._forget(sequence, "")
             finished = Finished(sequence.request.attempt, FinishReason.LENGTH, sequence.output_tokens)
-            return (Answer(sequence.key[0], finished),)
+            return (GatewayMessage(sequence.key[0], finished),)
         insort(self._waiting, sequence, key=lambda s: s.arrival)
         return ()
 
@@ -308,23 +308,23 @@ class SchedulerCore:
             group, nodes = place
             self._waiting.pop(0)
             self._runs += 1
-            sequence.admission = Admission(self._runs, group, nodes, blocks, tokens)
+            sequence.admission = ActiveRun(self._runs, group, nodes, blocks, tokens)
             self._groups.join(group, nodes, blocks)
             self._groups.count_prompt(group, nodes, tokens)
             self._running[self._runs] = sequence
-            if sequence.phase is Phase.OFFERED:
+            if sequence.phase is SequencePhase.OFFERED:
                 self._await_kv(sequence, sequence.admission)
 
-    def _await_kv(self, sequence: Sequence, held: Admission) -> None:
+    def _await_kv(self, sequence: Sequence, held: ActiveRun) -> None:
         """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
-        sequence.phase = Phase.COMING
+        sequence.phase = SequencePhase.COMING
         held.position = len(sequence.tokens) - 1
         held.has_sampled = True
         held.awaited = set(range(len(self._layout.stages)))
-        self._due.append(Reserve(held.run, held.nodes, held.position))
+        self._due.append(ReserveKv(held.run, held.nodes, held.position))
         self._hand_offs.accept(sequence)
 
-    def _entries(self, group: int) -> tuple[Entry, ...]:
+    def _entries(self, group: int) -> tuple[StepEntry, ...]:
         chunk_left = [[node.chunk_tokens for node in stage] for stage in self._layout.stages]
         members = [(s, s.admission) for s in self._running.values() if s.admission and s.admission.group == group]
         entries = []
@@ -342,16 +342,16 @@ class SchedulerCore:
             end = held.position + count
             sampling = sequence.request.sampling if end == len(sequence.tokens) else None
             tokens, trace = tuple(sequence.tokens[held.position : end]), "" if held.position else sequence.request.trace
-            entries.append(Entry(held.run, held.nodes, held.position, tokens, sampling, trace))
+            entries.append(StepEntry(held.run, held.nodes, held.position, tokens, sampling, trace))
         return tuple(entries)
 
-    def _launch(self, group: int, entries: tuple[Entry, ...]) -> GroupStep:
+    def _launch(self, group: int, entries: tuple[StepEntry, ...]) -> GroupStep:
         self._steps += 1
         step = GroupStep(self._steps, group, entries)
         self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
         return step
 
-    def _grow(self, sequence: Sequence, held: Admission, tokens: int) -> bool:
+    def _grow(self, sequence: Sequence, held: ActiveRun, tokens: int) -> bool:
         """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
         needed = self._layout.blocks(tokens) - held.blocks
         if needed <= 0:
@@ -375,9 +375,9 @@ class SchedulerCore:
             self._put_off_no_more(held)
             del self._running[held.run]
             sequence.admission = None
-            self._due.append(Release(held.run, held.nodes))
+            self._due.append(ReleaseKv(held.run, held.nodes))
 
-    def _put_off_no_more(self, held: Admission) -> None:
+    def _put_off_no_more(self, held: ActiveRun) -> None:
         if not held.has_sampled:
             self._groups.count_prompt(held.group, held.nodes, -held.prompt)
 
@@ -389,9 +389,9 @@ class SchedulerCore:
         self._stop(sequence)
         del self._all[sequence.key]
 
-    def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[Answer, ...]:
+    def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[GatewayMessage, ...]:
         answers = []
         for sequence in sequences:
             self._forget(sequence, reason)
-            answers.append(Answer(sequence.key[0], Failed(sequence.request.attempt, failure, reason)))
+            answers.append(GatewayMessage(sequence.key[0], Failed(sequence.request.attempt, failure, reason)))
         return tuple(answers)

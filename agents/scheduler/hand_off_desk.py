@@ -12,12 +12,12 @@ from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, OtherLeg
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.scheduler.hand_off_events import HandOffEvents
-from agents.scheduler.hand_offs import Word
+from agents.scheduler.hand_offs import PeerMessage
 from agents.scheduler.kv_sources import KvSources
 from agents.scheduler.kv_target_link import KvTargetLink
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 
 
 class HandOffDesk:
@@ -28,7 +28,7 @@ class HandOffDesk:
         interface: str,
         keys: KeyPair,
         rendezvous: tuple[str, int],
-        tell: Callable[[Place, msgspec.Struct], None],
+        tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: SchedulerSettings,
     ) -> None:
@@ -61,7 +61,7 @@ class HandOffDesk:
         elif request.peer is not None:
             self._target(request.peer)
 
-    def say(self, word: Word) -> None:
+    def say(self, word: PeerMessage) -> None:
         if isinstance(word.message, Offer | Withdraw):
             self._target(word.to).say(word.message)
         else:

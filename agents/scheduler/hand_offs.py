@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
-from agents.scheduler.sequence import Phase, Sequence
+from agents.scheduler.sequence import Sequence, SequencePhase
 
 _MAX_EARLY = 4096
 """Offers of requests that the gateway has not told us of yet."""
@@ -25,7 +25,7 @@ _MAX_WITHDRAWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class PeerMessage:
     """A message for the scheduler of the other leg."""
 
     to: OtherLeg
@@ -39,9 +39,9 @@ class HandOffs:
         """Who offers, by key, and what."""
         self._withdrawn: dict[str, tuple[str, float]] = {}
         """Who may have taken it, by key, and its deadline (s)."""
-        self._words: list[Word] = []
+        self._words: list[PeerMessage] = []
 
-    def take_words(self) -> tuple[Word, ...]:
+    def take_words(self) -> tuple[PeerMessage, ...]:
         """Take what is to be said since last asked, in order."""
         words, self._words = tuple(self._words), []
         return words
@@ -62,13 +62,13 @@ class HandOffs:
         peer = sequence.request.peer
         if peer is None or self._by_name.pop(peer.hand_off, None) is None:
             return
-        if sequence.phase is Phase.HELD:
+        if sequence.phase is SequencePhase.HELD:
             self._say(peer, Withdraw(peer.hand_off))
             if sequence.admission is not None and sequence.admission.target_run >= 0:
                 self._withdrawn[peer.hand_off] = (peer.public_key, sequence.expires_s)
             if len(self._withdrawn) > _MAX_WITHDRAWN:
                 del self._withdrawn[next(iter(self._withdrawn))]
-        elif sequence.phase in (Phase.OFFERED, Phase.COMING):
+        elif sequence.phase in (SequencePhase.OFFERED, SequencePhase.COMING):
             self._say(peer, Decline(peer.hand_off, reason))
 
     def find(self, key: str, name: str, leg: Leg) -> Sequence | None:
@@ -96,14 +96,14 @@ class HandOffs:
 
     def hold(self, sequence: Sequence, tokens: int) -> None:
         """Offer a request's KV cache, as its prompt is computed."""
-        sequence.phase = Phase.HELD
+        sequence.phase = SequencePhase.HELD
         peer = _peer(sequence)
         self._say(peer, Offer(peer.hand_off, tokens, sequence.tokens[-1]))
 
     def offer_again(self, key: str) -> None:
         """The connection was lost, and with it perhaps what was said."""
         for sequence in self.of(key):
-            if sequence.phase is Phase.HELD:
+            if sequence.phase is SequencePhase.HELD:
                 self.hold(sequence, len(sequence.tokens) - 1)
 
     def keep_early(self, key: str, offer: Offer) -> None:
@@ -127,7 +127,7 @@ class HandOffs:
         self._say(peer, Taken(peer.hand_off, moved_bytes))
 
     def _say(self, peer: OtherLeg, message: Offer | Withdraw | Accept | Taken | Decline) -> None:
-        self._words.append(Word(peer, message))
+        self._words.append(PeerMessage(peer, message))
 
 
 def _peer(sequence: Sequence) -> OtherLeg:

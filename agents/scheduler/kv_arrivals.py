@@ -1,20 +1,20 @@
 """KV cache that comes for a run: a peer that is a pipeline inside has all of it when each of its parts has."""
 
 from agents.scheduler.flight import BadResultError
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 
 
 class KvArrivals:
     """Workers of each run and what came to them, from its reservation to its release."""
 
     def __init__(self) -> None:
-        self._moved_bytes: dict[int, dict[Place, int | None]] = {}
+        self._moved_bytes: dict[int, dict[WorkerPlace, int | None]] = {}
         """By run and worker; None: not there yet."""
 
-    def expect(self, run: int, places: list[Place]) -> None:
+    def expect(self, run: int, places: list[WorkerPlace]) -> None:
         self._moved_bytes[run] = dict.fromkeys(places)
 
-    def arrive(self, run: int, place: Place, moved_bytes: int) -> int | None:
+    def arrive(self, run: int, place: WorkerPlace, moved_bytes: int) -> int | None:
         """Bytes over the links for the whole peer, once the last of its parts has its own; None: not yet, or the run is
         gone. Raises BadResultError."""
         known = self._moved_bytes.get(run)

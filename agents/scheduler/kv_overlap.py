@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agents.messages.kv_shape import KvShape
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 
 _DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 """Each can be turned into each other; what is lost is what the receiving engine would not have kept either."""
@@ -14,8 +14,8 @@ _DTYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 class Overlap:
     """Layers that worker `source` of one and worker `target` of the other instance both hold."""
 
-    source: Place
-    target: Place
+    source: WorkerPlace
+    target: WorkerPlace
     first_layer: int
     layers: int
 
@@ -38,7 +38,7 @@ def has_peers(shape: KvShape, nodes: Sequence[int]) -> bool:
     )
 
 
-def has_place(shape: KvShape, place: Place) -> bool:
+def has_place(shape: KvShape, place: WorkerPlace) -> bool:
     if place.stage >= len(shape.stages) or place.node >= shape.stages[place.stage].nodes:
         return False
     return place.part < len(shape.stages[place.stage].parts(place.node))
@@ -65,8 +65,8 @@ def mismatch(source: KvShape, target: KvShape) -> str:
     return "" if ends[0] == ends[1] else f"one instance holds {ends[0]} layers, the other {ends[1]}"
 
 
-def _held(shape: KvShape, nodes: Sequence[int]) -> Iterator[tuple[Place, int, int]]:
+def _held(shape: KvShape, nodes: Sequence[int]) -> Iterator[tuple[WorkerPlace, int, int]]:
     """Each worker that has KV cache of the request, with its first layer and how many."""
     for stage, (held, node) in enumerate(zip(shape.stages, nodes, strict=True)):
         for part, (first_layer, layers) in enumerate(held.parts(node)):
-            yield Place(stage, node, part), first_layer, layers
+            yield WorkerPlace(stage, node, part), first_layer, layers

@@ -19,7 +19,7 @@ from agents.messages.to_kv_target import KvSource, OpenLink, ToKvTarget
 from agents.messages.to_stage import CloseKvLink, OpenKvLink
 from agents.scheduler.hand_off_events import HandOffEvents
 from agents.scheduler.kv_overlap import has_place, mismatch
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class _Source:
     peer: Peer | None = None
     """Its connection, while there is one."""
     shape: KvShape | None = None
-    links: dict[str, Place] = field(default_factory=dict)
+    links: dict[str, WorkerPlace] = field(default_factory=dict)
     """Our worker, by link."""
     give_up: asyncio.TimerHandle | None = None
 
@@ -44,7 +44,7 @@ class KvSources:
         bind: str,
         keys: KeyPair,
         rendezvous: tuple[str, int],
-        tell: Callable[[Place, msgspec.Struct], None],
+        tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: ChannelSettings,
     ) -> None:
@@ -135,8 +135,8 @@ class KvSources:
 
     def _open(self, source: _Source, order: OpenLink) -> None:
         mine, theirs = self._shape, source.shape
-        place = Place(order.target_stage, order.target_node, order.target_part)
-        other = Place(order.stage, order.node, order.part)
+        place = WorkerPlace(order.target_stage, order.target_node, order.target_part)
+        other = WorkerPlace(order.stage, order.node, order.part)
         if mine is None or theirs is None or not (has_place(mine, place) and has_place(theirs, other)):
             _log.error("asked for a link to a worker that is not there: %s", order)
             return

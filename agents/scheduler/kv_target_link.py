@@ -26,15 +26,15 @@ from agents.scheduler.hand_off_events import HandOffEvents
 from agents.scheduler.kv_overlap import has_peers, mismatch, overlaps
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Link:
-    source: Place
-    target: Place
+    source: WorkerPlace
+    target: WorkerPlace
     epoch: int = field(default_factory=lambda: secrets.randbits(40))
     """Ends of a link meet under its name and epoch, and no two of its connections may have the same: also where we
     have forgotten the pair and the other side has not."""
@@ -53,7 +53,7 @@ class KvTargetLink:
         self,
         peer: OtherLeg,
         keys: KeyPair,
-        tell: Callable[[Place, msgspec.Struct], None],
+        tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: SchedulerSettings,
     ) -> None:
@@ -189,7 +189,7 @@ class KvTargetLink:
             return False
         return True
 
-    def _open(self, source: Place, target: Place) -> str:
+    def _open(self, source: WorkerPlace, target: WorkerPlace) -> str:
         pair = self._target.pair if self._target else ""
         name = f"{pair}/{source.label}-{target.label}"
         link = self._links.setdefault(name, _Link(source, target))

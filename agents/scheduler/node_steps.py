@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agents.messages.to_stage import NOWHERE, StageEntry, StageStep
-from agents.scheduler.orders import Entry, GroupStep
+from agents.scheduler.orders import GroupStep, StepEntry
 from agents.scheduler.workers import Workers
 
 
@@ -24,7 +24,7 @@ def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageSt
         yield worker, StageStep(step.number, tuple(told.get(worker, ())), tuple(token_ids.get(worker, ())))
 
 
-def _stage_entries(entry: Entry, way: tuple[int, ...]) -> Iterator[StageEntry]:
+def _stage_entries(entry: StepEntry, way: tuple[int, ...]) -> Iterator[StageEntry]:
     """Yield the entry for each worker on the way."""
     tokens = len(entry.token_ids)
     for at, _ in enumerate(way):

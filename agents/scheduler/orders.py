@@ -6,7 +6,7 @@ from agents.messages.to_scheduler import OtherLeg, Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StepEntry:
     """The next tokens of one request."""
 
     run: int
@@ -27,11 +27,11 @@ class GroupStep:
     number: int
     """Rises by one from step to step of the whole instance."""
     group: int
-    entries: tuple[Entry, ...]
+    entries: tuple[StepEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseKv:
     """The KV cache of a run is no longer needed. It may be in a step ordered before, whose result is then ignored."""
 
     run: int
@@ -39,7 +39,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class ReserveKv:
     """Room for the KV cache of a run that comes from another instance."""
 
     run: int
@@ -61,4 +61,4 @@ class Dispatch:
     """One in each stage there."""
 
 
-Order = GroupStep | Release | Reserve | Dispatch
+Order = GroupStep | ReleaseKv | ReserveKv | Dispatch

@@ -11,7 +11,7 @@ Key = tuple[Hashable, int]
 """Whoever asked, and the attempt's number with them."""
 
 
-class Phase(Enum):
+class SequencePhase(Enum):
     """State of a request beside its steps; it passes through as many of these as its leg has."""
 
     EXPECTED = auto()
@@ -27,7 +27,7 @@ class Phase(Enum):
 
 
 @dataclass(slots=True)
-class Admission:
+class ActiveRun:
     """Place, blocks and progress of a request while it runs: lost as a whole when it is preempted."""
 
     run: int
@@ -59,8 +59,8 @@ class Sequence:
     expires_s: float
     max_output: int
     """The request's own limit, or what the context leaves."""
-    phase: Phase = Phase.COMPUTED
-    admission: Admission | None = None
+    phase: SequencePhase = SequencePhase.COMPUTED
+    admission: ActiveRun | None = None
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
 
@@ -81,7 +81,7 @@ class Sequence:
     @property
     def is_pinned(self) -> bool:
         """Tell whether another instance reads or writes its KV cache, which it cannot give up alone then."""
-        return self.phase in (Phase.COMING, Phase.HELD)
+        return self.phase in (SequencePhase.COMING, SequencePhase.HELD)
 
     def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
         """Append a sampled token; return what to tell of it, and the reason once it ends the output. A stop token is

@@ -15,11 +15,11 @@ from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
 from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
-from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
 from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import Dispatch, Release
+from agents.scheduler.orders import Dispatch, ReleaseKv
 from agents.scheduler.settings import SchedulerSettings
 from agents.scheduler.stage_gang import StageGang
 
@@ -176,7 +176,7 @@ class InstanceScheduler:
                 self._desk.dispatch(order)
                 continue
             self._gang.send(order)
-            if isinstance(order, Release):
+            if isinstance(order, ReleaseKv):
                 self._desk.release(order.run)
         self._speak()
         status = self._core.status
@@ -190,7 +190,7 @@ class InstanceScheduler:
         for word in self._core.take_words():
             self._desk.say(word)
 
-    def _answer(self, answers: Iterable[Answer]) -> None:
+    def _answer(self, answers: Iterable[GatewayMessage]) -> None:
         for answer in answers:
             if isinstance(answer.to, Peer):
                 self._gateways.send(answer.to, answer.message)

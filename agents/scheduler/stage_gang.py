@@ -28,9 +28,9 @@ from agents.scheduler.flight import BadResultError
 from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.node_steps import node_steps
-from agents.scheduler.orders import GroupStep, Release, Reserve
+from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv
 from agents.scheduler.stage_check import faults
-from agents.scheduler.workers import Place, Workers
+from agents.scheduler.workers import WorkerPlace, Workers
 from agents.transfer.rendezvous import Rendezvous
 
 _log = logging.getLogger(__name__)
@@ -115,23 +115,23 @@ class StageGang:
         """Host and port where ends of links find each other."""
         return self._rendezvous.host, self._rendezvous.port
 
-    def send(self, order: GroupStep | Release | Reserve) -> None:
+    def send(self, order: GroupStep | ReleaseKv | ReserveKv) -> None:
         """Tell every worker its part."""
         match order:
             case GroupStep():
                 for worker, message in node_steps(order, self._workers):
                     self._tell(worker, message)
-            case Release():
+            case ReleaseKv():
                 self._arrivals.forget(order.run)
                 for worker in self._workers.way(order.nodes):
                     self._tell(worker, FreeRuns((order.run,)))
-            case Reserve():
+            case ReserveKv():
                 way = self._workers.way(order.nodes)
                 self._arrivals.expect(order.run, [self._workers.place(worker) for worker in way])
                 for worker in way:
                     self._tell(worker, ReserveRun(order.run, order.tokens))
 
-    def tell(self, place: Place, message: msgspec.Struct) -> None:
+    def tell(self, place: WorkerPlace, message: msgspec.Struct) -> None:
         """One worker. Nothing more is sent once it cannot be reached."""
         self._tell(self._workers.number(place), message)
 
@@ -195,7 +195,7 @@ class StageGang:
         cuts = tuple(tuple(part.layers for part in parts) for parts in held)
         return StageLayers(held[0][0].first_layer, sum(cuts[0]), peers, cuts if max(map(len, cuts)) > 1 else ())
 
-    def _take_arrived(self, place: Place, message: KvArrived) -> None:
+    def _take_arrived(self, place: WorkerPlace, message: KvArrived) -> None:
         try:
             moved_bytes = self._arrivals.arrive(message.run, place, message.moved_bytes)
         except BadResultError as error:

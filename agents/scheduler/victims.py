@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from agents.scheduler.groups import Groups
-from agents.scheduler.sequence import Admission, Sequence
+from agents.scheduler.sequence import ActiveRun, Sequence
 
 
 def victims(
-    sequence: Sequence, held: Admission, needed: int, running: Iterable[Sequence], groups: Groups
+    sequence: Sequence, held: ActiveRun, needed: int, running: Iterable[Sequence], groups: Groups
 ) -> list[Sequence] | None:
     """Return as many of the youngest as leave `needed` free blocks on each of its nodes; None where older ones hold
     them."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from agents.scheduler.layout import PipelineLayout
 
 
-class Place(NamedTuple):
+class WorkerPlace(NamedTuple):
     """Place of one worker in its pipeline."""
 
     stage: int
@@ -25,7 +25,7 @@ class Workers:
 
     def __init__(self, layout: PipelineLayout) -> None:
         """Raises ValueError where two would be the same worker of one node."""
-        self._places: list[Place] = []
+        self._places: list[WorkerPlace] = []
         self._numbers: list[list[range]] = []
         """By stage and peer: of its parts."""
         self._of_node: dict[tuple[str, int], int] = {}
@@ -34,7 +34,7 @@ class Workers:
             for n, peer in enumerate(stage):
                 first = len(self._places)
                 self._numbers[s].append(range(first, first + peer.parts))
-                self._places += [Place(s, n, part) for part in range(peer.parts)]
+                self._places += [WorkerPlace(s, n, part) for part in range(peer.parts)]
                 for part in range(peer.parts):
                     self._of_node[peer.name, peer.replica * peer.parts + part] = first + part
         if len(self._of_node) < len(self._places):
@@ -57,10 +57,10 @@ class Workers:
         part."""
         return self._of_node.get((node, worker))
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> WorkerPlace:
         return self._places[number]
 
-    def number(self, place: Place) -> int:
+    def number(self, place: WorkerPlace) -> int:
         return self._numbers[place.stage][place.node][place.part]
 
     def way(self, nodes: tuple[int, ...]) -> tuple[int, ...]:

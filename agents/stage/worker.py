@@ -11,7 +11,7 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
-from agents.edges.mesh import Place, connect_mesh
+from agents.edges.mesh import MeshPlace, connect_mesh
 from agents.edges.settings import EdgeSettings
 from agents.engines.errors import EngineError
 from agents.engines.guarded_engine import GuardedEngine
@@ -191,7 +191,7 @@ class StageWorker:
             told.tries_nccl,
         )
         store = join(told.rendezvous_host, told.rendezvous_port, settings.peer_timeout_s)
-        mesh = connect_mesh(store, Place(told.worker, told.sources, told.targets), edges)
+        mesh = connect_mesh(store, MeshPlace(told.worker, told.sources, told.targets), edges)
         self._report(StageConnected())
         return StageRunner(paced(self._engine, settings.pace), mesh)
 

@@ -24,7 +24,7 @@ from templates_lib.cost.coefficients import (
     GpuCoefficients,
     Kernel,
     Link,
-    Links,
+    LinkGroups,
     Origin,
 )
 from templates_lib.cost.deployment import Deployment, deployment_of
@@ -154,7 +154,7 @@ def by_layers(name: str, gpus: dict[str, Gpu], base: Coefficients) -> GpuCoeffic
         "efficient as 16-bit ones: assumed"))  # fmt: skip
 
 
-def with_links(base: Coefficients, layered: dict[str, tuple[Links, int]]) -> Coefficients:
+def with_links(base: Coefficients, layered: dict[str, tuple[LinkGroups, int]]) -> Coefficients:
     """Adds the links that whole layers show, and A100-80's to its kin; tells every card whose its links are."""
     links = base.links | {name: tidy_links(found) for name, (found, _) in layered.items()}
     links |= {"A100-40": links["A100-80"]}
@@ -170,8 +170,10 @@ def with_links(base: Coefficients, layered: dict[str, tuple[Links, int]]) -> Coe
     return replace(base, gpus=dict(sorted(cards.items())), fallback=fallback, links=dict(sorted(links.items())))
 
 
-def tidy_links(links: Links) -> Links:
-    return Links(tuple(Link(g.peers, float(f"{g.latency_s:.3g}"), float(f"{g.efficiency:.3g}")) for g in links.groups))
+def tidy_links(links: LinkGroups) -> LinkGroups:
+    return LinkGroups(
+        tuple(Link(g.peers, float(f"{g.latency_s:.3g}"), float(f"{g.efficiency:.3g}")) for g in links.groups)
+    )
 
 
 def median_kernel(kernels: list[Kernel]) -> Kernel:

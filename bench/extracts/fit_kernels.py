@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from perf_tables import Table, table
 from scipy.optimize import least_squares
 
-from templates_lib.cost.coefficients import Kernel, Link, Links
+from templates_lib.cost.coefficients import Kernel, Link, LinkGroups
 from templates_lib.cost.formats import peak_flops
 from templates_lib.cost.kernels import (
     all_reduce_seconds,
@@ -126,7 +126,7 @@ LINK_BYTES_PER_S = {"A100-80": 300e9, "H100": 450e9, "H200": 450e9, "B200": 900e
 """One direction of one GPU (aiconf_system_specs.csv)."""
 
 
-def link_fits() -> dict[str, tuple[Links, int]]:
+def link_fits() -> dict[str, tuple[LinkGroups, int]]:
     """GPU → all-reduce over its own kind of link, 2, 4 and 8 peers (vLLM's kernels inside a CUDA graph); rows."""
     columns = ("num_gpus", "message_size")
     tables: Table = table("aiconf_allreduce_vllm.csv.gz", "backend", columns, {"backend": "vllm_graph"})
@@ -137,7 +137,7 @@ def link_fits() -> dict[str, tuple[Links, int]]:
             own = rows[(rows[:, 0] == peers) & (rows[:, 1] < 1.5e8)]
             groups.append(_link(own, peers, LINK_BYTES_PER_S[name]))
             count += len(own)
-        fits[name] = Links(tuple(groups)), count
+        fits[name] = LinkGroups(tuple(groups)), count
     return fits
 
 
@@ -147,7 +147,7 @@ def _link(rows: Floats, peers: int, bytes_per_s: float) -> Link:
 
     def residual(x: Floats) -> Floats:
         message = 2.0 * rows[:, 1]
-        return np.log(all_reduce_seconds(Links((link(x),)), bytes_per_s, peers, message)) - np.log(rows[:, -2])
+        return np.log(all_reduce_seconds(LinkGroups((link(x),)), bytes_per_s, peers, message)) - np.log(rows[:, -2])
 
     found = link(least_squares(residual, np.log([1e-5, 0.5]), loss="soft_l1", f_scale=0.2).x)
     return Link(peers, float(found.latency_s), float(found.efficiency))

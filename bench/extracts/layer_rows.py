@@ -15,7 +15,7 @@ from templates_lib.cost.coefficients import (
     Kernel,
     LayerOverhead,
     Link,
-    Links,
+    LinkGroups,
 )
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.formats import peak_flops
@@ -120,7 +120,7 @@ def helix_fit(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tup
     return card(best.x), sum(int((~r.held_out).sum()) for r in rows)
 
 
-def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tuple[Links, int]:
+def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> tuple[LinkGroups, int]:
     """PCIe efficiencies from the layers over 2 and 4 GPUs, and how many rows were fitted; larger groups fall off as
     L40S's do (measured to 8)."""
     shape = coefficients.links["L40S"].groups
@@ -135,14 +135,14 @@ def helix_links(gpu: str, gpus: dict[str, Gpu], coefficients: Coefficients) -> t
             continue
 
         def residual(x: Floats, rows: list[LayerRows] = rows, pattern: Link = pattern) -> Floats:
-            trial = Links((replace(pattern, efficiency=float(np.exp(x[0]))),))
+            trial = LinkGroups((replace(pattern, efficiency=float(np.exp(x[0]))),))
             changed = replace(coefficients, links={**coefficients.links, gpu: trial})
             return np.concatenate([np.log(predicted(r, gpus, changed) / r.seconds)[~r.held_out] for r in rows])
 
         count += sum(int((~r.held_out).sum()) for r in rows)
         best = least_squares(residual, np.log([0.3]), loss="soft_l1", f_scale=0.2)
         groups.append(replace(pattern, efficiency=float(np.exp(best.x[0]))))
-    return Links(tuple(groups)), count
+    return LinkGroups(tuple(groups)), count
 
 
 def helix_errors(gpus: dict[str, Gpu], coefficients: Coefficients) -> dict[tuple[str, int, str], tuple[float, int]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from agents.scheduler.orders import Entry
+from agents.scheduler.orders import StepEntry
 from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel
 from control.simulator.serving.autoregressive.step_table import StepTable, row_points, table_points
 from templates_lib.ports.cost_model import Floats
@@ -28,7 +28,7 @@ class Clocks:
         """Until when each node is busy with sending KV caches."""
         self.takes_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
 
-    def launch(self, entries: Sequence[tuple[Entry, bool]], now_s: float) -> tuple[float, dict[int, float]]:
+    def launch(self, entries: Sequence[tuple[StepEntry, bool]], now_s: float) -> tuple[float, dict[int, float]]:
         """Entries, each with whether it decodes → when the step is through all stages, and by run when it begins."""
         start_s: dict[int, float] = {}
         there_s = {entry.run: now_s for entry, _ in entries}
@@ -56,7 +56,7 @@ class Clocks:
         return max(there_s.values()), start_s
 
 
-def step_seconds(table: StepTable, entries: Iterable[tuple[Entry, bool]]) -> tuple[float, float]:
+def step_seconds(table: StepTable, entries: Iterable[tuple[StepEntry, bool]]) -> tuple[float, float]:
     """See `StepTable`: (of all layers, of the LM head)."""
     prompts = context = requests = cached = sampled = 0.0
     for entry, decodes in entries:

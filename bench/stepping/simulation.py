@@ -13,7 +13,7 @@ from agents.messages.to_gateway import Failure, Finished, FinishReason, Tokens
 from agents.messages.to_kv_source import Accept, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, Sampling
-from agents.scheduler.core import Answer
+from agents.scheduler.core import GatewayMessage
 from agents.scheduler.orders import Dispatch
 from bench.stepping.clocks import hand_over
 from bench.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
@@ -193,7 +193,7 @@ class Simulation:
         for instance, answer in answers:
             self._hear(instance, answer)
 
-    def _hear(self, instance: SteppedInstance, answer: Answer) -> None:
+    def _hear(self, instance: SteppedInstance, answer: GatewayMessage) -> None:
         message = answer.message
         if isinstance(message, Tokens):
             for run in message.runs:
@@ -353,7 +353,7 @@ class Simulation:
             if not other.is_alive:
                 continue
             if isinstance(message, Offer | Withdraw):
-                answers: Iterable[Answer] = other.core.hear_source(instance.life.id, message)
+                answers: Iterable[GatewayMessage] = other.core.hear_source(instance.life.id, message)
             else:
                 answers = other.core.hear_target(instance.life.id, message)
             for answer in answers:

@@ -1,10 +1,10 @@
 """One instance: a production scheduler, and clocks in place of stages."""
 
 from agents.messages.to_scheduler import OtherLeg
-from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, Reserve
+from agents.scheduler.orders import Dispatch, GroupStep, ReserveKv
 from bench.stepping.clocks import Clocks
 from control.simulator.serving.fleet_timeline import InstanceLife
 from policies.room import Room
@@ -41,7 +41,7 @@ class SteppedInstance:
         sent: list[Dispatch] = []
         begun: dict[int, float] = {}
         for each in self.core.next_orders():
-            if isinstance(each, Reserve):
+            if isinstance(each, ReserveKv):
                 self._sampled.add(each.run)
             elif isinstance(each, Dispatch):
                 sent.append(each)
@@ -54,10 +54,10 @@ class SteppedInstance:
                         begun[int(entry.trace)] = start_s[entry.run]
         return steps, sent, begun
 
-    def join(self, step: int) -> tuple[Answer, ...]:
+    def join(self, step: int) -> tuple[GatewayMessage, ...]:
         """The step is through all stages."""
         flight = self._flights.pop(step)
-        answers: tuple[Answer, ...] = ()
+        answers: tuple[GatewayMessage, ...] = ()
         for node in sorted({entry.nodes[-1] for entry in flight.entries}):
             sampling = [e for e in flight.entries if e.nodes[-1] == node and e.sampling is not None]
             answers += self.core.record(step, node, {entry.run: Sampled(TOKEN) for entry in sampling})

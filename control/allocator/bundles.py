@@ -5,7 +5,7 @@ Dantzig-Wolfe: a linear program over the bundles seen so far gives the prices at
 
 import numpy as np
 
-from control.allocator.columns import Floats, Ints, Picked
+from control.allocator.columns import Floats, Ints, PickedColumns
 from control.allocator.decomposition import Choice, Decomposition
 from control.allocator.highs import GrowingLp, Vertex
 from control.allocator.problem import AllocationProblem
@@ -68,7 +68,7 @@ class Bundles:
         pairs = [(i, c, n) for i, choice in enumerate(choices) for c, n in sorted(choice.instances.items())]
         of, column, count = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
         examined = self._decomposition.examined
-        picked = Picked(examined.point[column], examined.group[column], np.zeros(len(column)))
+        picked = PickedColumns(examined.point[column], examined.group[column], np.zeros(len(column)))
         key = columns.library.point_template[picked.point] * len(problem.supply.groups) + picked.group
         cost = frame.cost(columns, picked) * count - self._lent_back(key, count)
         total = np.bincount(of, weights=cost, minlength=len(choices)).astype(np.float64)

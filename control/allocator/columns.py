@@ -29,7 +29,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Picked:
+class PickedColumns:
     """Columns by point and group, with their reduced costs."""
 
     point: Ints
@@ -39,14 +39,14 @@ class Picked:
     def __len__(self) -> int:
         return len(self.point)
 
-    def take(self, at: Ints) -> "Picked":
-        return Picked(self.point[at], self.group[at], self.reduced_cost[at])
+    def take(self, at: Ints) -> "PickedColumns":
+        return PickedColumns(self.point[at], self.group[at], self.reduced_cost[at])
 
 
-def concatenate(parts: list[Picked]) -> Picked:
+def concatenate(parts: list[PickedColumns]) -> PickedColumns:
     if not parts:
-        return Picked(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    return Picked(
+        return PickedColumns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    return PickedColumns(
         np.concatenate([p.point for p in parts]),
         np.concatenate([p.group for p in parts]),
         np.concatenate([p.reduced_cost for p in parts]),
@@ -224,28 +224,28 @@ class Columns:
             cost -= self.served(template) @ prices.count_value
         return np.asarray(cost)
 
-    def best(self, prices: Prices, below: float) -> Picked:
+    def best(self, prices: Prices, below: float) -> PickedColumns:
         """The least reduced cost of every chunk and group, where it is under `below`."""
-        parts: list[Picked] = []
+        parts: list[PickedColumns] = []
         for first, reduced in self.chunks(prices):
             row = reduced.argmin(axis=0)
             least = reduced[row, np.arange(reduced.shape[1])]
             group = np.flatnonzero(least < below)
-            parts.append(Picked(first + row[group], group, least[group].astype(np.float64)))
+            parts.append(PickedColumns(first + row[group], group, least[group].astype(np.float64)))
         return concatenate(parts)
 
-    def under(self, prices: Prices, threshold: float) -> Picked:
+    def under(self, prices: Prices, threshold: float) -> PickedColumns:
         """Every column whose reduced cost is under `threshold`."""
-        parts: list[Picked] = []
+        parts: list[PickedColumns] = []
         for first, reduced in self.chunks(prices):
             row, group = np.nonzero(reduced < threshold)
-            parts.append(Picked(first + row, group, reduced[row, group].astype(np.float64)))
+            parts.append(PickedColumns(first + row, group, reduced[row, group].astype(np.float64)))
         return concatenate(parts)
 
-    def all(self) -> Picked:
+    def all(self) -> PickedColumns:
         template, group = np.nonzero(self.allowed)
         owner, point = self.points_of(template)
-        return Picked(point, group[owner], np.zeros(len(point)))
+        return PickedColumns(point, group[owner], np.zeros(len(point)))
 
 
 def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:

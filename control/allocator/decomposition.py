@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.allocator.columns import Floats, Ints, Picked, Prices
+from control.allocator.columns import Floats, Ints, PickedColumns, Prices
 from control.allocator.cover import Cover, cover
 from control.allocator.problem import AllocationProblem
 from control.allocator.routing import RouteTree
@@ -74,7 +74,7 @@ def decomposes(problem: AllocationProblem) -> bool:
 class Decomposition:
     """Covers over the columns `examined` (those that a better plan than the one known may use)."""
 
-    def __init__(self, problem: AllocationProblem, examined: Picked, row_upper: Floats) -> None:
+    def __init__(self, problem: AllocationProblem, examined: PickedColumns, row_upper: Floats) -> None:
         columns, frame = problem.columns, problem.frame
         self.examined = examined
         self._problem, self._row_upper = problem, row_upper

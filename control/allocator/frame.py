@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.allocator.columns import Columns, Floats, Ints, Picked, Prices
+from control.allocator.columns import Columns, Floats, Ints, PickedColumns, Prices
 from control.allocator.market import GroupedSupply
 from control.allocator.routing import NOWHERE, RoutedDemands
 from control.allocator.rows import INFINITY, ProgramBuilder, RowMap, RowMapBuilder, SparseMatrix, Variables, compress
@@ -67,14 +67,14 @@ class ProgramFrame:
         value = self.classes.dot(row_dual).reshape(len(self.class_rows), shape[1])
         return Prices(node, value, self.counts.dot(row_dual), cost)
 
-    def cost(self, columns: Columns, picked: Picked) -> Floats:
+    def cost(self, columns: Columns, picked: PickedColumns) -> Floats:
         template = columns.library.point_template[picked.point]
         nodes = columns.library.nodes[template].astype(np.float64)
         return np.asarray(
             np.einsum("ic,ci->i", nodes, self.cell_cost[:, picked.group]) + columns.risk(template, picked.group)
         )
 
-    def matrix(self, columns: Columns, picked: Picked) -> SparseMatrix:
+    def matrix(self, columns: Columns, picked: PickedColumns) -> SparseMatrix:
         """Coefficients of columns in every row."""
         groups = self.cell_cost.shape[1]
         template = columns.library.point_template[picked.point]

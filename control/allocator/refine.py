@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from control.allocator.bundles import Bundles
-from control.allocator.columns import Floats, Ints, Picked, concatenate
+from control.allocator.columns import Floats, Ints, PickedColumns, concatenate
 from control.allocator.decomposition import Decomposition, decomposes
 from control.allocator.problem import AllocationProblem
 from control.allocator.relaxation import Relaxed
@@ -26,7 +26,7 @@ STEADY = 0.7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refined:
-    examined: Picked
+    examined: PickedColumns
     rise: Floats
     """(columns,) by how much the bound rises, at least, when a column is used."""
     order: Ints
@@ -107,7 +107,7 @@ def refine(
     return Refined(examined, rise, order, bundles.columns(), below, relaxed.bound + room, room < asked, done)
 
 
-def _examined(problem: AllocationProblem, relaxed: Relaxed, room: float) -> Picked:
+def _examined(problem: AllocationProblem, relaxed: Relaxed, room: float) -> PickedColumns:
     """Columns of small reduced cost, and all of running templates."""
     columns, groups = problem.columns, len(problem.supply.groups)
     near = columns.under(relaxed.prices, room)
@@ -115,4 +115,4 @@ def _examined(problem: AllocationProblem, relaxed: Relaxed, room: float) -> Pick
     near = near.take(np.flatnonzero(~np.isin(key, problem.frame.running_key)))
     template, group = problem.frame.running_key // groups, problem.frame.running_key % groups
     owner, point = columns.points_of(template)
-    return concatenate([near, Picked(point, group[owner], np.zeros(len(point)))])
+    return concatenate([near, PickedColumns(point, group[owner], np.zeros(len(point)))])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.allocator.columns import Columns, Floats, Picked, Prices, concatenate
+from control.allocator.columns import Columns, Floats, PickedColumns, Prices, concatenate
 from control.allocator.frame import ProgramFrame
 from control.allocator.highs import GrowingLp, Vertex
 from control.allocator.problem import AllocationProblem
@@ -26,7 +26,7 @@ class Relaxed:
     """The optimum over all columns, as far as generation went."""
 
     vertex: Vertex
-    picked: Picked
+    picked: PickedColumns
     """The generated columns; their variables follow the frame's."""
     prices: Prices
     bound: float
@@ -41,7 +41,7 @@ class Relaxation:
         self._frame: ProgramFrame = problem.frame
         frame = self._frame
         self._lp = GrowingLp(Program(frame.variables, frame.row_lower.copy(), frame.row_upper.copy()), seed)
-        self._picked: list[Picked] = []
+        self._picked: list[PickedColumns] = []
         self._costs: list[Floats] = []
         self._known: set[int] = set()
         self.rounds = 0
@@ -89,7 +89,7 @@ class Relaxation:
             return int(columns.allowed.sum())
         return int(columns.allowed.sum(axis=1) @ np.diff(columns.template_start))
 
-    def _add(self, picked: Picked, *, free: bool = False) -> bool:
+    def _add(self, picked: PickedColumns, *, free: bool = False) -> bool:
         """Add columns that are not in yet; whether there were any. `free`: with cost 0 for the present objective."""
         groups = self._columns.allowed.shape[1]
         key = picked.point * groups + picked.group
@@ -97,7 +97,7 @@ class Relaxation:
         if not len(new):
             return False
         self._known.update(key[new].tolist())
-        fresh = Picked(picked.point[new], picked.group[new], picked.reduced_cost[new])
+        fresh = PickedColumns(picked.point[new], picked.group[new], picked.reduced_cost[new])
         cost = self._frame.cost(self._columns, fresh)
         self._picked.append(fresh)
         self._costs.append(cost)
@@ -120,7 +120,7 @@ class Relaxation:
             np.minimum.at(least, columns.entry_class[entry], ratio)
         return np.where(np.isfinite(least), least, 0.0)
 
-    def _first(self, efficiency: Floats) -> Picked:
+    def _first(self, efficiency: Floats) -> PickedColumns:
         """All columns when few; otherwise every running one and those near each class's best efficiency."""
         if self.total <= FEW_COLUMNS:
             return self._columns.all()
@@ -130,7 +130,7 @@ class Relaxation:
         near = columns.best(Prices(frame.cell_cost, value, np.zeros(0), True), 0.0)
         template, group = frame.running_key // groups, frame.running_key % groups
         owner, point = columns.points_of(template)
-        running = Picked(point, group[owner], np.zeros(len(point)))
+        running = PickedColumns(point, group[owner], np.zeros(len(point)))
         return concatenate([running, near])
 
     def _bound(self, base: Floats, vertex: Vertex, *, cost: bool) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from control.allocator.columns import Floats, Ints, Picked
+from control.allocator.columns import Floats, Ints, PickedColumns
 from control.allocator.problem import AllocationProblem
 from control.allocator.program import Program, Start, join
 from control.allocator.rows import SparseMatrix, Variables, compress
@@ -19,7 +19,7 @@ class Restricted:
     """Variables: the frame's, one per picked column, one per (template, group) of several points, survival's."""
 
     program: Program
-    picked: Picked
+    picked: PickedColumns
     first_column: int
     """Index of the first picked column's variable."""
     key: Ints
@@ -53,7 +53,7 @@ class Restricted:
 
 
 def restrict_to(
-    problem: AllocationProblem, picked: Picked, row_upper: Floats, base_cost: Floats, *, cost: bool
+    problem: AllocationProblem, picked: PickedColumns, row_upper: Floats, base_cost: Floats, *, cost: bool
 ) -> Restricted:
     """The program over `picked`; `base_cost` is the objective of the frame's variables.
 
@@ -98,7 +98,9 @@ def _count_points(program: Program, first: int, key: Ints, shared: Ints) -> Prog
     return _extend(program, most, ones, np.zeros(len(shared)), np.zeros(len(shared)), entries)
 
 
-def _link_losses(problem: AllocationProblem, program: Program, picked: Picked, key: Ints, most: Floats) -> Program:
+def _link_losses(
+    problem: AllocationProblem, program: Program, picked: PickedColumns, key: Ints, most: Floats
+) -> Program:
     """The largest loss of a class in a place is at least the capacity of every template used there.
 
     `used` is 1 where a (template, group) has an instance: y ≤ most · used, loss ≥ units · used.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from control.allocator.columns import Floats, Ints, Picked, concatenate
+from control.allocator.columns import Floats, Ints, PickedColumns, concatenate
 from control.allocator.frame import Level
 from control.allocator.polish import polish
 from control.allocator.problem import AllocationProblem
@@ -154,7 +154,7 @@ class Search:
         for level in self._problem.frame.levels:
             self._relaxation.limit(level.row, np.inf)
 
-    def _fix_unmet(self, picked: Picked) -> list[float]:
+    def _fix_unmet(self, picked: PickedColumns) -> list[float]:
         """The least unmet demand of each level that whole instances of these columns reach, which limits it."""
         values: list[float] = []
         for level in self._problem.frame.levels:
@@ -277,7 +277,7 @@ class Search:
         assert self._best is not None  # noqa: S101
         return (self._best.objective - self._bound) / max(abs(self._best.objective), 1e-9)
 
-    def _cost_program(self, picked: Picked, stage: str, nodes: int | None = None) -> MilpSolution:
+    def _cost_program(self, picked: PickedColumns, stage: str, nodes: int | None = None) -> MilpSolution:
         """Minimise cost over columns, and keep the plan if it is the best so far."""
         frame = self._problem.frame
         program = restrict_to(self._problem, picked, self._relaxation.row_upper, frame.variables.cost, cost=True)
@@ -305,7 +305,7 @@ class Search:
         self._timed_out |= answer.timed_out
         return answer
 
-    def _pick(self, relaxed: Relaxed, limit: int) -> Picked:
+    def _pick(self, relaxed: Relaxed, limit: int) -> PickedColumns:
         """Columns of low reduced cost, as many for every class, and all that the relaxation uses or that run."""
         if self._relaxation.total <= limit:
             return self._problem.columns.all()
@@ -322,20 +322,20 @@ class Search:
         used = relaxed.vertex.x[len(self._problem.frame.variables) :] > NOTHING
         parts = [
             near.take(at),
-            Picked(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
+            PickedColumns(relaxed.picked.point[used], relaxed.picked.group[used], np.zeros(int(used.sum()))),
         ]
         return self._whole_templates(concatenate(parts))
 
-    def _survivors(self, relaxed: Relaxed, room: float) -> Picked:
+    def _survivors(self, relaxed: Relaxed, room: float) -> PickedColumns:
         return self._problem.columns.under(relaxed.prices, room * (1 + 1e-6) + 1e-6)
 
-    def _cheapest(self, survivors: Picked, limit: int) -> tuple[Picked, float]:
+    def _cheapest(self, survivors: PickedColumns, limit: int) -> tuple[PickedColumns, float]:
         """The `limit` columns of least reduced cost, and the least reduced cost among the others."""
         order = np.argsort(survivors.reduced_cost, kind="stable")
         least = float(survivors.reduced_cost[order[limit]]) if len(order) > limit else np.inf
         return self._whole_templates(survivors.take(np.sort(order[:limit]))), least
 
-    def _whole_templates(self, picked: Picked) -> Picked:
+    def _whole_templates(self, picked: PickedColumns) -> PickedColumns:
         """All points of every picked (template, group), those of running templates added, each once."""
         columns, frame = self._problem.columns, self._problem.frame
         groups = len(self._problem.supply.groups)
@@ -343,7 +343,7 @@ class Search:
         counts = self._best.counts if self._best is not None else self._wanted
         key = np.unique(np.concatenate([key, frame.running_key, np.array(sorted(counts), dtype=np.int64)]))
         owner, point = columns.points_of(key // groups)
-        return Picked(point, (key % groups)[owner], np.zeros(len(point)))
+        return PickedColumns(point, (key % groups)[owner], np.zeros(len(point)))
 
 
 def _value(level: Level, x: Floats) -> float:

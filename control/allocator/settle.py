@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from control.allocator.columns import Floats, Ints, Picked
+from control.allocator.columns import Floats, Ints, PickedColumns
 from control.allocator.problem import AllocationProblem
 from control.allocator.program import Effort, MilpSolver
 from control.allocator.restricted import restrict_to
@@ -34,7 +34,7 @@ def settle(problem: AllocationProblem, incumbent: Incumbent, row_upper: Floats, 
     key = np.array(sorted(incumbent.counts), dtype=np.int64)
     count = np.array([incumbent.counts[int(k)] for k in key], dtype=np.int64)
     owner, point = columns.points_of(key // groups)
-    picked = Picked(point, (key % groups)[owner], np.zeros(len(point)))
+    picked = PickedColumns(point, (key % groups)[owner], np.zeros(len(point)))
     restricted = restrict_to(problem, picked, row_upper, frame.variables.cost, cost=True)
     variables = restricted.program.variables
     lower, upper = variables.lower.copy(), variables.upper.copy()

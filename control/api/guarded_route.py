@@ -17,7 +17,7 @@ from control.api.documented import ROLE
 from control.api.problem import ApiError
 from control.api.services import Services
 from control.api.trace import current_trace
-from control.db.idempotent_answers import AnswerOnItsWay, Asked, OtherRequestError, PostgresAnswers
+from control.db.idempotent_answers import AnswerOnItsWay, IdempotentRequest, OtherRequestError, PostgresAnswers
 
 PREFIX = "/api/v1"
 KEY_HEADER = "Idempotency-Key"
@@ -100,7 +100,7 @@ async def _once(
     """The first good answer under a key is the answer. One that is a refusal changed nothing, and is not kept."""
     content = hashlib.sha256(f"{request.method}\0{request.url.path}\0{request.url.query}\0".encode())
     content.update(await request.body())
-    asked = Asked(caller.token_id, caller.secret, key, content.digest())
+    asked = IdempotentRequest(caller.token_id, caller.secret, key, content.digest())
     answers = PostgresAnswers(services.database)
     try:
         kept = await run_in_threadpool(answers.begin, asked, services.clock(), _IN_FLIGHT)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from control.simulator.report.summary import ModelSummary, Summary
 
 
-class RowFile(StrEnum):
+class RowKind(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
 
@@ -26,7 +26,7 @@ def simulate(
         Path | None,
         typer.Option("--folder", help="Folder for the results. Default: <name>-simulated, here.", show_default=False),
     ] = None,
-    rows: Annotated[RowFile, typer.Option(help="How rows of requests, nodes and epochs are written.")] = RowFile.CSV,
+    rows: Annotated[RowKind, typer.Option(help="How rows of requests, nodes and epochs are written.")] = RowKind.CSV,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Write pictures and report.html.")] = True,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,

@@ -22,7 +22,7 @@ _NONCE_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IdempotentRequest:
     """One request under one key."""
 
     caller: str
@@ -57,7 +57,7 @@ class PostgresAnswers:
 
     database: Database
 
-    def begin(self, asked: Asked, now: datetime, in_flight: timedelta) -> bytes | None:
+    def begin(self, asked: IdempotentRequest, now: datetime, in_flight: timedelta) -> bytes | None:
         """The answer that was given, None when this is the first request under its key: then work, and `keep` or
         `forget`.
 
@@ -88,13 +88,13 @@ class PostgresAnswers:
                 "this Idempotency-Key was used with another credential: choose another key"
             ) from None
 
-    def keep(self, asked: Asked, answer: bytes) -> None:
+    def keep(self, asked: IdempotentRequest, answer: bytes) -> None:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + asked.cipher.encrypt(nonce, answer, asked.request)
         with self.database.transaction() as connection:
             connection.execute(update(idempotent_answer).where(*self._mine(asked)).values(answer=sealed))
 
-    def forget(self, asked: Asked) -> None:
+    def forget(self, asked: IdempotentRequest) -> None:
         """The request failed and may be tried again under its key."""
         unanswered = idempotent_answer.c.answer.is_(None)
         with self.database.transaction() as connection:
@@ -112,5 +112,5 @@ class PostgresAnswers:
             connection.execute(delete(idempotent_answer).where(idempotent_answer.c.created_at < than))
 
     @staticmethod
-    def _mine(asked: Asked) -> tuple[ColumnElement[bool], ...]:
+    def _mine(asked: IdempotentRequest) -> tuple[ColumnElement[bool], ...]:
         return idempotent_answer.c.caller == asked.caller, idempotent_answer.c.key == asked.digest

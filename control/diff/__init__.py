@@ -4,7 +4,7 @@ values out."""
 from control.diff.describe import describe
 from control.diff.fleet_diff import FleetDiff, fleet_diff
 from control.diff.limits import ChangeLimits, Disruption, Past
-from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
+from control.diff.moves import Drain, Launch, MoveSet, Release, Wait, WaitKind
 from control.diff.next_moves import next_moves
 from control.diff.running import Running
 from control.diff.spending import Spending, SpendingRefusal, refusal, spending_of
@@ -20,7 +20,7 @@ __all__ = [
     "FleetDiff",
     "FleetTransition",
     "Launch",
-    "Moves",
+    "MoveSet",
     "Past",
     "Release",
     "Running",

@@ -1,9 +1,9 @@
 """Moves in words, a line each."""
 
-from control.diff.moves import Drain, Launch, Moves, Release, Wait
+from control.diff.moves import Drain, Launch, MoveSet, Release, Wait
 
 
-def describe(moves: Moves) -> tuple[str, ...]:
+def describe(moves: MoveSet) -> tuple[str, ...]:
     return (
         *(_launch(launch) for launch in moves.launch),
         *(_drain(drain) for drain in moves.drain),

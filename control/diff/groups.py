@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from control.diff.moves import Launch, Moves
+from control.diff.moves import Launch, MoveSet
 from control.diff.running import Running
 from control.diff.target import Column
 
@@ -46,7 +46,7 @@ class _Move:
     reason: str
 
 
-def move_groups(moves: Moves, running: Mapping[str, Running]) -> tuple[MoveGroup, ...]:
+def move_groups(moves: MoveSet, running: Mapping[str, Running]) -> tuple[MoveGroup, ...]:
     """Launches, drains and releases, those that move most dollars first. `running`: by id, all of which something goes;
     what an earlier step launched goes in none."""
     groups: dict[tuple[MoveKind, Column, str], list[_Move]] = {}
@@ -57,7 +57,7 @@ def move_groups(moves: Moves, running: Mapping[str, Running]) -> tuple[MoveGroup
     return tuple(sorted(found, key=lambda g: (order.index(g.kind), -abs(g.usd_per_hour), g.template, g.zone, g.market)))
 
 
-def _moves(moves: Moves, running: Mapping[str, Running]) -> Iterator[_Move]:
+def _moves(moves: MoveSet, running: Mapping[str, Running]) -> Iterator[_Move]:
     for launch in moves.launch:
         yield _launch(launch)
     for drain in moves.drain:

@@ -80,7 +80,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class MoveSet:
     launch: tuple[Launch, ...] = ()
     drain: tuple[Drain, ...] = ()
     release: tuple[Release, ...] = ()

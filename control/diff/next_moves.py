@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from control.diff.limits import ChangeLimits, Past
-from control.diff.moves import Moves
+from control.diff.moves import MoveSet
 from control.diff.round import Round
 from control.diff.running import Running
 from control.diff.supply import Supply
@@ -25,7 +25,7 @@ def next_moves(
     limits: ChangeLimits,
     past: Past,
     now: datetime,
-) -> Moves:
+) -> MoveSet:
     """Return the moves to make at `now` (timezone-aware), all at once; call it again whenever something has changed.
 
     `running`: every instance of the fleet that is not terminated. Empty moves say that the fleet is as wanted.

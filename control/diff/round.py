@@ -11,7 +11,7 @@ from control.diff.capacity import ReadyCapacity, planned_units, ready_units
 from control.diff.holdings import rest_of, what_is_left
 from control.diff.limits import ChangeLimits, Past
 from control.diff.match import Missing, match
-from control.diff.moves import Drain, Launch, Moves, Release, Wait, WaitKind
+from control.diff.moves import Drain, Launch, MoveSet, Release, Wait, WaitKind
 from control.diff.room import SupplyRoom
 from control.diff.running import Running
 from control.diff.spending import refusal, spending_of
@@ -113,7 +113,7 @@ class Round:
             room.take(target)
             self._waits.append(replace(wait, kind=WaitKind.ROOM, reason=f"{wait.reason}; room is being made"))
 
-    def moves(self) -> Moves:
+    def moves(self) -> MoveSet:
         for each in self._half_made:
             self._keep(each, WaitKind.CAPACITY, "it stays until enough others are ready")
         for each in self._in_use:
@@ -123,7 +123,7 @@ class Round:
                 self._keep(each, WaitKind.CAPACITY, "it stays until its replacement is ready")
         # Of what an offer has, gangs come first: they fail for any node that they lack, others fit what is left.
         launches = sorted(self._launches, key=lambda launch: -sum(launch.target.nodes.values()))
-        return Moves(tuple(launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
+        return MoveSet(tuple(launches), tuple(self._drains), tuple(self._releases), _joined(self._waits))
 
     def _release(self) -> None:
         """Release instances that are not ready: they cost money and serve nobody. But one that has its nodes is nearer

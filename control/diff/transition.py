@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from control.diff.capacity import planned_units, ready_units
 from control.diff.holdings import rest_of, what_is_left
 from control.diff.limits import ChangeLimits, Past
-from control.diff.moves import Launch, Moves, Wait
+from control.diff.moves import Launch, MoveSet, Wait
 from control.diff.next_moves import next_moves
 from control.diff.running import Running
 from control.diff.supply import Supply
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 class FleetTransition:
     """Nodes held and new keep within supply at each step."""
 
-    steps: tuple[Moves, ...]
+    steps: tuple[MoveSet, ...]
     """Steps, each of which begins when what the one before launched is ready, and what it drained is gone."""
     promised_loss: dict[str, float]
     """Units per second by work class, of the lesser of what the plan wants and what is ready at first, that are missing
@@ -46,7 +46,7 @@ def plan_transition(
     planned, ready = planned_units(wanted), ready_units(running)
     floor = {name: min(units, ready.get(name, 0.0)) for name, units in planned.items()}
     loss: defaultdict[str, float] = defaultdict(float)
-    steps: list[Moves] = []
+    steps: list[MoveSet] = []
     used: frozenset[str] = frozenset(each.id for each in running)
     now: Sequence[Running] = running
     for _ in range(2 * (len(running) + sum(t.count for t in wanted)) + 2):
@@ -64,7 +64,7 @@ def plan_transition(
     raise ValueError("the moves from this fleet to this plan come to no end")
 
 
-def _left(running: Sequence[Running], moves: Moves) -> list[Running]:
+def _left(running: Sequence[Running], moves: MoveSet) -> list[Running]:
     """Return what still runs once what is on its way out, and what is chosen to go, is gone."""
     going = {drain.instance_id for drain in moves.drain} | {release.instance_id for release in moves.release}
     return [each for each in running if not each.is_leaving and each.id not in going]

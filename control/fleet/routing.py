@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from agents.channels.dialer import Address
 from control.diff.target import Target
-from control.gateway.published import Hold, ServedModel
+from control.gateway.published import Hold, PublishedModel
 from control.hub.gang import Gang, placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
-from templates_lib.apps.served_model import ServedModel as PlannedModel
+from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.work import Route, Unit, WorkClass
 
@@ -40,7 +40,7 @@ class GatewayModel:
 
 
 def gateway_model(
-    served: PlannedModel,
+    served: ServedModel,
     tokenizer: str = "",
     created: int = 0,
     fleet: str = "",
@@ -71,7 +71,7 @@ class Routing:
     models: Mapping[str, GatewayModel]
     """By the name that clients use."""
 
-    def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[ServedModel, ...]:
+    def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[PublishedModel, ...]:
         """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what
         it is, where the schedulers of its executors are."""
         there = [(instance, wanted) for instance, wanted, _ in ready]
@@ -79,7 +79,7 @@ class Routing:
         for routed in self.routed(there):
             model = self.models[routed.id]
             served.append(
-                ServedModel(
+                PublishedModel(
                     routed,
                     model.tokenizer,
                     self._context_tokens(routed.id, there),

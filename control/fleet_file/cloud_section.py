@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from control.fleet_file.numbers import Count, NonNegative, Positive, Whole
-from control.fleet_file.section import FilePath, Name, Section, check_different, known, names_of
+from control.fleet_file.section import FilePath, Name, SpecSection, check_different, known, names_of
 from templates_lib.values.clouds import CLOUDS, LOCAL, OWNED
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.offer import Market
@@ -29,7 +29,7 @@ def _kind_name(name: str, info: ValidationInfo) -> str:
     return name
 
 
-class KindSection(Section):
+class KindSection(SpecSection):
     """A kind of local node: a share of this machine."""
 
     name: Annotated[Name, AfterValidator(_kind_name)]
@@ -51,7 +51,7 @@ def _node_config(name: str) -> str:
         raise ValueError(str(error)) from None
 
 
-class HostSection(Section):
+class HostSection(SpecSection):
     """A machine of one's own, which is one node."""
 
     name: Name
@@ -76,7 +76,7 @@ class HostSection(Section):
     """Python of the environment that Medley's agent is installed in on it. Default: `python3`."""
 
 
-class CloudSection(Section):
+class CloudSection(SpecSection):
     cloud: CloudName
     regions: Annotated[list[str], Field(min_length=1)] | None = None
     """Default: every region that the offers know."""

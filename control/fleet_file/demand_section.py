@@ -6,11 +6,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive, Whole
 from control.fleet_file.registered import RegisteredName
-from control.fleet_file.section import Section, is_path, known, names_of
+from control.fleet_file.section import SpecSection, is_path, known, names_of
 from policies.forecasts import FORECASTS, PERIODS_S
 
 
-class ForecastSection(Section):
+class ForecastSection(SpecSection):
     """Forecast of demand that is metered."""
 
     policy: Annotated[str, RegisteredName(FORECASTS.keys)] = "ewma"
@@ -25,7 +25,7 @@ class ForecastSection(Section):
     """Hours that head-room looks back."""
 
 
-class HoldSection(Section):
+class HoldSection(SpecSection):
     """Requests that wait at a gateway while nothing serves a model whose demand is metered."""
 
     max_requests: NonNegativeCount = 100
@@ -34,7 +34,7 @@ class HoldSection(Section):
     """Seconds that a request waits before it is refused."""
 
 
-class DemandSection(Section):
+class DemandSection(SpecSection):
     """A fixed rate, the rate of a trace times `scale`, or what gateways meter. `demand: metered` is short for the last,
     with all else as it is by default."""
 

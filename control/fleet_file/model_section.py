@@ -7,12 +7,12 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from control.fleet_file.demand_section import DemandSection
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.registered import RegisteredName
-from control.fleet_file.section import Name, Section, is_path, known, names_of
+from control.fleet_file.section import Name, SpecSection, is_path, known, names_of
 from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.work import Phase
 
 
-class SloSection(Section):
+class SloSection(SpecSection):
     """Latency objectives of a model."""
 
     ttft_ms: Positive
@@ -29,7 +29,7 @@ class SloSection(Section):
     """Certify that percentile of all requests, waiting included, not of prompt lengths alone."""
 
 
-class ModelSection(Section):
+class ModelSection(SpecSection):
     model: str
     """A model of the catalogue, or the name of a registered one; in a spec file also the path of a Hugging Face
     config.json, relative to the file."""

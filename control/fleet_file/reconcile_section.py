@@ -1,10 +1,10 @@
 """Section of a spec file about keeping a fleet on its plan."""
 
 from control.fleet_file.numbers import NonNegativeCount, Positive, Share
-from control.fleet_file.section import Section
+from control.fleet_file.section import SpecSection
 
 
-class DisruptionSection(Section):
+class DisruptionSection(SpecSection):
     """Part of a fleet that may be moved voluntarily within a window. Failures are not counted."""
 
     max_instances: NonNegativeCount | None = None
@@ -15,7 +15,7 @@ class DisruptionSection(Section):
     """Length of the window."""
 
 
-class ReconcileSection(Section):
+class ReconcileSection(SpecSection):
     """Settings of the loop that keeps the fleet on its plan."""
 
     replan_minutes: Positive = 5.0

@@ -11,7 +11,7 @@ from control.fleet_file.cloud_section import CloudName, CloudSection
 from control.fleet_file.model_section import ModelSection
 from control.fleet_file.numbers import Count, NonNegative, NonNegativeCount, Number, Positive, Share, Whole
 from control.fleet_file.reconcile_section import ReconcileSection
-from control.fleet_file.section import FilePath, Name, Section, check_different
+from control.fleet_file.section import FilePath, Name, SpecSection, check_different
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
 from templates_lib.values.settings import Mode, Settings, SloSplit, Survive
@@ -19,7 +19,7 @@ from templates_lib.values.settings import Mode, Settings, SloSplit, Survive
 DEFAULT = Settings()
 
 
-class ReplicasSection(Section):
+class ReplicasSection(SpecSection):
     """Bounds on the instances that serve a work class."""
 
     min: NonNegativeCount = 0
@@ -34,7 +34,7 @@ class ReplicasSection(Section):
         return self
 
 
-class PolicySection(Section):
+class PolicySection(SpecSection):
     """Limits and preferences of a plan."""
 
     mode: Mode = DEFAULT.mode
@@ -64,7 +64,7 @@ class PolicySection(Section):
     """Hours of an instance that one interruption of a spot node costs."""
 
 
-class OffersSection(Section):
+class OffersSection(SpecSection):
     """Offers besides those of `clouds`, and the form in which offers are read."""
 
     files: list[FilePath] = Field(default=[])
@@ -76,7 +76,7 @@ class OffersSection(Section):
     """Coral's market: a region is one zone that sells each GPU and size once, and no traffic is priced."""
 
 
-class QuotaSection(Section):
+class QuotaSection(SpecSection):
     """A limit of an account that nodes held and new count against: vCPUs at AWS and Azure, GPUs elsewhere."""
 
     cloud: CloudName
@@ -90,7 +90,7 @@ class QuotaSection(Section):
     """The market that the limit holds for."""
 
 
-class SolverSection(Section):
+class SolverSection(SpecSection):
     """Effort of the search for templates and plans."""
 
     n_max: Annotated[Whole, Field(ge=1, le=8)] = 6
@@ -115,7 +115,7 @@ class SolverSection(Section):
     """Seconds after which the best plan so far is taken; with it, plans may differ from run to run. Default: none."""
 
 
-class FleetFile(Section):
+class FleetFile(SpecSection):
     apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
     kind: Literal["Fleet"]
     name: Name

@@ -14,7 +14,7 @@ FilePath = Annotated[str, Field(json_schema_extra={"format": "path"})]
 """A file of the machine that reads the spec: a spec that is sent may not name one."""
 
 
-class Section(BaseModel):
+class SpecSection(BaseModel):
     # The docstrings of fields are what the API's document and Terraform's documentation say of them.
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

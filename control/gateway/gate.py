@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from control.gateway.api_error import over_capacity, unavailable
-from control.gateway.holding import Charges, HoldingQueue, Place
+from control.gateway.holding import Charges, HoldingQueue, QueuePlace
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from policies.admission import Admission
@@ -22,7 +22,7 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, HoldingQueue] = {}
 
-    def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | Place:
+    def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | QueuePlace:
         """Book what it asks, or take a place in the queue of a model at zero. Raises ApiError 429 or 503."""
         hold, queue = model.served.hold, self._queues.get(model.id)
         if hold is not None and (queue or not model.is_ready):
@@ -38,7 +38,7 @@ class Gate:
         what = model.work_name(refusal.work)
         raise over_capacity(f"`{model.id}` is at its capacity for {what}", refusal.retry_after_s)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: QueuePlace) -> None:
         """Nobody waits there any more; what it was admitted with, if it was, is given back."""
         place.queue.leave(place)
         turn = place.turn

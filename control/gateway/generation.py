@@ -15,7 +15,7 @@ from control.gateway.dispatcher import Dispatcher
 from control.gateway.event_stream import EventStream
 from control.gateway.gate import Gate
 from control.gateway.generation_params import GenerationParams
-from control.gateway.holding import Charges, Place
+from control.gateway.holding import Charges, QueuePlace
 from control.gateway.http import JSON, Receive, Send, answer
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
@@ -88,7 +88,7 @@ class Generation:
         watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))
         self._count_open(1)
         try:
-            if isinstance(charges, Place):
+            if isinstance(charges, QueuePlace):
                 charges = await self._hold(charges, entry, exchange, gone, events)
                 if params.max_tokens is None:  # who serves it now may have less room than its model's context
                     max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
@@ -178,14 +178,14 @@ class Generation:
             )
         return params.max_tokens or room
 
-    def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | Place:
+    def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | QueuePlace:
         if self._open >= self._settings.max_open_calls:
             raise over_capacity(f"{self._open} requests are being answered", 1.0)
         return self._gate.enter(model, prompt_tokens, max_tokens)
 
     async def _hold(
         self,
-        place: Place,
+        place: QueuePlace,
         entry: Entry,
         exchange: HttpExchange,
         gone: "asyncio.Future[None]",

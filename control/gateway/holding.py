@@ -14,7 +14,7 @@ _MOST_PAUSE_S = 1.0
 """Between two looks at whether admitted work leaves room for more."""
 
 
-class Place:
+class QueuePlace:
     """Place of one request in a queue."""
 
     def __init__(self, queue: "HoldingQueue", prompt_tokens: int, max_tokens: int) -> None:
@@ -36,13 +36,13 @@ class HoldingQueue:
         self._admission = admission
         self._changed = changed
         self._loop = asyncio.get_running_loop()
-        self._places: OrderedDict[Place, None] = OrderedDict()
+        self._places: OrderedDict[QueuePlace, None] = OrderedDict()
         self._pause: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def join(self, prompt_tokens: int, max_tokens: int, most: int, timeout_s: float) -> Place:
+    def join(self, prompt_tokens: int, max_tokens: int, most: int, timeout_s: float) -> QueuePlace:
         """Raises ApiError 429 when it is full."""
         now_s = self._loop.time()
         if len(self._places) >= most:
@@ -50,14 +50,14 @@ class HoldingQueue:
             waited_s = 0.0 if first is None else now_s - first.came_s
             message = f"Nothing serves `{self._model.id}` yet, and {len(self._places)} requests wait for it already"
             raise over_capacity(message, max(timeout_s - waited_s, 1.0))
-        place = Place(self, prompt_tokens, max_tokens)
+        place = QueuePlace(self, prompt_tokens, max_tokens)
         place.came_s = now_s
         place.expiry = self._loop.call_later(timeout_s, self._expire, place, timeout_s)
         self._places[place] = None
         self._changed(self._model, len(self._places))
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: QueuePlace) -> None:
         """Nobody waits there any more. After its turn: no harm."""
         if self._take_out(place):
             place.turn.cancel()
@@ -84,12 +84,12 @@ class HoldingQueue:
             self._take_out(place)
             place.turn.set_exception(unknown_model(self._model.id, ()))
 
-    def _expire(self, place: Place, timeout_s: float) -> None:
+    def _expire(self, place: QueuePlace, timeout_s: float) -> None:
         self._take_out(place)
         place.turn.set_exception(_too_late(self._model.id, timeout_s))
         self.drain()
 
-    def _take_out(self, place: Place) -> bool:
+    def _take_out(self, place: QueuePlace) -> bool:
         if place not in self._places:
             return False
         del self._places[place]

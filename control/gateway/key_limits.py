@@ -20,7 +20,7 @@ class _Buckets:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class KeyCharge:
     """Taken by one request of a key with limits."""
 
     key: str
@@ -35,7 +35,7 @@ class KeyLimits:
     def __init__(self) -> None:
         self._buckets: dict[str, _Buckets] = {}
 
-    def take(self, key: AccessKey | None, tokens: float, now_s: float) -> Taken | None:
+    def take(self, key: AccessKey | None, tokens: float, now_s: float) -> KeyCharge | None:
         """`tokens`: of the prompt and, as expected, of the answer. None: without limits. Raises ApiError 429."""
         if key is None or (key.requests_per_minute is None and key.tokens_per_minute is None):
             return None
@@ -50,18 +50,18 @@ class KeyLimits:
             raise over_limit(worst.decode(), int(limit), waits_s[worst], _headers(held, now_s))
         for unit, bucket in held.by_unit.items():
             bucket.take(units[unit], now_s)
-        return Taken(key.id, tokens, _headers(held, now_s))
+        return KeyCharge(key.id, tokens, _headers(held, now_s))
 
-    def settle(self, taken: Taken, tokens: float, now_s: float) -> None:
+    def settle(self, taken: KeyCharge, tokens: float, now_s: float) -> None:
         """It took so many tokens."""
         self._give(taken, b"tokens", taken.tokens - tokens, now_s)
 
-    def give_back(self, taken: Taken, now_s: float) -> None:
+    def give_back(self, taken: KeyCharge, now_s: float) -> None:
         """It was not served, for a reason that is not its client's."""
         self._give(taken, b"requests", 1.0, now_s)
         self._give(taken, b"tokens", taken.tokens, now_s)
 
-    def _give(self, taken: Taken, unit: bytes, units: float, now_s: float) -> None:
+    def _give(self, taken: KeyCharge, unit: bytes, units: float, now_s: float) -> None:
         bucket = self._buckets[taken.key].by_unit.get(unit)
         if bucket is not None:
             bucket.take(-units, now_s)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from control.gateway.leg_parts import leg_parts
 from control.gateway.prompt_encoder import PromptEncoder
-from control.gateway.published import ServedModel
+from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, charges
 from policies.routing import router_of
@@ -12,7 +12,7 @@ from policies.routing_table import ClassRate
 
 
 class ModelEntry:
-    def __init__(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
         self._take(served, tokenizer)
         self.encoder = PromptEncoder(tokenizer)
         self.router = router_of(served.routing)
@@ -36,13 +36,13 @@ class ModelEntry:
         """A request can be sent to a member for each leg of a route."""
         return self.router.can_choose(self.closed)
 
-    def update(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+    def update(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
         if tokenizer is not self.tokenizer:
             self.encoder = PromptEncoder(tokenizer)
         self.router = router_of(served.routing, self.router)
         self._take(served, tokenizer)
 
-    def _take(self, served: ServedModel, tokenizer: Tokenizer) -> None:
+    def _take(self, served: PublishedModel, tokenizer: Tokenizer) -> None:
         self.served = served
         self.tokenizer = tokenizer
         self.parts = {route.id: leg_parts(route) for route in served.routing.routes}

@@ -34,7 +34,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedModel:
+class PublishedModel:
     routing: RoutedModel
     tokenizer: str
     """Path of a GGUF file, or of a directory with tokenizer.json."""
@@ -83,7 +83,7 @@ class Published:
     version: int
     addresses: dict[str, Address]
     """Member → its scheduler."""
-    models: tuple[ServedModel, ...]
+    models: tuple[PublishedModel, ...]
     access: tuple[AccessKey, ...] | None = None
     """None: open to everybody who reaches the gateway."""
     demand_desk: Address | None = None

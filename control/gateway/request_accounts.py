@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from control.gateway.key_limits import Headers, KeyLimits, Taken
+from control.gateway.key_limits import Headers, KeyCharge, KeyLimits
 from control.gateway.meter import Meter, Offer
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
@@ -14,7 +14,7 @@ class Entry:
     """Account of one request. It is refused or closed once."""
 
     offer: Offer
-    taken: Taken | None
+    taken: KeyCharge | None
 
     @property
     def headers(self) -> Headers:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Positive
-from control.fleet_file.section import Section
+from control.fleet_file.section import SpecSection
 from control.offers.availability import Availability
 from control.offers.availability import availability as availability_of
 from templates_lib.values.hardware import node_config_from_id
@@ -13,7 +13,7 @@ from templates_lib.values.node_config import NodeConfig, network_class
 from templates_lib.values.offer import Market, Offer
 
 
-class OfferSection(Section):
+class OfferSection(SpecSection):
     cloud: Annotated[str, Field(min_length=1)]
     region: Annotated[str, Field(min_length=1)]
     zone: str | None = None
@@ -71,7 +71,7 @@ class OfferSection(Section):
         )
 
 
-class PoolSection(Section):
+class PoolSection(SpecSection):
     id: Annotated[str, Field(min_length=1)]
     limit: NonNegative
     unit: str = "nodes"
@@ -79,13 +79,13 @@ class PoolSection(Section):
     """Offer key (`cloud/zone/instance_type/market`) → what one node of it takes."""
 
 
-class TrafficSection(Section):
+class TrafficSection(SpecSection):
     source: str
     target: str
     usd_per_gb: NonNegative
 
 
-class OfferAvailability(Section):
+class OfferAvailability(SpecSection):
     zone: str
     config: str
     market: str
@@ -100,7 +100,7 @@ class OfferAvailability(Section):
         return availability_of(self.zone, self.config, self.market, str(self.available))
 
 
-class OffersDocument(Section):
+class OffersDocument(SpecSection):
     apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
     kind: Literal["Offers"]
     observed_at: str = ""

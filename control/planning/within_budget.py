@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from control.planning.world import World
 from policies.budget import Allowance
-from policies.degradation import Rung, SolveRung, Take, Tried, next_step
+from policies.degradation import Rung, SolveRung, TakeRung, Tried, next_step
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
 from templates_lib.values.settings import Settings, Survive
@@ -21,7 +21,7 @@ Solved = TypeVar("Solved")
 
 @dataclass(frozen=True, slots=True)
 class WithinBudget(Generic[Solved]):
-    taken: Take
+    taken: TakeRung
     solved: Solved
 
 

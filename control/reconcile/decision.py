@@ -17,21 +17,21 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PlanDecision:
     verdict: Verdict
     reason: str
 
 
-def decide(mode: FleetMode, target: FleetTarget, held: Plan | None, waiting: Plan | None, new: Plan) -> Decision:
+def decide(mode: FleetMode, target: FleetTarget, held: Plan | None, waiting: Plan | None, new: Plan) -> PlanDecision:
     """Decide on a new plan. `held`: the plan in force; `waiting`: the one that waits for approval; None: there is none,
     or it was thrown away."""
     if held is not None and same(held, new):
-        return Decision(Verdict.KEEP, "it equals the plan in force")
+        return PlanDecision(Verdict.KEEP, "it equals the plan in force")
     if mode is FleetMode.AUTO:
-        return Decision(Verdict.ACCEPT, _difference(held, new))
+        return PlanDecision(Verdict.ACCEPT, _difference(held, new))
     if waiting is not None and same(waiting, new):
-        return Decision(Verdict.KEEP, "it waits for approval already" if target.proposed else "")
-    return Decision(Verdict.PROPOSE, _difference(held, new))
+        return PlanDecision(Verdict.KEEP, "it waits for approval already" if target.proposed else "")
+    return PlanDecision(Verdict.PROPOSE, _difference(held, new))
 
 
 def same(one: Plan, other: Plan) -> bool:

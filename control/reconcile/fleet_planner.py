@@ -18,7 +18,7 @@ from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, MarketSource
 from policies.churn import LeftOut, Payback
-from policies.degradation import Take
+from policies.degradation import TakeRung
 from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.instance import LEAVING, Instance
 from templates_lib.values.offer import Offer
@@ -40,7 +40,7 @@ class Solved:
     snapshot: Snapshot
     plan: Plan
     report: PlanReport
-    taken: Take
+    taken: TakeRung
     """Rung that its budgets made it take, and why."""
 
     def uses_up(self, offer: Offer) -> bool:

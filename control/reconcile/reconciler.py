@@ -42,7 +42,7 @@ _UNASKED = "cannot be asked"
 
 
 @dataclass(slots=True)
-class _Fleet:
+class _FleetState:
     """State of a fleet in the loop. All of it can be read or made again."""
 
     record: FleetRecord
@@ -94,7 +94,7 @@ class Reconciler:
 
     def __init__(self, ports: ReconcilePorts) -> None:
         self._ports = ports
-        self._fleets: dict[str, _Fleet] = {}
+        self._fleets: dict[str, _FleetState] = {}
         self._budgets: dict[tuple[Scope, str], StoredBudget] = {}
         self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
         self._leads = self._has_read = False
@@ -207,7 +207,7 @@ class Reconciler:
         for record in changed:
             if (known := self._fleets.get(record.name)) is None:
                 target = targets.get(record.name, FleetTarget(record.name))
-                self._fleets[record.name] = _Fleet(record, target, self._ports.monotonic())
+                self._fleets[record.name] = _FleetState(record, target, self._ports.monotonic())
             else:
                 known.record = record
                 self.wake(record.name, "its spec or mode has changed")
@@ -245,7 +245,7 @@ class Reconciler:
                 _log.info("fleet %s is planned: %s", name, fleet.why)
                 fleet.why = "it is time"
 
-    def _every_minutes(self, fleet: _Fleet) -> float:
+    def _every_minutes(self, fleet: _FleetState) -> float:
         return 1.0 if fleet.solved is None else fleet.solved.world.fleet.reconcile.replan_minutes
 
     def _solve(self, record: FleetRecord, known: tuple[Instance, ...]) -> None:
@@ -272,7 +272,7 @@ class Reconciler:
                 self.wake(name, "the database went away meanwhile")  # it is not to wait for its next turn
                 raise
 
-    def _take(self, name: str, fleet: _Fleet, solved: Solved | Exception) -> None:
+    def _take(self, name: str, fleet: _FleetState, solved: Solved | Exception) -> None:
         """Raises StaleVersionError, DatabaseUnavailableError."""
         if isinstance(solved, DatabaseUnavailableError):
             raise solved
@@ -291,7 +291,7 @@ class Reconciler:
             return
         self._judge(fleet, solved)
 
-    def _look_again(self, fleet: _Fleet, solved: Solved) -> None:
+    def _look_again(self, fleet: _FleetState, solved: Solved) -> None:
         """Plan once more when an offer that was refused may be asked again: what is rented in its place costs more with
         every minute."""
         until = [at for key, at in solved.world.quotes.avoided_until.items() if key in fleet.missed]
@@ -312,7 +312,7 @@ class Reconciler:
             why = "; ".join(solved.taken.reasons) or "its budgets allow it again"
             self._note("budget.ladder", f"{before.text} -> {solved.taken.rung.text}: {why}", name)
 
-    def _judge(self, fleet: _Fleet, solved: Solved) -> None:
+    def _judge(self, fleet: _FleetState, solved: Solved) -> None:
         fleets, now = self._ports.stores.fleets, self._now()
         mode, target = fleet.record.mode, fleet.target
         # A plan that was proposed before the spec or mode changed cannot be approved any more: propose the new one.
@@ -345,7 +345,7 @@ class Reconciler:
             except (ValueError, LookupError) as error:
                 self._trouble(fleet, f"cannot be run: {error}")
 
-    def _hold(self, name: str, fleet: _Fleet) -> None:
+    def _hold(self, name: str, fleet: _FleetState) -> None:
         """Raises ValueError, LookupError."""
         plan = self._kept(fleet.target.accepted)
         if plan is None:
@@ -398,7 +398,7 @@ class Reconciler:
         except LookupError:
             return None  # it was thrown away
 
-    def _trouble(self, fleet: _Fleet, text: str) -> None:
+    def _trouble(self, fleet: _FleetState, text: str) -> None:
         if text and text != fleet.trouble:
             _log.error("fleet %s %s", fleet.record.name, text)
             self._note("fleet.trouble", text, fleet.record.name)

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Positive
 from control.fleet_file.registered import RegisteredName
-from control.fleet_file.section import Name, Section
+from control.fleet_file.section import Name, SpecSection
 from policies.baselines import MEDLEY, strategies
 
 FIXED = "fixed"
@@ -25,7 +25,7 @@ class DemandSeen(StrEnum):
     """What will come."""
 
 
-class StreamSection(Section):
+class StreamSection(SpecSection):
     """Requests for one model. Streams of one model arrive together (they are mixed)."""
 
     model: str
@@ -80,7 +80,7 @@ class StreamSection(Section):
         return self
 
 
-class PricesSection(Section):
+class PricesSection(SpecSection):
     file: str
     """CSV file: time, zone, machine, market, usd_per_hour."""
     hold_hours: Positive | None = 24.0
@@ -88,21 +88,21 @@ class PricesSection(Section):
     the log has a row for every change and no others."""
 
 
-class AvailabilitySection(Section):
+class AvailabilitySection(SpecSection):
     file: str
     """CSV file: time, zone, machine, market, available: nodes that can be held at once, until the next row."""
     known: bool = True
     """Whether the planner is told; false: it learns from refusals, as with real clouds."""
 
 
-class MarketSection(Section):
+class MarketSection(SpecSection):
     """What is not named by a log stays as the fleet's own offers have it."""
 
     prices: PricesSection | None = None
     availability: AvailabilitySection | None = None
 
 
-class StartupSection(Section):
+class StartupSection(SpecSection):
     """Time from a whole gang to its first request: drawn between the two for every instance."""
 
     least_minutes: NonNegative
@@ -115,7 +115,7 @@ class StartupSection(Section):
         return self
 
 
-class ScenarioFile(Section):
+class ScenarioFile(SpecSection):
     apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
     kind: Literal["Scenario"]
     name: Name

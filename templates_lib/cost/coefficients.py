@@ -66,7 +66,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class LinkGroups:
     """A kind of link for groups of rising size; groups larger than any measured one take its numbers."""
 
     groups: tuple[Link, ...]
@@ -152,11 +152,11 @@ class Coefficients:
     gpus: dict[str, GpuCoefficients]
     fallback: GpuCoefficients
     """Coefficients of GPUs that nobody measured: the median card on its data-sheet peaks."""
-    links: dict[str, Links]
+    links: dict[str, LinkGroups]
     """GPU → its own kind of link, where collectives were measured."""
-    nvlink: Links
+    nvlink: LinkGroups
     """Links of other GPUs, scaled by the bandwidth of the node's links."""
-    pcie: Links
+    pcie: LinkGroups
     network: Link
     engines: dict[str, EngineOverhead]
     """Engines by name, over all their releases and machines: plans are made with these."""

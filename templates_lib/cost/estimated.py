@@ -15,7 +15,7 @@ from templates_lib.cost.coefficients import (
     GpuCoefficients,
     Kernel,
     LayerOverhead,
-    Links,
+    LinkGroups,
     load_coefficients,
 )
 from templates_lib.cost.formats import peak_flops
@@ -109,7 +109,7 @@ class _Device:
     gpu: Gpu
     own: GpuCoefficients
     engine: EngineOverhead
-    links: Links
+    links: LinkGroups
     link_bytes_per_s: float
 
     @classmethod

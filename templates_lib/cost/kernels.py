@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from templates_lib.cost.coefficients import Kernel, Link, Links
+from templates_lib.cost.coefficients import Kernel, Link, LinkGroups
 
 Floats = NDArray[np.float64]
 Real = Floats | float
@@ -99,7 +99,7 @@ def decode_attention_seconds(
 
 
 def all_reduce_seconds(
-    links: Links, bytes_per_s: float, peers: int, message_bytes: Floats, wait: float = 1.0
+    links: LinkGroups, bytes_per_s: float, peers: int, message_bytes: Floats, wait: float = 1.0
 ) -> Floats:
     """Seconds of one all-reduce, in which each GPU sends and receives 2 (n - 1) / n of the message (ring; NCCL's bus
     bandwidth)."""

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from templates_lib.ports.source import Progress, TemplateBatch
-from templates_lib.sources.placement_kinds import PlacementError, Problem, check_components, unit_of
+from templates_lib.sources.placement_kinds import PlacementError, PlacementProblem, check_components, unit_of
 from templates_lib.values.placement import Placement
 from templates_lib.values.template import Capacity, OperatingPoint, ServingTemplate, Software, template_id
 from templates_lib.values.work import WorkClass
@@ -106,7 +106,7 @@ class ListedSource:
                 components = {known[k].component for p in listed.points for k in p.units_per_s}
                 check_components(unit_of(listed.template()), components)
             except PlacementError as error:
-                if error.problem is not Problem.KIND:  # another system may list what nothing here runs
+                if error.problem is not PlacementProblem.KIND:  # another system may list what nothing here runs
                     raise ValueError(f"{name}: {error}") from error
             content_id = listed.template().id
             if content_id in seen:

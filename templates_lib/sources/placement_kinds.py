@@ -26,7 +26,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 """Of an executor: it is a part of file names and of members of routing tables."""
 
 
-class Problem(StrEnum):
+class PlacementProblem(StrEnum):
     KIND = "kind"
     """Nothing reads placements of its kind: templates of it are planned, but neither run nor simulated."""
     FORM = "form"
@@ -42,7 +42,7 @@ class Problem(StrEnum):
 class PlacementError(ValueError):
     """A placement that cannot be run as it is; the message says what is wrong with which executor."""
 
-    def __init__(self, problem: Problem, message: str) -> None:
+    def __init__(self, problem: PlacementProblem, message: str) -> None:
         super().__init__(message)
         self.problem = problem
 
@@ -82,11 +82,11 @@ def unit_of(placed: Placed) -> UnitPlacement:
     read = PLACEMENT_KINDS.get(placement.kind) if placement else None
     if read is None or placement is None:
         kind = placement.kind if placement else ""
-        raise PlacementError(Problem.KIND, f"placements of kind {kind!r} are not served yet")
+        raise PlacementError(PlacementProblem.KIND, f"placements of kind {kind!r} are not served yet")
     try:
         return read(placement, software, placed.nodes)
     except msgspec.ValidationError as error:
-        raise PlacementError(Problem.FORM, f"is no placement of kind {placement.kind!r}: {error}") from error
+        raise PlacementError(PlacementProblem.FORM, f"is no placement of kind {placement.kind!r}: {error}") from error
 
 
 def executors_of(placed: Placed) -> tuple[Executor, ...] | None:
@@ -102,7 +102,7 @@ def check_components(unit: UnitPlacement, components: Iterable[str]) -> None:
     there = {executor.component for executor in unit.executors}
     for missing in sorted(set(components) - there):
         there_are = f"there are some for {', '.join(sorted(there))}"
-        raise PlacementError(Problem.COMPONENT, f"no executor for component {missing!r}; {there_are}")
+        raise PlacementError(PlacementProblem.COMPONENT, f"no executor for component {missing!r}; {there_are}")
 
 
 def _check_executor(executor: Executor, nodes: int) -> None:
@@ -113,11 +113,27 @@ def _check_executor(executor: Executor, nodes: int) -> None:
     is_share = 0 <= share.compute <= 1 and min((share.kv_blocks, *share.devices)) >= 0
     of_nodes = f"its stages have {counts} nodes, its slots are {executor.slots}"
     for is_right, problem, text in (
-        (_ID.fullmatch(executor.id), Problem.FORM, "an id is 1 to 63 of a-z, 0-9, dots and dashes behind the first"),
-        (executor.engine in ENGINES, Problem.ENGINE, f"engine {executor.engine!r} is not registered; {nearest}"),
-        (is_cut and len(set(slots)) == len(slots), Problem.SLOT, f"give each node a slot of its own: {of_nodes}"),
-        (not unknown, Problem.SLOT, f"there is no slot {min(unknown, default=0)}: the template has {nodes} nodes"),
-        (is_share, Problem.SHARE, "its share of compute is 0 to 1, its devices and KV blocks are 0 or more"),
+        (
+            _ID.fullmatch(executor.id),
+            PlacementProblem.FORM,
+            "an id is 1 to 63 of a-z, 0-9, dots and dashes behind the first",
+        ),
+        (
+            executor.engine in ENGINES,
+            PlacementProblem.ENGINE,
+            f"engine {executor.engine!r} is not registered; {nearest}",
+        ),
+        (
+            is_cut and len(set(slots)) == len(slots),
+            PlacementProblem.SLOT,
+            f"give each node a slot of its own: {of_nodes}",
+        ),
+        (
+            not unknown,
+            PlacementProblem.SLOT,
+            f"there is no slot {min(unknown, default=0)}: the template has {nodes} nodes",
+        ),
+        (is_share, PlacementProblem.SHARE, "its share of compute is 0 to 1, its devices and KV blocks are 0 or more"),
     ):
         if not is_right:
             raise PlacementError(problem, f"executor {executor.id!r}: {text}")
@@ -127,17 +143,17 @@ def _check_slots(unit: UnitPlacement, nodes: Mapping[str, int]) -> None:
     ids = Counter(executor.id for executor in unit.executors)
     if not ids or max(ids.values()) > 1:
         text = f"a unit has one executor or more, each with an id of its own: {', '.join(ids)}"
-        raise PlacementError(Problem.FORM, text)
+        raise PlacementError(PlacementProblem.FORM, text)
     configs = unit.slots
     if Counter(configs) != Counter(nodes):
         text = f"executors run on {dict(Counter(configs))}, the template has {dict(nodes)}"
-        raise PlacementError(Problem.SLOT, text)
+        raise PlacementError(PlacementProblem.SLOT, text)
     for executor, slot, config in ((e, *each) for e in unit.executors for each in e.configs.items()):
         if configs[slot] != config:
             text = f"executor {executor.id!r}: slot {slot} is {configs[slot]} for another executor, not {config}"
-            raise PlacementError(Problem.SLOT, text)
+            raise PlacementError(PlacementProblem.SLOT, text)
     for slot, shares in ((at, shares) for at in range(len(configs)) for shares in unit.compute_by_device(at)):
         if sum(shares.values()) > 1 or min(shares.values()) <= 0:
             names = ", ".join(f"{name!r} {float(share):g}" for name, share in shares.items())
             text = f"executors share out more of a device of slot {slot} than there is: {names}"
-            raise PlacementError(Problem.SHARE, text)
+            raise PlacementError(PlacementProblem.SHARE, text)

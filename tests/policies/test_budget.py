@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.budget import BURST, Allowance, Budget, BudgetState, allowance
-from policies.degradation import EASE, Rung, SolveRung, Take, Tried, next_step
+from policies.degradation import EASE, Rung, SolveRung, TakeRung, Tried, next_step
 
 ALL = tuple(Rung)
 TEN = Allowance(10.0, "10.00 $/h is the budget of fleet chat")
 
 
-def climb(costs: dict[Rung, float], allowed: Allowance = TEN, in_force: Rung = Rung.NOTHING) -> Take:
+def climb(costs: dict[Rung, float], allowed: Allowance = TEN, in_force: Rung = Rung.NOTHING) -> TakeRung:
     rungs, tried = tuple(costs), list[Tried]()
     while isinstance(step := next_step(allowed, in_force, rungs, tried), SolveRung):
         assert step.rung == rungs[len(tried)]
@@ -22,7 +22,7 @@ def climb(costs: dict[Rung, float], allowed: Allowance = TEN, in_force: Rung = R
 
 
 def test_what_fits_gives_up_nothing_and_says_nothing() -> None:
-    assert climb(dict(zip(ALL, (10, 9, 8, 7), strict=True))) == Take(Rung.NOTHING, ())
+    assert climb(dict(zip(ALL, (10, 9, 8, 7), strict=True))) == TakeRung(Rung.NOTHING, ())
 
 
 def test_one_thing_after_the_other_is_given_up_with_the_reason_of_each() -> None:

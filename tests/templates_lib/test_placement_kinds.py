@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from templates_lib.sources.listed_source import ListedSource, ListedTemplate
 from templates_lib.sources.pipeline_record import pipeline_placement, pipeline_template_id
-from templates_lib.sources.placement_kinds import PlacementError, Problem, check_components, executors_of, unit_of
+from templates_lib.sources.placement_kinds import (
+    PlacementError,
+    PlacementProblem,
+    check_components,
+    executors_of,
+    unit_of,
+)
 from templates_lib.values.placement import Executor, Placement, Share, UnitPlacement
 from templates_lib.values.template import OperatingPoint, ServingTemplate, Software
 from templates_lib.values.work import Unit, WorkClass
@@ -53,26 +59,30 @@ def test_a_unit_is_read_back_from_plain_values() -> None:
     assert unit.compute(1) == {"a": Fraction(1, 4), "b": Fraction(3, 4)}
 
 
-BAD: dict[str, tuple[tuple[Executor, ...], dict[str, int], Problem, str]] = {
-    "no such slot": ((executor("a", ((0,), (2,))),), {CONFIG: 2}, Problem.SLOT, "'a': there is no slot 2"),
-    "a slot twice": ((executor("a", ((0,), (0,))),), {CONFIG: 1}, Problem.SLOT, "'a': give each node"),
-    "a node idle": ((executor("a"),), {CONFIG: 2}, Problem.SLOT, "the template has"),
-    "other node": ((executor("a"),), {"large": 1}, Problem.SLOT, "the template has"),
-    "slots of other stages": ((replace(executor("a"), slots=((0, 1),)),), {CONFIG: 1}, Problem.SLOT, "'a': give"),
-    "engine": ((executor("a", engine="ecko"),), {CONFIG: 1}, Problem.ENGINE, "'a': engine 'ecko' .*'echo'"),
-    "share": ((executor("a", share=Share((), 1.5)),), {CONFIG: 1}, Problem.SHARE, "'a': its share"),
+BAD: dict[str, tuple[tuple[Executor, ...], dict[str, int], PlacementProblem, str]] = {
+    "no such slot": ((executor("a", ((0,), (2,))),), {CONFIG: 2}, PlacementProblem.SLOT, "'a': there is no slot 2"),
+    "a slot twice": ((executor("a", ((0,), (0,))),), {CONFIG: 1}, PlacementProblem.SLOT, "'a': give each node"),
+    "a node idle": ((executor("a"),), {CONFIG: 2}, PlacementProblem.SLOT, "the template has"),
+    "other node": ((executor("a"),), {"large": 1}, PlacementProblem.SLOT, "the template has"),
+    "slots of other stages": (
+        (replace(executor("a"), slots=((0, 1),)),), {CONFIG: 1}, PlacementProblem.SLOT, "'a': give",
+    ),
+    "engine": ((executor("a", engine="ecko"),), {CONFIG: 1}, PlacementProblem.ENGINE, "'a': engine 'ecko' .*'echo'"),
+    "share": ((executor("a", share=Share((), 1.5)),), {CONFIG: 1}, PlacementProblem.SHARE, "'a': its share"),
     "compute": (
         (executor("a", share=Share((), 0.5)), executor("b", share=Share((), 0.6))),
-        {CONFIG: 1}, Problem.SHARE, "'a' 0.5, 'b' 0.6",
+        {CONFIG: 1}, PlacementProblem.SHARE, "'a' 0.5, 'b' 0.6",
     ),
     "device": (
         (executor("a", share=Share((0, 1), 0.5)), executor("b", share=Share((1,), 0.6)), executor("c")),
-        {CONFIG: 1}, Problem.SHARE, "'a' 0.5, 'b' 0.6",
+        {CONFIG: 1}, PlacementProblem.SHARE, "'a' 0.5, 'b' 0.6",
     ),
-    "nothing left": ((executor("a", share=Share((), 1.0)), executor("b")), {CONFIG: 1}, Problem.SHARE, "'b' 0"),
-    "id twice": ((executor("a"), executor("a")), {CONFIG: 1}, Problem.FORM, "id of its own: a"),
-    "id": ((executor("../a"),), {CONFIG: 1}, Problem.FORM, "'../a': an id is"),
-    "none": ((), {CONFIG: 1}, Problem.FORM, "one executor or more"),
+    "nothing left": (
+        (executor("a", share=Share((), 1.0)), executor("b")), {CONFIG: 1}, PlacementProblem.SHARE, "'b' 0",
+    ),
+    "id twice": ((executor("a"), executor("a")), {CONFIG: 1}, PlacementProblem.FORM, "id of its own: a"),
+    "id": ((executor("../a"),), {CONFIG: 1}, PlacementProblem.FORM, "'../a': an id is"),
+    "none": ((), {CONFIG: 1}, PlacementProblem.FORM, "one executor or more"),
 }  # fmt: skip
 
 
@@ -90,7 +100,7 @@ def test_a_unit_of_another_form_and_a_kind_that_is_not_registered_are_refused() 
         unit_of(unit_template(executor("a"), executors=[{"id": 7}]))
     with pytest.raises(PlacementError, match="of kind 'mesh' are not served yet") as caught:
         unit_of(replace(pipeline(), placement=Placement("mesh", 1, {})))
-    assert caught.value.problem is Problem.KIND
+    assert caught.value.problem is PlacementProblem.KIND
 
 
 def listed(*executors: Executor, component: str = "a", kind: str = "unit") -> ListedSource:

@@ -7,7 +7,7 @@ from agents.engines.batch import StepBatch
 from agents.engines.kv_part import KvPart
 
 
-class Rows(msgspec.Struct, array_like=True, frozen=True):
+class PackedTensor(msgspec.Struct, array_like=True, frozen=True):
     """A tensor: data type by name, shape, bytes."""
 
     dtype: str
@@ -15,7 +15,7 @@ class Rows(msgspec.Struct, array_like=True, frozen=True):
     data: bytes
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> "Rows":
+    def of(cls, tensor: torch.Tensor) -> "PackedTensor":
         raw = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
         return cls(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), raw.numpy().tobytes())
 
@@ -28,7 +28,7 @@ class Rows(msgspec.Struct, array_like=True, frozen=True):
 
 class Step(msgspec.Struct, tag=True, frozen=True):
     batch: StepBatch
-    rows: Rows
+    rows: PackedTensor
 
 
 class Free(msgspec.Struct, tag=True, frozen=True):
@@ -54,7 +54,7 @@ class ExportKv(msgspec.Struct, tag=True, frozen=True):
 class ImportKv(msgspec.Struct, tag=True, frozen=True):
     request_id: str
     part: KvPart
-    rows: Rows
+    rows: PackedTensor
     behind: int
 
 
@@ -63,7 +63,7 @@ Copy = ExportKv | ImportKv
 
 
 class Exported(msgspec.Struct, tag=True, frozen=True):
-    rows: Rows
+    rows: PackedTensor
 
 
 class Imported(msgspec.Struct, tag=True, frozen=True):
@@ -76,7 +76,7 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
     stored_bytes: int
 
 
-class Failed(msgspec.Struct, tag=True, frozen=True):
+class CommandFailed(msgspec.Struct, tag=True, frozen=True):
     """First answer of a rank that could not load; or a copy that could not be made."""
 
     why: str
@@ -84,8 +84,8 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
 
 commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
 copies: msgspec.msgpack.Decoder[Copy] = msgspec.msgpack.Decoder(Copy)
-first_answers: msgspec.msgpack.Decoder[Loaded | Failed] = msgspec.msgpack.Decoder(Loaded | Failed)
-copy_answers: msgspec.msgpack.Decoder[Exported | Imported | Failed] = msgspec.msgpack.Decoder(
-    Exported | Imported | Failed
+first_answers: msgspec.msgpack.Decoder[Loaded | CommandFailed] = msgspec.msgpack.Decoder(Loaded | CommandFailed)
+copy_answers: msgspec.msgpack.Decoder[Exported | Imported | CommandFailed] = msgspec.msgpack.Decoder(
+    Exported | Imported | CommandFailed
 )
 encode = msgspec.msgpack.Encoder().encode

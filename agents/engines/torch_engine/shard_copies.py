@@ -7,7 +7,15 @@ from agents.engines.errors import EngineError
 from agents.engines.kv_part import empty_part
 from agents.engines.torch_engine import shard_commands
 from agents.engines.torch_engine.engine import TorchEngine
-from agents.engines.torch_engine.shard_commands import Copy, Exported, ExportKv, Failed, Imported, Rows, encode
+from agents.engines.torch_engine.shard_commands import (
+    CommandFailed,
+    Copy,
+    Exported,
+    ExportKv,
+    Imported,
+    PackedTensor,
+    encode,
+)
 
 
 class ShardCopies:
@@ -38,15 +46,15 @@ class ShardCopies:
             except (EOFError, OSError):
                 return
 
-    def _answer(self, copy: Copy) -> Exported | Imported | Failed:
+    def _answer(self, copy: Copy) -> Exported | Imported | CommandFailed:
         with self._changed:
             self._changed.wait_for(lambda: self._obeyed >= copy.behind)
         try:
             if isinstance(copy, ExportKv):
                 exported = empty_part(copy.part, self._engine.facts)
                 self._engine.export_kv(copy.request_id, copy.part, exported)
-                return Exported(Rows.of(exported))
+                return Exported(PackedTensor.of(exported))
             self._engine.import_kv(copy.request_id, copy.part, copy.rows.tensor())
         except EngineError as error:
-            return Failed(str(error))
+            return CommandFailed(str(error))
         return Imported()

@@ -10,7 +10,15 @@ import torch
 from agents.engines.errors import EngineError, RankLostError
 from agents.engines.kv_part import KvPart
 from agents.engines.torch_engine import shard_commands
-from agents.engines.torch_engine.shard_commands import Copy, Exported, ExportKv, Failed, Imported, ImportKv, Rows
+from agents.engines.torch_engine.shard_commands import (
+    CommandFailed,
+    Copy,
+    Exported,
+    ExportKv,
+    Imported,
+    ImportKv,
+    PackedTensor,
+)
 from agents.engines.torch_engine.shard_worker import ShardPlan, run_rank
 
 
@@ -34,7 +42,7 @@ class ShardRank:
     def loaded(self) -> int:
         """Bytes it read. Raises EngineError where it could not load."""
         answer = shard_commands.first_answers.decode(self._received(self._commands, None))
-        if isinstance(answer, Failed):
+        if isinstance(answer, CommandFailed):
             raise EngineError(f"rank {self.rank} could not load: {answer.why}")
         return answer.stored_bytes
 
@@ -52,7 +60,7 @@ class ShardRank:
 
     def import_kv(self, request_id: str, part: KvPart, tensor: torch.Tensor, behind: int) -> None:
         """Returns when it is there."""
-        self._copied(ImportKv(request_id, part, Rows.of(tensor), behind))
+        self._copied(ImportKv(request_id, part, PackedTensor.of(tensor), behind))
 
     def stop(self) -> None:
         self._commands.close()
@@ -67,7 +75,7 @@ class ShardRank:
         with self._copying:
             self._send(self._copies, message)
             answer = shard_commands.copy_answers.decode(self._received(self._copies, self._timeout_s))
-        if isinstance(answer, Failed):
+        if isinstance(answer, CommandFailed):
             raise EngineError(f"rank {self.rank} could not copy: {answer.why}")
         return answer
 

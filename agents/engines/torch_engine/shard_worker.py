@@ -15,7 +15,16 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.engines.torch_engine.expert_exchange import ExpertExchange
 from agents.engines.torch_engine.shard import Ranks, shard_of, sum_over
-from agents.engines.torch_engine.shard_commands import Command, Failed, Free, Loaded, Reserve, Step, commands, encode
+from agents.engines.torch_engine.shard_commands import (
+    Command,
+    CommandFailed,
+    Free,
+    Loaded,
+    Reserve,
+    Step,
+    commands,
+    encode,
+)
 from agents.engines.torch_engine.shard_copies import ShardCopies
 from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
@@ -107,7 +116,7 @@ def run_rank(plan: ShardPlan, rank: int, leader: Connection, copies: Connection)
     try:
         engine = load_rank(plan, rank)
     except (EngineError, WeightsError, ValueError, RuntimeError) as error:
-        leader.send_bytes(encode(Failed(str(error))))
+        leader.send_bytes(encode(CommandFailed(str(error))))
         return
     copying = ShardCopies(engine, copies)
     leader.send_bytes(encode(Loaded(engine.facts.loaded_bytes)))

@@ -20,7 +20,7 @@ from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import TorchEngine
 from agents.engines.torch_engine.shard import kv_heads_of
-from agents.engines.torch_engine.shard_commands import Command, Free, Reserve, Rows, Step, encode
+from agents.engines.torch_engine.shard_commands import Command, Free, PackedTensor, Reserve, Step, encode
 from agents.engines.torch_engine.shard_rank import ShardRank
 from agents.engines.torch_engine.shard_worker import ReplicaPlan, ShardPlan, load_rank
 from agents.weights.source import open_checkpoint
@@ -98,7 +98,7 @@ class ShardedEngine:
         return self._local.kv_blocks_short(batch)
 
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        with self._told(Step(batch, Rows.of(rows))):
+        with self._told(Step(batch, PackedTensor.of(rows))):
             try:
                 return self._local.step(batch, rows)
             except RuntimeError as error:  # a sum with a rank that is gone

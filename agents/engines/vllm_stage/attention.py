@@ -10,7 +10,7 @@ from agents.engines.batch import StepBatch
 from agents.engines.kv_part import KvPart
 from agents.engines.stage_facts import StageFacts
 from agents.engines.vllm_stage.kv_places import KvPlaces
-from agents.engines.vllm_stage.stage_model import StageModel
+from agents.engines.vllm_stage.stage_model import VllmStageModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class AttentionInputs:
 
 
 class StageAttention:
-    def __init__(self, stage: StageModel, facts: StageFacts, windows: tuple[int, ...]) -> None:
+    def __init__(self, stage: VllmStageModel, facts: StageFacts, windows: tuple[int, ...]) -> None:
         self._facts = facts
         self._layers = list(stage.attention.values())
         self._names = list(stage.attention)
@@ -89,7 +89,7 @@ def _by_window(names: list[str], windows: tuple[int, ...]) -> dict[int, list[str
     return groups
 
 
-def _builder(stage: StageModel, names: list[str], facts: StageFacts) -> Any:
+def _builder(stage: VllmStageModel, names: list[str], facts: StageFacts) -> Any:
     first = stage.attention[names[0]]
     spec = replace(first.get_kv_cache_spec(stage.config), block_size=facts.block_tokens)  # windows would have their own
     return first.attn_backend.get_builder_cls()(spec, names, stage.config, facts.device)

@@ -23,7 +23,7 @@ from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.sampler import sample_ends
 from agents.engines.torch_engine.shard import WHOLE
 from agents.engines.vllm_stage.attention import StageAttention
-from agents.engines.vllm_stage.stage_model import StageModel, load_stage_model
+from agents.engines.vllm_stage.stage_model import VllmStageModel, load_stage_model
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
 
@@ -60,7 +60,7 @@ class VllmStageEngine:
     """A StageEngine whose layers are vLLM's. One block of a request is the same block in all layers, so that layers
     with a window keep what their window does not see, too."""
 
-    def __init__(self, facts: StageFacts, stage: StageModel, windows: tuple[int, ...]) -> None:
+    def __init__(self, facts: StageFacts, stage: VllmStageModel, windows: tuple[int, ...]) -> None:
         """`windows`: of the held layers."""
         self.facts = facts
         self._windows = windows

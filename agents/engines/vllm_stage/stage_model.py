@@ -27,7 +27,7 @@ _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class StageModel:
+class VllmStageModel:
     model: Any
     config: Any
     attention: dict[str, Any]
@@ -36,7 +36,7 @@ class StageModel:
 
 def load_stage_model(
     checkpoint: Checkpoint, held: LayerRange, model_layers: int, block_tokens: int, dtype: torch.dtype
-) -> StageModel:
+) -> VllmStageModel:
     """One at a time in a process: what vLLM knows of its place is global. On the CPU.
 
     Raises UnsupportedModelError for a model that passes more than rows from stage to stage."""
@@ -60,7 +60,7 @@ def load_stage_model(
     passed = set(model.make_empty_intermediate_tensors(1, dtype, torch.device("cpu")).tensors)
     if passed != ROWS:
         raise UnsupportedModelError("model_type", f"vLLM's stages of it pass on {sorted(passed)}, not {sorted(ROWS)}")
-    return StageModel(model.eval(), config, get_layers_from_vllm_config(config, Attention))
+    return VllmStageModel(model.eval(), config, get_layers_from_vllm_config(config, Attention))
 
 
 def _weights(checkpoint: Checkpoint, held: LayerRange) -> Iterator[tuple[str, torch.Tensor]]:

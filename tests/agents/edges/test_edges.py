@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from agents.edges.edge import BadRowsError, Receiver, Sender, connect_receiver, connect_sender
-from agents.edges.mesh import Place, connect_mesh
+from agents.edges.mesh import MeshPlace, connect_mesh
 from agents.edges.nccl_pair import agree
 from agents.edges.settings import EdgeSettings
 from agents.transfer.errors import LinkLostError
@@ -55,7 +55,7 @@ def pair(rendezvous: Rendezvous, agreed: EdgeSettings) -> tuple[Sender, Receiver
     return senders[0], receiver
 
 
-def relay(port: int, place: Place, rounds: int) -> list[int]:
+def relay(port: int, place: MeshPlace, rounds: int) -> list[int]:
     """Sends to all behind it what came from all before, plus a number of its own; sums by round."""
     mesh = connect_mesh(join("127.0.0.1", port, 20), place, settings())
     sums = []
@@ -112,7 +112,7 @@ def test_rows_go_from_every_peer_to_every_peer_and_through_the_parts_of_one(rend
     rounds = 3
     sources: tuple[tuple[int, ...], ...] = ((), (), (0, 1), (2,), (0, 1), (3, 4), (3, 4))
     targets = [tuple(to for to, of in enumerate(sources) if worker in of) for worker in range(len(sources))]
-    places = [Place(worker, sources[worker], targets[worker]) for worker in range(len(sources))]
+    places = [MeshPlace(worker, sources[worker], targets[worker]) for worker in range(len(sources))]
     with ThreadPoolExecutor(len(places)) as pool:
         sums = list(pool.map(lambda place: relay(rendezvous.port, place, rounds), places))
     through_two_parts = (1 + 2) + 3 + 4
@@ -182,4 +182,4 @@ def test_rows_that_were_not_agreed_on_are_refused_before_anything_is_sent(rendez
 @pytest.mark.parametrize("place", [(1, (1,), ()), (1, (2,), ()), (1, (), (0,)), (1, (0,), (1,))])
 def test_rows_that_would_go_back_are_refused(place: tuple[int, tuple[int, ...], tuple[int, ...]]) -> None:
     with pytest.raises(ValueError, match="from lower to higher workers only"):
-        Place(*place)
+        MeshPlace(*place)

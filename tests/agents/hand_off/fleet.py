@@ -18,7 +18,7 @@ from agents.channels.dialer import Address, Dialer
 from agents.messages.to_gateway import Stats, ToGateway
 from agents.messages.to_scheduler import AskStats
 from bench.text_tables import member, text_model
-from control.gateway.published import Published, ServedModel, write_published
+from control.gateway.published import Published, PublishedModel, write_published
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.agents.stage.instances import Instance
@@ -56,7 +56,7 @@ class Fleet(World):
         routed = text_model(MODEL, [member(MODEL, name, *self.legs[name], 1e6) for name in names])
         said = {name: self.instances[name].addresses for name in names}
         addresses = {name: Address(at["endpoint"], at["public_key"]) for name, at in said.items()}
-        served = ServedModel(routed, str(self.folder / "tokenizer"), 256, 1_700_000_000)
+        served = PublishedModel(routed, str(self.folder / "tokenizer"), 256, 1_700_000_000)
         write_published(self.folder / "table.json", Published(self.version, addresses, (served,)))
 
     def start_gateway(self, *arguments: str) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agents.node.metadata import AwsMetadata, GcpMetadata, Interruption, MetadataError, metadata_of
+from agents.node.metadata import AwsMetadata, GcpMetadata, InterruptionNotice, MetadataError, metadata_of
 from tests.agents.node.metadata_endpoint import AwsMachine, GcpMachine
 from tests.http_endpoint import Asked, Endpoint, Said, serving
 
@@ -41,7 +41,7 @@ def test_aws_announces_when_a_spot_machine_is_taken(aws: AwsMachine) -> None:
     assert metadata.interruption(NOON) is None
     aws.action = {"action": "terminate", "time": "2026-11-21T12:02:00Z"}
     found = metadata.interruption(NOON)
-    assert found == Interruption(
+    assert found == InterruptionNotice(
         NOON + timedelta(minutes=2), "spot interruption: terminate at 2026-11-21T12:02:00+00:00"
     )
     assert [asked.method for asked in aws.endpoint.asked] == ["PUT", "GET", "GET"]
@@ -61,13 +61,13 @@ def test_gcp_announces_preemption_and_maintenance(gcp: GcpMachine) -> None:
     assert metadata.interruption(NOON) is None
     gcp.maintenance = "TERMINATE_ON_HOST_MAINTENANCE"
     found = metadata.interruption(NOON)
-    assert found == Interruption(NOON + timedelta(hours=1), "host maintenance that ends the machine")
+    assert found == InterruptionNotice(NOON + timedelta(hours=1), "host maintenance that ends the machine")
     assert metadata.interruption(NOON + timedelta(minutes=5)) == found
     gcp.maintenance = "MIGRATE_ON_HOST_MAINTENANCE"
     assert metadata.interruption(NOON) is None
     gcp.preempted = "TRUE"
     found = metadata.interruption(NOON)
-    assert found == Interruption(NOON + timedelta(seconds=30), "spot preemption")
+    assert found == InterruptionNotice(NOON + timedelta(seconds=30), "spot preemption")
     assert metadata.interruption(NOON + timedelta(seconds=20)) == found
 
 

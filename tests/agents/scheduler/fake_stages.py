@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.scheduler.core import Answer, SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, Order, Release, Reserve
+from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv
 from templates_lib.values.placement import FULLEST
 
 GREEDY = Sampling(0.0, 1.0, 0, 0)
@@ -78,7 +78,7 @@ class FakeStages:
             mine = {e.run: samples[e.run] for e in order.entries if e.nodes[-1] == node and e.run in samples}
             self.hear(self.core.record(step, node, mine))
 
-    def hear(self, answers: tuple[Answer, ...]) -> None:
+    def hear(self, answers: tuple[GatewayMessage, ...]) -> None:
         for answer in answers:
             if isinstance(answer.message, Tokens):
                 for run in answer.message.runs:
@@ -97,7 +97,7 @@ class FakeStages:
         known.extend(run.ids)
 
     def _obey(self, order: Order) -> None:
-        if isinstance(order, Release):
+        if isinstance(order, ReleaseKv):
             assert self.places.pop(order.run, order.nodes) == order.nodes
             self.cached.pop(order.run, None)
             self.coming.pop(order.run, None)
@@ -108,7 +108,7 @@ class FakeStages:
             assert order not in self.dispatches, "nothing is sent twice"
             self.dispatches.append(order)
             return
-        if isinstance(order, Reserve):
+        if isinstance(order, ReserveKv):
             assert order.run not in self.places
             self.places[order.run] = order.nodes
             self.coming[order.run] = order.tokens

@@ -16,10 +16,10 @@ from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.scheduler.hand_off_desk import HandOffDesk
-from agents.scheduler.hand_offs import Word
+from agents.scheduler.hand_offs import PeerMessage
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
-from agents.scheduler.workers import Place
+from agents.scheduler.workers import WorkerPlace
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Recorded
 from tests.agents.scheduler.fake_stages import asked
 
@@ -33,7 +33,7 @@ class Side(Recorded):
     def __init__(self, shape: KvShape) -> None:
         super().__init__()
         self.keys = KeyPair.generate()
-        self.told: list[tuple[Place, msgspec.Struct]] = []
+        self.told: list[tuple[WorkerPlace, msgspec.Struct]] = []
         self.heard: list[Any] = []
         settings = SchedulerSettings(channel=FAST, pair_idle_s=0.2)
         self.desk = HandOffDesk("127.0.0.1", self.keys, ("127.0.0.1", 1), self._tell, self, settings)
@@ -61,7 +61,7 @@ class Side(Recorded):
     def of(self, kind: type) -> list[Any]:
         return [(place, message) for place, message in self.told if isinstance(message, kind)]
 
-    def _tell(self, place: Place, message: msgspec.Struct) -> None:
+    def _tell(self, place: WorkerPlace, message: msgspec.Struct) -> None:
         self.told.append((place, message))
         self.note()
 
@@ -86,12 +86,12 @@ async def meet(prefill: Side, decode: Side) -> None:
     """Both get their leg; the offer gets through."""
     prefill.desk.meet(asked(1, leg=Leg.PREFILL, peer=decode.other_leg()))
     decode.desk.meet(asked(1, leg=Leg.DECODE, peer=prefill.other_leg()))
-    prefill.desk.say(Word(decode.other_leg(), Offer("h1", 3, 9)))
+    prefill.desk.say(PeerMessage(decode.other_leg(), Offer("h1", 3, 9)))
     await decode.until(lambda: ("source", prefill.keys.public, Offer("h1", 3, 9)) in decode.heard)
 
 
 async def send(prefill: Side, decode: Side) -> None:
-    decode.desk.say(Word(prefill.other_leg(), Accept("h1", 70, (0, 1))))
+    decode.desk.say(PeerMessage(prefill.other_leg(), Accept("h1", 70, (0, 1))))
     await prefill.until(lambda: ("target", decode.keys.public, Accept("h1", 70, (0, 1))) in prefill.heard)
     prefill.desk.dispatch(Dispatch(7, (0, 1), 3, decode.other_leg(), 70, (0, 1)))
 
@@ -140,7 +140,7 @@ def test_a_lost_connection_is_made_up_for():
         listener = decode.desk._sources._listener
         listener.drop(listener.peers[0], "lost")
         await prefill.until(lambda: ("back", decode.keys.public) in prefill.heard)
-        prefill.desk.say(Word(decode.other_leg(), Offer("h1", 3, 9)))
+        prefill.desk.say(PeerMessage(decode.other_leg(), Offer("h1", 3, 9)))
         await decode.until(lambda: len(decode.heard) == 2)
         assert not any(event[0] == "lost" for event in (*prefill.heard, *decode.heard))
 
@@ -162,7 +162,7 @@ def test_a_peer_that_is_gone_is_lost_to_either_side():
 def test_a_decode_instance_that_is_not_there_is_lost_with_a_reason():
     async def scenario(prefill: Side, decode: Side) -> None:
         decode.desk.close()
-        prefill.desk.say(Word(decode.other_leg(), Offer("h1", 3, 9)))
+        prefill.desk.say(PeerMessage(decode.other_leg(), Offer("h1", 3, 9)))
         await prefill.until(lambda: prefill.heard)
         assert prefill.heard == [("lost", decode.keys.public, "other is out of reach")]
 
@@ -171,7 +171,7 @@ def test_a_decode_instance_that_is_not_there_is_lost_with_a_reason():
 
 def test_who_was_not_named_by_a_gateway_is_not_let_in():
     async def scenario(prefill: Side, decode: Side) -> None:
-        prefill.desk.say(Word(decode.other_leg(), Offer("h1", 3, 9)))
+        prefill.desk.say(PeerMessage(decode.other_leg(), Offer("h1", 3, 9)))
         await prefill.until(lambda: prefill.heard)
         (lost,) = prefill.heard
         assert "does not know our key" in lost[2]
@@ -192,7 +192,7 @@ def test_who_was_not_named_by_a_gateway_is_not_let_in():
 def test_caches_that_do_not_fit_each_other_are_refused_with_the_difference(change: dict[str, Any], reason: str):
     async def scenario(prefill: Side, decode: Side) -> None:
         decode.desk.meet(asked(1, leg=Leg.DECODE, peer=prefill.other_leg()))
-        prefill.desk.say(Word(decode.other_leg(), Offer("h1", 3, 9)))
+        prefill.desk.say(PeerMessage(decode.other_leg(), Offer("h1", 3, 9)))
         await prefill.until(lambda: prefill.heard)
         kind, key, why = prefill.heard[0]
         assert (kind, key) == ("lost", decode.keys.public)

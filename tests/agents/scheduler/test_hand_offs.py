@@ -3,7 +3,7 @@
 from agents.messages.to_kv_source import Decline, Taken
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.hand_offs import HandOffs
-from agents.scheduler.sequence import Admission, Phase, Sequence
+from agents.scheduler.sequence import ActiveRun, Sequence, SequencePhase
 from tests.agents.scheduler.fake_stages import asked
 
 DECODE = "d" * 40
@@ -14,7 +14,7 @@ def withdraw(hand_offs: HandOffs, number: int, target_run: int = 7) -> None:
     peer = OtherLeg("other", "tcp://other:1", DECODE, f"h{number}")
     sequence = Sequence(("gw", number), asked(number, leg=Leg.PREFILL, peer=peer), number, 10.0 + number, 8)
     hand_offs.begin(sequence)
-    sequence.phase, sequence.admission = Phase.HELD, Admission(number, 0, (0,), 1, 3, target_run=target_run)
+    sequence.phase, sequence.admission = SequencePhase.HELD, ActiveRun(number, 0, (0,), 1, 3, target_run=target_run)
     hand_offs.end(sequence, "cancelled")
 
 

@@ -9,8 +9,8 @@ from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.kv_overlap import mismatch, overlaps
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.node_steps import node_steps
-from agents.scheduler.orders import Entry, GroupStep
-from agents.scheduler.workers import Place, Workers
+from agents.scheduler.orders import GroupStep, StepEntry
+from agents.scheduler.workers import WorkerPlace, Workers
 from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, GREEDY
 
 
@@ -30,7 +30,7 @@ LAYOUT = made((DEEP, PLAIN), (ONE, OTHER))
 
 def told(layout: PipelineLayout, *nodes: tuple[int, ...]) -> dict[int, list[tuple[int, int, int]]]:
     """By worker: (run, source, target) of a step of such requests, runs numbered from 0."""
-    entries = tuple(Entry(run, way, 0, (7, 8), GREEDY) for run, way in enumerate(nodes))
+    entries = tuple(StepEntry(run, way, 0, (7, 8), GREEDY) for run, way in enumerate(nodes))
     steps = dict(node_steps(GroupStep(1, 0, entries), Workers(layout)))
     assert list(steps) == sorted(steps)
     begins = {worker for worker, step in steps.items() if step.token_ids}
@@ -83,10 +83,10 @@ def test_every_layer_goes_once_from_the_part_that_has_it_to_the_part_that_wants_
     target = KvShape((StageLayers(0, 6, 2, ((2, 2, 2), (6,))),), 2, 16, "torch.float32")
     found = [(o.source, o.target, o.first_layer, o.layers) for o in overlaps(source, (0, 0), target, (0,))]
     assert found == [
-        (Place(0, 0, 0), Place(0, 0, 0), 0, 2),
-        (Place(0, 0, 0), Place(0, 0, 1), 2, 1),
-        (Place(0, 0, 1), Place(0, 0, 1), 3, 1),
-        (Place(1, 0, 0), Place(0, 0, 2), 4, 2),
+        (WorkerPlace(0, 0, 0), WorkerPlace(0, 0, 0), 0, 2),
+        (WorkerPlace(0, 0, 0), WorkerPlace(0, 0, 1), 2, 1),
+        (WorkerPlace(0, 0, 1), WorkerPlace(0, 0, 1), 3, 1),
+        (WorkerPlace(1, 0, 0), WorkerPlace(0, 0, 2), 4, 2),
     ]
     assert [o.layers for o in overlaps(source, (1, 0), target, (1,))] == [4, 2]
     assert mismatch(source, target) == ""
@@ -95,7 +95,7 @@ def test_every_layer_goes_once_from_the_part_that_has_it_to_the_part_that_wants_
 
 
 def test_kv_cache_has_come_when_the_last_part_has_it() -> None:
-    arrivals, parts = KvArrivals(), [Place(0, 1, 0), Place(0, 1, 1), Place(1, 0, 0)]
+    arrivals, parts = KvArrivals(), [WorkerPlace(0, 1, 0), WorkerPlace(0, 1, 1), WorkerPlace(1, 0, 0)]
     arrivals.expect(7, parts)
     assert [arrivals.arrive(7, place, 10) for place in parts] == [None, 20, 10]
     with pytest.raises(BadResultError, match="of which it waits for none"):

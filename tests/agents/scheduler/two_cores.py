@@ -8,7 +8,7 @@ from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.core import SchedulerCore
-from agents.scheduler.hand_offs import Word
+from agents.scheduler.hand_offs import PeerMessage
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch
 from tests.agents.scheduler.fake_stages import FakeStages, asked, continuation
@@ -24,8 +24,8 @@ class TwoCores:
     wanted: dict[int, list[int]] = field(default_factory=dict)
     stopped: set[int] = field(default_factory=set)
     """Cancelled, or failed: a gateway would try these elsewhere."""
-    to_decode: deque[Word] = field(default_factory=deque)
-    to_prefill: deque[Word] = field(default_factory=deque)
+    to_decode: deque[PeerMessage] = field(default_factory=deque)
+    to_prefill: deque[PeerMessage] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.prefill = FakeStages(SchedulerCore(self.prefill_layout, 1000), self.prefill_layout)

@@ -18,7 +18,7 @@ from control.gateway.call import Call, GenerationRequest
 from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
-from control.gateway.published import Published, ServedModel
+from control.gateway.published import Published, PublishedModel
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer_source import load_tokenizer
 from tests.control.gateway.world import byte_tokenizer
@@ -89,7 +89,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         fleet = Fleet(keys, seed)
         dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, lambda _: None)
         routed = text_model("m", [member("m", name, "z", leg) for name, leg in LEGS.items()])
-        served = ServedModel(routed, "", 10_000, 0)
+        served = PublishedModel(routed, "", 10_000, 0)
         addresses = {name: Address(fleet.schedulers[name].endpoint, fleet.keys[name].public) for name in LEGS}
         tokenizer = load_tokenizer(byte_tokenizer(tmp_path))
         dispatcher.update(Published(1, addresses, (served,)), {"m": ModelEntry(served, tokenizer)})

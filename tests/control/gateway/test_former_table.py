@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agents.channels.dialer import Address
-from control.gateway.published import Published, PublishedError, ServedModel, read_published, write_published
+from control.gateway.published import Published, PublishedError, PublishedModel, read_published, write_published
 from policies.routing import ModelRouter
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.values.work import Edge, Unit
@@ -37,10 +37,10 @@ MEMBERS = (
 
 def table(*routes: RoutedRoute) -> Published:
     models = (
-        ServedModel(
+        PublishedModel(
             RoutedModel("chat", routes, MEMBERS), "/a", 4096, 17, mean_prompt_tokens=400.0, mean_output_tokens=150.0
         ),
-        ServedModel(RoutedModel("images", (IMAGES,), MEMBERS[:3]), "/a", 4096, 17),
+        PublishedModel(RoutedModel("images", (IMAGES,), MEMBERS[:3]), "/a", 4096, 17),
     )
     return Published(3, {member.id: ADDRESS for member in MEMBERS}, models, demand_desk=ADDRESS)
 

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
 from bench.text_tables import WHOLE, member, text_model
-from control.gateway.published import AccessKey, Published, ServedModel, write_published
+from control.gateway.published import AccessKey, Published, PublishedModel, write_published
 from policies.routing_table import ZoneFlow
 
 SECRET = "5ec2e7" * 10 + "0000"
@@ -121,7 +121,7 @@ class World:
         names = instances or tuple(self.echoes)
         said = {name: self.echoes[name].said for name in names}
         routed = [member(MODEL, name, *self.legs[name], self.rate) for name in names]
-        served = ServedModel(
+        served = PublishedModel(
             text_model(MODEL, routed, self.flows),
             tokenizer=str(self.folder / "tokenizer"),
             context_tokens=20_000,
@@ -137,7 +137,7 @@ class World:
         )
         write_published(self.folder / "table.json", published)
 
-    def _long_part(self, served: ServedModel, instance: str) -> tuple[ServedModel]:
+    def _long_part(self, served: PublishedModel, instance: str) -> tuple[PublishedModel]:
         long = f"{MODEL}-long"
         return (replace(served, routing=text_model(long, [member(long, instance, "z1", WHOLE, self.rate)])),)
 
