@@ -23,7 +23,6 @@ from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.scenarios import set_up
 from bench.stepping.simulation import Simulation
-from bench.text_tables import life_member
 from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.requests import Requests
@@ -45,7 +44,8 @@ def copies(requests: Requests, fleet: FleetTimeline, count: int) -> tuple[Reques
     lives = tuple(replace(life, id=f"{life.id}/{n}") for n in range(count) for life in fleet.instances)
     (_, models), *_ = fleet.tables
     table = tuple(
-        replace(model, members=tuple(life_member(life) for life in lives if life.app == model.id)) for model in models
+        replace(model, members=tuple(replace(m, id=f"{m.id}/{n}") for n in range(count) for m in model.members))
+        for model in models
     )
     draw = np.random.default_rng(SEED)
     again = np.repeat(np.arange(len(requests)), count)

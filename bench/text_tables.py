@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from agents.messages.to_scheduler import Leg
 from control.simulator.serving.fleet_timeline import InstanceLife
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.values.work import Edge, Unit
@@ -33,6 +32,5 @@ def text_model(
     return RoutedModel(model, routes, tuple(members))
 
 
-def life_member(life: InstanceLife) -> RoutedInstance:
-    rate = life.prompt_tokens_per_s if life.leg == Leg.PREFILL else life.output_tokens_per_s
-    return member(life.app, life.id, life.zone, life.leg, rate)
+def life_member(life: InstanceLife, units_per_s: float = 100.0) -> RoutedInstance:
+    return member(life.app, life.id, life.zone, life.leg, units_per_s)

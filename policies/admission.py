@@ -4,12 +4,30 @@ The generic cell rate algorithm (ITU-T I.371) in units of work: for each class t
 done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 
 from policies.routing_table import ClassRate
 from templates_lib.values.work import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRule:
+    """Work of one class that a request is charged, by the tokens of its prompt and of its answer."""
+
+    work: str
+    """The work class."""
+    units_per_s: float = 0.0
+    """Capacity of the class now."""
+    per_request: float = 0.0
+    per_prompt_token: float = 0.0
+    per_output_token: float = 0.0
+
+    def charge(self, prompt_tokens: float, output_tokens: float) -> "Charge":
+        """`output_tokens`: as they are expected."""
+        units = units_of(self.per_request, self.per_prompt_token, self.per_output_token, prompt_tokens, output_tokens)
+        return Charge(self.work, units, self.units_per_s, self.per_output_token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +51,7 @@ class Refusal:
 
 
 def wait_s(done_at_s: float, now_s: float) -> float:
-    """Seconds of admitted work ahead. This and `done_s` are compiled into the simulator as they are."""
+    """Seconds of admitted work ahead. The simulator compiles this, `done_s` and `units_of` as they are."""
     return max(done_at_s - now_s, 0.0)
 
 
@@ -42,18 +60,25 @@ def done_s(done_at_s: float, now_s: float, units: float, units_per_s: float) -> 
     return max(done_at_s, now_s) + units / units_per_s
 
 
-def charges(rates: Iterable[ClassRate], prompt_tokens: int, output_tokens: float) -> tuple[Charge, ...]:
-    """List what a request asks of each class: tokens of its own, of other units as many as a mean request."""
-    found = []
+def units_of(
+    per_request: float, per_prompt_token: float, per_output_token: float, prompt_tokens: float, output_tokens: float
+) -> float:
+    """Units that a request takes of a class, by a `WorkRule`'s figures and its own tokens."""
+    return per_request + per_prompt_token * prompt_tokens + per_output_token * output_tokens
+
+
+def work_rules(rates: Iterable[ClassRate]) -> Mapping[str, WorkRule]:
+    """Rule of each class: routes share requests, which take tokens of their own, of other units those of a mean one."""
+    found: dict[str, WorkRule] = {}
     for rate in rates:
-        leg, per_output_token = rate.leg, 0.0
-        units = rate.share * leg.units_per_request
-        if leg.unit is Unit.PROMPT_TOKEN:
-            units = rate.share * prompt_tokens
-        elif leg.unit is Unit.OUTPUT_TOKEN:
-            units, per_output_token = rate.share * output_tokens, rate.share
-        found.append(Charge(leg.work_class, units, rate.units_per_s, per_output_token))
-    return tuple(found)
+        leg = rate.leg
+        name, more = {
+            Unit.PROMPT_TOKEN: ("per_prompt_token", rate.share),
+            Unit.OUTPUT_TOKEN: ("per_output_token", rate.share),
+        }.get(leg.unit, ("per_request", rate.share * leg.units_per_request))
+        rule = found.get(leg.work_class, WorkRule(leg.work_class, rate.units_per_s))
+        found[leg.work_class] = replace(rule, **{name: getattr(rule, name) + more})
+    return found
 
 
 class Admission:

@@ -43,7 +43,7 @@ def simulated(recording: Recording, recipe: PipelineRecipe) -> Latencies:
     (model,) = recipe.served
     models = TemplateModels(model.model, {node.id: node for node in recipe.nodes}, cost_models_of(recipe)[model.engine])
     lives = tuple(
-        InstanceLife(str(number), model.name, part.leg, ZONE, models.pipeline(part.template), 1.0, 1.0)
+        InstanceLife(str(number), model.name, part.leg, ZONE, models.pipeline(part.template))
         for number, part in enumerate(recording.parts)
     )
     table = text_model(model.name, map(life_member, lives))

@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from math import inf, nan
@@ -47,7 +47,7 @@ class Call:
     finish_s: float = nan
     made: int = 0
     restarts: int = 0
-    booked: Charge | None = None
+    booked: tuple[Charge, ...] = ()
     parked_until_s: float = nan
     attempt: "Attempt | None" = None
 
@@ -73,7 +73,7 @@ class Simulation:
         self._settings = settings
         self.instances = [SteppedInstance(n, life, settings.max_waiting) for n, life in enumerate(fleet.instances)]
         self._by_id = {instance.life.id: instance for instance in self.instances}
-        self._fronts = [Front(app, fleet.instances) for app in requests.apps]
+        self._fronts = [Front(app, fleet.work_classes((app,))) for app in requests.apps]
         self._usable: set[str] = set()
         self._admission = Admission(settings.max_wait_s)
         self._attempts: dict[int, Attempt] = {}
@@ -140,10 +140,12 @@ class Simulation:
     def _is_admitted(self, call: Call) -> bool:
         if not self._settings.admits:
             return True
-        app, rates = self._requests.apps[call.app], self._fronts[call.app].rates
-        prompt = Charge(f"{app}/prompt", call.prompt, rates[0])
-        call.booked = Charge(f"{app}/output", self._means[call.app], rates[1])
-        return self._admission.admit((prompt, call.booked), self._now_s) is None
+        rules, mean = self._fronts[call.app].rules, self._means[call.app]
+        booked = tuple(charge for rule in rules if (charge := rule.charge(call.prompt, mean)).units)
+        if self._admission.admit(booked, self._now_s) is not None:
+            return False
+        call.booked = booked
+        return True
 
     def _late(self, call: Call) -> None:
         if call.outcome is Outcome.UNFINISHED:
@@ -243,9 +245,10 @@ class Simulation:
         call.outcome = outcome
         if outcome is Outcome.SERVED:
             call.finish_s = self._now_s + self._settings.reply_s
-        if call.booked is not None:
-            left = call.booked.units - call.made
-            self._admission.give_back(Charge(call.booked.work, left, call.booked.units_per_s))
+        for charge in call.booked:
+            if charge.per_output_token:
+                left = charge.units - charge.per_output_token * call.made
+                self._admission.give_back(replace(charge, units=left))
 
     def _park(self, call: Call) -> None:
         if np.isnan(call.parked_until_s):

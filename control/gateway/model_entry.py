@@ -6,9 +6,8 @@ from control.gateway.leg_parts import leg_parts
 from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
-from policies.admission import Charge, charges
+from policies.admission import Charge, WorkRule, work_rules
 from policies.routing import router_of
-from policies.routing_table import ClassRate
 
 
 class ModelEntry:
@@ -19,7 +18,7 @@ class ModelEntry:
         self.unusable: frozenset[str] = frozenset(member.id for member in served.routing.members)
         self.closed = self.unusable
         """Members that are to be sent nothing now: those, and who is full."""
-        self._rates: tuple[ClassRate, ...] = ()
+        self._rules: tuple[WorkRule, ...] = ()
         self.take_usable(())
 
     @property
@@ -52,7 +51,7 @@ class ModelEntry:
         """Learn which members can be used, and who of them is full: all that can be used count as capacity."""
         routing = self.served.routing
         self.unusable = frozenset(member.id for member in routing.members if member.id not in usable)
-        self._rates = routing.rates(self.unusable)
+        self._rules = tuple(work_rules(routing.rates(self.unusable)).values())
         self.take_full(full)
 
     def take_full(self, full: Collection[str]) -> None:
@@ -61,9 +60,11 @@ class ModelEntry:
 
     def charges(self, prompt_tokens: int, max_tokens: int) -> tuple[Charge, ...]:
         """Charges for a request: its prompt, and the answer that the plan expects."""
-        return charges(self._rates, prompt_tokens, min(float(max_tokens), self.served.mean_output_tokens))
+        output_tokens = min(float(max_tokens), self.served.mean_output_tokens)
+        return tuple(rule.charge(prompt_tokens, output_tokens) for rule in self._rules)
 
     def work_name(self, work_class: str) -> str:
         """Name of what a class counts, for people: `prompt tokens`."""
-        unit = next(rate.leg.unit for rate in self._rates if rate.leg.work_class == work_class)
+        legs = (leg for route in self.served.routing.routes for leg in route.legs)
+        unit = next(leg.unit for leg in legs if leg.work_class == work_class)
         return unit.value.replace("_", " ") + "s"

@@ -67,7 +67,7 @@ class FleetHistory:
                 continue
             ready_s = max(times.ready_s, 0.0)
             drain_s = inf if times.drain_s is None else max(times.drain_s, ready_s)
-            life = life_of(name, wanted, pipelines, served[wanted.model])
+            life = life_of(name, wanted, pipelines)
             lives[name] = replace(
                 life, ready_s=ready_s, drain_s=min(drain_s, gone_s) if drain_s < inf else inf, gone_s=gone_s
             )

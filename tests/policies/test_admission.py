@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.text_tables import text_model
-from policies.admission import Admission, Charge, charges
+from policies.admission import Admission, Charge, work_rules
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute
 from templates_lib.values.work import Edge, Unit
 
@@ -79,6 +79,11 @@ def test_waits_end(now_s: float):
     assert admission.wait_s("a", now_s + 40) == 0
 
 
+def charges(model: RoutedModel, *unusable: str) -> tuple[Charge, ...]:
+    """Charges for a request of 80 tokens and an expected answer of 20."""
+    return tuple(rule.charge(80, 20.0) for rule in work_rules(model.rates(set(unusable))).values())
+
+
 def test_a_request_is_charged_by_work_class_and_routes_share_it_by_what_they_can_do() -> None:
     encode = RoutedLeg("m/encode", Unit.IMAGE_TOKEN, 50.0)
     split = text_model("m", per_request=100.0).routes[0]
@@ -91,12 +96,26 @@ def test_a_request_is_charged_by_work_class_and_routes_share_it_by_what_they_can
         RoutedInstance("b", "z", {"m/both": 1.0}),
     )
     model = RoutedModel("m", (images, both), members)
-    assert charges(model.rates(), 80, 20.0) == (
+    assert charges(model) == (
         Charge("m/encode", pytest.approx(37.5), 1000.0),
         Charge("m/prefill", pytest.approx(60.0), 300.0),
         Charge("m/decode", pytest.approx(15.0), 400.0, 0.75),
         Charge("m/both", pytest.approx(0.25), 1.0),
     )
-    assert [(c.work, c.units) for c in charges(model.rates({"p"}), 80, 20.0)] == [("m/both", 1.0)]
-    none = charges(model.rates({"p", "b"}), 80, 20.0)
+    assert [(c.work, c.units) for c in charges(model, "p")] == [("m/both", 1.0)]
+    none = charges(model, "p", "b")
     assert {c.work for c in none if c.units_per_s == 0} == {"m/prefill", "m/both"}
+
+
+def test_a_class_that_several_routes_use_is_charged_once() -> None:
+    split = text_model("m", per_request=100.0).routes[0]
+    encode = RoutedLeg("m/encode", Unit.IMAGE_TOKEN, 50.0)
+    images = RoutedRoute("images", (encode, *split.legs), (Edge(0, 1, 0.0), Edge(1, 2, 0.0)))
+    members = tuple(
+        RoutedInstance(name, "z", {f"m/{name}": rate})
+        for name, rate in (("encode", 100.0), ("prefill", 300.0), ("decode", 400.0))
+    )
+    found = {charge.work: charge for charge in charges(RoutedModel("m", (split, images), members))}
+    assert found["m/prefill"] == Charge("m/prefill", pytest.approx(80.0), 300.0)
+    assert found["m/decode"] == Charge("m/decode", pytest.approx(20.0), 400.0, pytest.approx(1.0))
+    assert found["m/encode"].units == pytest.approx(20.0)

@@ -49,7 +49,8 @@ def world_of(
     Raises ValueError for an instance that has to send or take in data and cannot."""
     _check_links(fleet, routes)
     lives, apps = fleet.instances, requests.apps
-    classes = tuple(sorted({leg.work_class for route in routes for leg in route.legs}))
+    classes = fleet.work_classes(apps)
+    charged = [[classes.index(name) for name in fleet.work_classes((app,))] for app in apps]
     pipelines = pipeline_rows([life.station for life in lives if isinstance(life.station, PipelineModel)])
     batches = list({id(life.station): life.station for life in lives if isinstance(life.station, BatchModel)}.values())
     served = fleet.apps_of_instances(apps)
@@ -91,8 +92,10 @@ def world_of(
         ]),
         facets=np.concatenate([np.zeros((0, len(classes))), *facets]),
         mix=np.zeros(len(classes)),
-        apps=_apps(requests, fleet, served, late.spans),
-        charges=_charges(requests, fleet),
+        apps=_apps(requests, fleet, served, charged, late.spans),
+        charges=rows_of(r.Charge, sum(map(len, charged)), work_class=[number for own in charged for number in own]),
+        booked=np.full((calls, max(map(len, charged), default=0)), np.inf),
+        done_s=np.full(len(classes), -np.inf),
         picks=np.zeros((len(apps), PICKS, 1 + most_legs), np.int64),
         picked=rows_of(r.Picked, len(apps), made=-1),
         servers=late.servers,
@@ -135,6 +138,7 @@ def with_room(w: World) -> World:
     return w._replace(
         calls=copied(w.calls, rows_of(r.Call, calls, request=-1)),
         call_links=call_links,
+        booked=np.concatenate([w.booked, w.booked]),
         parked_links=copied(w.parked_links, rows_of(r.Links, calls)),
         waiting=copied(w.waiting, rows_of(slack.Waiting, calls)),
         legs=copied(w.legs, rows_of(r.CallLeg, legs)),
@@ -228,29 +232,21 @@ def _instances(
 
 
 def _apps(
-    requests: Requests, fleet: FleetTimeline, served: Sequence[Sequence[int]], members: Sequence[tuple[int, int]]
+    requests: Requests,
+    fleet: FleetTimeline,
+    served: Sequence[Sequence[int]],
+    charged: Sequence[Sequence[int]],
+    members: Sequence[tuple[int, int]],
 ) -> Rows[r.App]:
     """A context is the least of the pipelines that serve the app; nothing is known before the first table."""
     apps = rows_of(r.App, len(requests.apps), look_s=np.inf)
-    charges = 0
+    spans = _spans([len(own) for own in charged])
     for number, name in enumerate(requests.apps):
         lives = [life for life, own in zip(fleet.instances, served, strict=True) if number in own]
         contexts = [x.station.max_context_tokens for x in lives if isinstance(x.station, PipelineModel)]
         apps[number].context = min(contexts, default=_ANY_LENGTH if lives else 0)
-        apps[number].charge_at, apps[number].charges = charges, len(fleet.charged_classes(name)) or 2
-        charges += apps[number].charges
+        apps[number].charge_at, apps[number].charges = spans[number]
         apps[number].member_at, apps[number].members = members[number]
-    return apps
-
-
-def _charges(requests: Requests, fleet: FleetTimeline) -> Rows[r.Charge]:
-    """Prompt and output of each app that pipelines serve, the work classes of others."""
-    rows: list[tuple[float, ...]] = []
-    for number, app in enumerate(requests.apps):
-        if classes := fleet.charged_classes(app):
-            rows += [(r.FIXED, 0.0, 0.0, -np.inf)] * len(classes)
-            continue
         own = requests.output_tokens[requests.app == number]
-        mean = fleet.mean_output_tokens.get(app, float(own.mean()) if len(own) else 1.0)
-        rows += [(r.PROMPT, 0.0, 0.0, -np.inf), (r.OUTPUT, mean, 0.0, -np.inf)]
-    return table_of(r.Charge, rows)
+        apps[number].mean_output = fleet.mean_output_tokens.get(name, float(own.mean()) if len(own) else 1.0)
+    return apps

@@ -25,9 +25,6 @@ class InstanceLife:
     """What it does of a request: of text a value of `agents.messages.to_scheduler.Leg`."""
     zone: str
     station: PipelineModel | BatchModel
-    prompt_tokens_per_s: float = 0.0
-    """Certified capacity, which routing weighs by; 0 where the leg does none of it."""
-    output_tokens_per_s: float = 0.0
     ready_s: float = 0.0
     drain_s: float = inf
     gone_s: float = inf
@@ -79,12 +76,9 @@ class FleetTimeline:
         models = (model for _, models in self.tables for model in models if model.id in apps)
         return tuple(dict.fromkeys(replace(route, flows=()) for model in models for route in model.routes))
 
-    def charged_classes(self, app: str) -> tuple[str, ...]:
-        """Work classes that admission counts of an app; none where it only makes text, whose tokens it counts."""
-        own = {leg.work_class for route in self.routes((app,)) for leg in route.legs}
-        lives = (life for life in self.instances if isinstance(life.station, BatchModel))
-        batches = {name for life in lives for name in life.work_classes}
-        return () if own.isdisjoint(batches) else tuple(sorted(own))
+    def work_classes(self, apps: tuple[str, ...]) -> tuple[str, ...]:
+        """Classes of the legs that requests of these apps may take, whichever table holds."""
+        return tuple(sorted({leg.work_class for route in self.routes(apps) for leg in route.legs}))
 
     def apps_of_instances(self, apps: tuple[str, ...]) -> list[list[int]]:
         """Places in `apps` of each instance's own, and of those that any table has it serve."""

@@ -42,7 +42,7 @@ class _Simulation:
         """By app: route of its table → its number in the kernel."""
         self._world = world_of(requests, fleet, routes, settings)
         self._limits = limits_of(settings)
-        self._fronts = [Front(app, fleet.instances, fleet.charged_classes(app)) for app in requests.apps]
+        self._fronts = [Front(app, fleet.work_classes((app,))) for app in requests.apps]
         self._before = [front.router for front in self._fronts]
         """Routers as they were before the choices that the kernel holds."""
         self._ahead = [1] * len(self._fronts)
@@ -117,9 +117,8 @@ class _Simulation:
         front.take_usable(self._usable)
         world.apps[app].known = front.is_known
         own = slice(world.apps[app].charge_at, world.apps[app].charge_at + world.apps[app].charges)
-        column(world.charges, "units_per_s")[own] = front.rates
-        if front.units:
-            column(world.charges, "units")[own] = front.units
+        for name in ("per_request", "per_prompt_token", "per_output_token", "units_per_s"):
+            column(world.charges, name)[own] = [getattr(rule, name) for rule in front.rules]
         take_model(world, app, front.router.model, self._routes[app], self._index, self._zones, front.unusable)
         self._note_room(app)
         world.state[0].refreshed = True

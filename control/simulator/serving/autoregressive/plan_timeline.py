@@ -13,7 +13,6 @@ from control.simulator.serving.autoregressive.template_model import TemplateMode
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedInstance
-from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Plan
 
 
@@ -34,20 +33,12 @@ class RecipePipelines:
         return self._by_model[wanted.model].pipeline(wanted.template)
 
 
-def life_of(name: str, wanted: Target, pipelines: RecipePipelines, served: ServedModel) -> InstanceLife:
+def life_of(name: str, wanted: Target, pipelines: RecipePipelines) -> InstanceLife:
     """One instance of what a plan wants, there for ever."""
-    (work_class,), (units_per_s,) = wanted.classes, wanted.units_per_s.values()
+    (work_class,) = wanted.classes
     leg = {"aggregated": Leg.WHOLE}.get(phase := work_class.rpartition("/")[2]) or Leg(phase)
-    per_unit = {
-        Leg.WHOLE: (served.shape.mean_prompt_tokens, served.shape.mean_output_tokens),
-        Leg.PREFILL: (1.0, 0.0),
-        Leg.DECODE: (0.0, 1.0),
-    }[leg]
-    prompt, output = (units_per_s * each for each in per_unit)
     pipeline = pipelines.pipeline(wanted)
-    return InstanceLife(
-        name, wanted.model, leg.value, wanted.zone, pipeline, prompt, output, usd_per_hour=wanted.usd_per_hour
-    )
+    return InstanceLife(name, wanted.model, leg.value, wanted.zone, pipeline, usd_per_hour=wanted.usd_per_hour)
 
 
 def _timed(member: RoutedInstance, life: InstanceLife) -> RoutedInstance:
@@ -66,7 +57,7 @@ def timeline_of_plan(plan: Plan, recipe: PipelineRecipe, length_s: float, dispat
         for copy in range(each.count):
             name = f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}"
             there.append((name, each))
-            lives.append(life_of(name, each, pipelines, served[each.model]))
+            lives.append(life_of(name, each, pipelines))
     models = Routing(plan, {name: gateway_model(model) for name, model in served.items()}).routed(there)
     by_id = {life.id: life for life in lives}
     models = tuple(

@@ -10,10 +10,7 @@ from control.simulator.serving.kernel.records import (
     ABSENT,
     AWAITING,
     DRY,
-    FIXED,
     LOST,
-    OUTPUT,
-    PROMPT,
     REACHED,
     READY,
     REFUSED,
@@ -27,6 +24,7 @@ from policies.rows import Ints
 
 _wait_s = compiled(admission.wait_s)
 _done_s = compiled(admission.done_s)
+_units_of = compiled(admission.units_of)
 
 
 @compiled
@@ -45,11 +43,11 @@ def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
     row.request = request
     row.is_parked = False
     row.until_s = np.nan
-    row.units_per_s = np.nan
     row.is_waiting = False
-    for at in range(app.charge_at, app.charge_at + app.charges):
-        if w.charges[at].measure == OUTPUT:
-            row.units_per_s = w.charges[at].units_per_s
+    for number in range(app.charges):
+        charge = w.charges[app.charge_at + number]
+        share = charge.per_output_token
+        w.booked[call, number] = charge.units_per_s / share if share else np.inf
     state.open += 1
     state.pending = call
 
@@ -61,17 +59,22 @@ def _is_admitted(w: World, limits: Limits, request: int, now_s: float) -> bool:
     app = w.apps[w.app[request]]
     for at in range(app.charge_at, app.charge_at + app.charges):
         charge = w.charges[at]
-        if charge.measure == FIXED and charge.units == 0:
+        if _units(w, request, at) == 0:
             continue  # of a route that nothing serves
-        if charge.units_per_s <= 0 or _wait_s(charge.done_s, now_s) > limits.max_wait_s:
+        if charge.units_per_s <= 0 or _wait_s(w.done_s[charge.work_class], now_s) > limits.max_wait_s:
             return False
     for at in range(app.charge_at, app.charge_at + app.charges):
-        charge = w.charges[at]
-        if charge.units_per_s <= 0:
-            continue
-        units = float(w.prompt[request]) if charge.measure == PROMPT else charge.units
-        charge.done_s = _done_s(charge.done_s, now_s, units, charge.units_per_s)
+        charge, units = w.charges[at], _units(w, request, at)
+        if units > 0:
+            w.done_s[charge.work_class] = _done_s(w.done_s[charge.work_class], now_s, units, charge.units_per_s)
     return True
+
+
+@compiled
+def _units(w: World, request: int, at: int) -> float:
+    """Units that the request is charged by the row of `charges`."""
+    rule, output = w.charges[at], w.apps[w.app[request]].mean_output
+    return _units_of(rule.per_request, rule.per_prompt_token, rule.per_output_token, w.prompt[request], output)
 
 
 @compiled
@@ -84,9 +87,9 @@ def finish(w: World, limits: Limits, call: int, outcome: int, now_s: float) -> N
         fate.finish_s = now_s + limits.reply_s
     if limits.admits:
         app = w.apps[w.app[row.request]]
-        for at in range(app.charge_at, app.charge_at + app.charges):
-            if w.charges[at].measure == OUTPUT:
-                w.charges[at].done_s -= (w.charges[at].units - fate.made) / row.units_per_s
+        for number in range(app.charges):
+            work_class = w.charges[app.charge_at + number].work_class
+            w.done_s[work_class] -= (app.mean_output - fate.made) / w.booked[call, number]
     unlink(w.call_links, w.call_ends[0], call)
     w.call_links[call].next = w.state[0].free
     row.request = -1

@@ -44,8 +44,6 @@ class Call:
     is_parked: bool
     until_s: float
     """Until when it may be parked; NaN: it is not."""
-    units_per_s: float
-    """Rate at which its output was booked."""
     is_waiting: bool
     """In the queue of its app, which has the row of the call in `waiting`: it is bound to no instance yet."""
 
@@ -203,7 +201,7 @@ class App:
     filled: bool
     """Whether its gateways are to look which instances are full."""
     charge_at: int
-    """First row in `charges`: what admission counts of it."""
+    """First row in `charges`: a row for each work class that its requests are charged."""
     charges: int
     by_slack: bool
     """Its requests wait in one queue (`policies.slack`); else its router says where each goes."""
@@ -215,16 +213,18 @@ class App:
     ttft_s: float
     """Objective for the time to first token, and the next: more for each token of the prompt."""
     ttft_s_per_token: float
+    mean_output: float
+    """Tokens of an answer, as admission expects them."""
 
 
 class Charge:
-    """Admission's account of one kind of work of an app."""
+    """A `WorkRule` of an app."""
 
-    measure: int
-    units: float
-    """Units of a mean request, where the request itself does not say them."""
+    work_class: int
+    per_request: float
+    per_prompt_token: float
+    per_output_token: float
     units_per_s: float
-    done_s: float
 
 
 class Picked:
@@ -275,11 +275,6 @@ ABSENT = 0  # the row is free
 AWAITING = 1  # for its inputs
 READY = 2  # in the queue, or being served
 SENDING = 3  # done, and its outputs are on their way
-
-# What admission counts of a request
-PROMPT = 0
-OUTPUT = 1
-FIXED = 2
 
 UNFINISHED = 0
 SERVED = 1

@@ -53,6 +53,10 @@ class World(NamedTuple):
     """(work classes,) units of the batch that is being made."""
     apps: Rows[r.App]
     charges: Rows[r.Charge]
+    booked: Floats
+    """(calls, most charges of an app) output tokens/s at which the answer was booked; infinite: it takes none."""
+    done_s: Floats
+    """(work classes,) when all admitted work is done."""
     picks: Ints
     """(apps, choices, 1 + most legs): route, and instance of each leg, that the apps' routers chose for their next
     calls."""

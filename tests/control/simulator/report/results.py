@@ -31,8 +31,8 @@ def result(requests_per_s: float = 2.0, seed: int = 3) -> SimulationResult:
     node = NodeModel(CONFIG, 1.0, 8, 512, 1000, StepTable(NOTHING, NOTHING, NOTHING, NOTHING, 0.0, 0.0, 0.0))
     pipeline = PipelineModel((StageModel(2, (node,)),), 4096, 1024.0, (0, 0))
     lives = (
-        InstanceLife("chat-1", "chat", "whole", ZONE, pipeline, 4000.0, 400.0, 0.0),
-        InstanceLife("code-1", "code", "whole", ZONE, pipeline, 4000.0, 400.0, 1800.0, gone_s=5400.0),
+        InstanceLife("chat-1", "chat", "whole", ZONE, pipeline, 0.0),
+        InstanceLife("code-1", "code", "whole", ZONE, pipeline, 1800.0, gone_s=5400.0),
     )
     return SimulationResult(
         facts=Facts(

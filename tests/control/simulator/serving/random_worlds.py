@@ -24,7 +24,7 @@ def random_world(seed: int) -> World:
     dice = np.random.default_rng(seed)
     windows = tuple(int(w) for w in dice.choice([0, 0, 64], int(dice.integers(4, 9))))
     apps = ("a", "b")[: int(dice.integers(1, 3))]
-    lives = [life for app in apps for life in _lives(dice, app, windows)]
+    members = [member for app in apps for member in _members(dice, app, windows)]
     count = int(dice.integers(5, 80))
     requests = Requests(
         apps,
@@ -33,7 +33,8 @@ def random_world(seed: int) -> World:
         dice.integers(1, dice.choice([30, 300]), count),
         dice.integers(1, dice.choice([5, 60]), count),
     )
-    fleet = FleetTimeline(tuple(lives), _tables(dice, apps, lives), LENGTH_S, {"a": 20.0})
+    lives = tuple(life for life, _ in members)
+    fleet = FleetTimeline(lives, _tables(dice, apps, members), LENGTH_S, {"a": 20.0})
     return requests, fleet, _settings(dice)
 
 
@@ -75,47 +76,35 @@ def _settings(dice: np.random.Generator) -> ServingSettings:
     )
 
 
-def _lives(dice: np.random.Generator, app: str, windows: tuple[int, ...]) -> list[InstanceLife]:
+def _members(dice: np.random.Generator, app: str, windows: tuple[int, ...]) -> list[tuple[InstanceLife, float]]:
+    """Instances, and the throughput that routers know of each."""
     two = dice.random() < 0.7
     legs = ["prefill"] * int(dice.integers(1, 3)) + ["decode"] * int(dice.integers(1, 4)) if two else []
     if not two or dice.random() < 0.3:
         legs += ["whole"] * int(dice.integers(1, 3))
-    lives = []
+    found = []
     for number, leg in enumerate(legs):
         ready_s = float(dice.uniform(0, 20)) if dice.random() < 0.3 else 0.0
         drain_s = float(dice.uniform(ready_s, LENGTH_S)) if dice.random() < 0.2 else np.inf
         gone_s = float(dice.uniform(ready_s, LENGTH_S)) if dice.random() < 0.6 else np.inf
-        lives.append(
-            InstanceLife(
-                f"{app}{number}",
-                app,
-                leg,
-                str(dice.choice(["z1", "z2"])),
-                _pipeline(dice, windows),
-                0.0 if leg == "decode" else float(dice.uniform(100, 1000)),
-                0.0 if leg == "prefill" else float(dice.uniform(50, 500)),
-                ready_s,
-                drain_s,
-                max(gone_s, drain_s) if np.isfinite(drain_s) else gone_s,
-            )
-        )
-    return lives
+        zone, pipeline = str(dice.choice(["z1", "z2"])), _pipeline(dice, windows)
+        units_per_s = {"prefill": (100, 1000), "decode": (50, 500), "whole": (1, 10)}[leg]
+        gone_s = max(gone_s, drain_s) if np.isfinite(drain_s) else gone_s
+        life = InstanceLife(f"{app}{number}", app, leg, zone, pipeline, ready_s, drain_s, gone_s)
+        found.append((life, float(dice.uniform(*units_per_s))))
+    return found
 
 
 def _tables(
-    dice: np.random.Generator, apps: tuple[str, ...], lives: list[InstanceLife]
+    dice: np.random.Generator, apps: tuple[str, ...], members: list[tuple[InstanceLife, float]]
 ) -> tuple[tuple[float, tuple[RoutedModel, ...]], ...]:
     times = [0.0, *sorted(dice.uniform(0, 40, int(dice.integers(0, 3))).tolist())]
-    return tuple(
-        (
-            at_s,
-            tuple(
-                text_model(app, [life_member(life) for life in lives if life.app == app and dice.random() < 0.93])
-                for app in apps
-            ),
-        )
-        for at_s in times
-    )
+    return tuple((at_s, tuple(_table(dice, app, members) for app in apps)) for at_s in times)
+
+
+def _table(dice: np.random.Generator, app: str, members: list[tuple[InstanceLife, float]]) -> RoutedModel:
+    routed = [life_member(*each) for each in members if each[0].app == app and dice.random() < 0.93]
+    return text_model(app, routed, per_request=100.0)
 
 
 def _pipeline(dice: np.random.Generator, windows: tuple[int, ...]) -> PipelineModel:

@@ -61,11 +61,7 @@ def in_time(config: NodeConfig, legs: dict[str, Phase], served: ServedModel = SE
     counts = {leg: max(2, int(2 * next(iter(most.values())) / most[leg])) for leg in legs}
     requests_per_s = min(counts[leg] * most[leg] for leg in legs)
     lives = tuple(
-        InstanceLife(
-            f"{leg}{n}", "phi", leg, "z", models.pipeline(found[phase][0]),
-            0.0 if leg == DECODE else most[leg] * shape.mean_prompt_tokens,
-            0.0 if leg == PREFILL else most[leg] * shape.mean_output_tokens,
-        )
+        InstanceLife(f"{leg}{n}", "phi", leg, "z", models.pipeline(found[phase][0]))
         for leg, phase in legs.items() for n in range(counts[leg])
     )  # fmt: skip
     table = text_model("phi", map(life_member, lives))

@@ -56,12 +56,14 @@ def plan_of(*flows: Flow) -> Plan:
 
 def test_every_planned_instance_is_there_with_its_capacity_and_price() -> None:
     fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("z1", "z2"), 2.0, 0.0)), RECIPE, 100.0)
-    legs = [(life.leg, life.zone, life.prompt_tokens_per_s, life.output_tokens_per_s) for life in fleet.instances]
-    assert sorted(legs) == [("decode", "z1", 0, 100)] + [("decode", "z2", 0, 100)] * 3 + [("prefill", "z1", 600, 0)] * 2
+    legs = [(life.leg, life.zone) for life in fleet.instances]
+    assert sorted(legs) == [("decode", "z1")] + [("decode", "z2")] * 3 + [("prefill", "z1")] * 2
     assert {life.usd_per_hour for life in fleet.instances} == {3.0}
     assert len({id(life.station) for life in fleet.instances}) == 2
     ((at_s, (model,)),) = fleet.tables
     assert at_s == 0
+    rates = sorted(rate for member in model.members for rate in member.units_per_s.items())
+    assert rates == [("chat/decode", 100.0)] * 4 + [("chat/prefill", 600.0)] * 2
     assert model.routes[0].flows == (ZoneFlow(("z1", "z2"), 2.0),)
 
 
