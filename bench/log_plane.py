@@ -119,7 +119,7 @@ class LogPlane:
         rates = {app: np.array([series.at(at) for at in minutes]) for app, series in self._demand.series.items()}
         served = Offered(rates).served(
             [route for model in self._world.recipe.served for route in model.routes()],
-            [Life(i.zone, log.wanted[i.id].units_per_s, i.ready_s, min(i.drain_s, i.gone_s)) for i in lives],
+            [Life(i.zone, i.units_per_s, i.ready_s, min(i.drain_s, i.gone_s)) for i in lives],
             anywhere=False,
         )
         events = Counter(

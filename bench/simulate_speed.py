@@ -23,8 +23,9 @@ from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.scenarios import set_up
 from bench.stepping.simulation import Simulation
-from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
+from control.planning.recipe import Recipe
 from control.simulator.serving.fleet_timeline import FleetTimeline
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.settings import ServingSettings
@@ -87,7 +88,7 @@ def main() -> int:
     with set_up("extended") as made:
         plan = checked_plan("medley", made.snapshot, made.templates.library)
         recipe = pipeline_recipe(made)
-        fleet = timeline_of_plan(made.templates.placed(plan)[0], recipe, LENGTH_S)
+        fleet = timeline_of_plan(made.templates.placed(plan)[0], Recipe((recipe,)), made.snapshot.routes, LENGTH_S)
         long = replace(fleet, length_s=3 * LENGTH_S)
         many_requests = offered_load(plan, made.snapshot, recipe, 3 * LENGTH_S, SEED)
     requests = first(many_requests, LENGTH_S)

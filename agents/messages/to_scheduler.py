@@ -19,6 +19,7 @@ from agents.messages.bounds import (
     Seconds,
     TokenIds,
 )
+from templates_lib.values.work import Phase
 
 
 class Leg(StrEnum):
@@ -30,6 +31,10 @@ class Leg(StrEnum):
     """Computes the prompt, samples one token, hands the KV cache and that token to the decode leg."""
     DECODE = "decode"
     """Waits for the KV cache of the prefill leg, then goes on behind its token."""
+
+
+LEGS = {Phase.PREFILL: Leg.PREFILL, Phase.DECODE: Leg.DECODE, Phase.AGGREGATED: Leg.WHOLE}
+"""Phase of a text model → the leg that does its work."""
 
 
 class OtherLeg(Struct, frozen=True, array_like=True):

@@ -22,8 +22,9 @@ from bench.evaluation.offered_load import offered_load
 from bench.evaluation.rated_sets import pipeline_recipe
 from bench.evaluation.table import Table
 from bench.scenarios import SetUp
+from control.planning.recipe import Recipe
 from control.planning.recording import versioned
-from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 
@@ -74,7 +75,7 @@ def serve(made: SetUp, plan: Plan, snapshot: Snapshot) -> dict[str, Kept]:
     """Work class → how it fares under the load that `plan` was made for."""
     recipe = pipeline_recipe(made)
     until_s = WARM_UP_S + COUNTED_S
-    fleet = timeline_of_plan(made.templates.placed(plan)[0], recipe, until_s + AFTER_S)
+    fleet = timeline_of_plan(made.templates.placed(plan)[0], Recipe((recipe,)), snapshot.routes, until_s + AFTER_S)
     requests = offered_load(plan, snapshot, recipe, until_s, SEED)
     return kept(requests, fleet, {s.name: s.slo for s in recipe.served}, WARM_UP_S, until_s)
 

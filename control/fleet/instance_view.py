@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agents.messages.to_scheduler import LEGS
 from control.diff.target import Target
 from control.hub.gang import Gang, GangExecutor, GangPlace
 from control.lifecycle.held_node import HeldNode, executor_load, scheduler_load
@@ -104,7 +105,7 @@ def instance_view(
 
 def _leg(work: Mapping[str, float]) -> str:
     phases = [work_class.rpartition("/")[2] for work_class in work]
-    return {"prefill": "prefill", "decode": "decode", "aggregated": "whole"}.get("+".join(phases), "")
+    return next((leg.value for phase, leg in LEGS.items() if [phase] == phases), "")
 
 
 def _executor_view(executor: GangExecutor, held: Mapping[int, HeldNode]) -> ExecutorView:

@@ -102,7 +102,7 @@ class Routing:
         for _, wanted in there:  # many instances are of one template, and reading a placement takes its time
             if wanted.template.id not in gangs:
                 gangs[wanted.template.id] = placed_gang(wanted.template)
-        members_there = [m for name, w in there for m in _members(name, w, gangs[w.template.id], components)]
+        members_there = [m for name, w in there for m in members_of(name, w, gangs[w.template.id], components)]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes}
@@ -122,9 +122,9 @@ class Routing:
         return min((self.models[name].context_tokens, *rooms))
 
 
-def _members(instance: str, wanted: Target, gang: Gang, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
-    """One for each executor that the plan has work for, with the work classes of its component, which executors of one
-    component share evenly. `components`: work class → component."""
+def members_of(instance: str, wanted: Target, gang: Gang, components: Mapping[str, str]) -> Iterator[RoutedInstance]:
+    """Yield one for each executor that the plan has work for, with the work classes of its component, which executors
+    of one component share evenly. `components`: work class → component."""
     planned = {of: units for of, units in wanted.units_per_s.items() if units > 0}
     like = Counter(executor.component for executor in gang.executors)
     for executor in gang.executors:

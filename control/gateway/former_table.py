@@ -7,9 +7,11 @@ second of each. Both stand beside the routes of a model that has them; of other 
 
 from typing import Any
 
+from agents.messages.to_scheduler import LEGS
+
 _LEGS = {("invocation",): ("whole",), ("prompt_token", "output_token"): ("prefill", "decode")}
 """Units of the legs of a route → what they were called."""
-_PHASES = {"whole": "aggregated", "prefill": "prefill", "decode": "decode"}
+_PHASES = {leg.value: phase.value for phase, leg in LEGS.items()}
 
 
 def with_former_keys(table: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from control.diff.target import Target
 from control.simulator.plane_log import PlanMade
 from control.simulator.result import Epoch
 from control.simulator.serving.fleet_timeline import InstanceLife
@@ -29,12 +28,11 @@ class EpochCutter:
         self,
         plans: Sequence[PlanMade],
         lives: Iterable[InstanceLife],
-        wanted: Mapping[str, Target],
         spent_usd: Mapping[tuple[float, float], float],
     ) -> tuple[Epoch, ...]:
-        """`plans`: in the order in which they were made. `wanted`: instance → what it is. `spent_usd`: by interval."""
+        """`plans`: in the order in which they were made. `spent_usd`: by interval."""
         own = tuple(lives)
-        return tuple(self._epoch(span, plans, own, wanted, spent_usd[span]) for span in self.spans())
+        return tuple(self._epoch(span, plans, own, spent_usd[span]) for span in self.spans())
 
     def spans(self) -> Iterator[tuple[float, float]]:
         for n in range(ceil(self.length_s / self.step_s - 1e-9)):
@@ -45,7 +43,6 @@ class EpochCutter:
         span: tuple[float, float],
         plans: Sequence[PlanMade],
         lives: Iterable[InstanceLife],
-        wanted: Mapping[str, Target],
         spent_usd: float,
     ) -> Epoch:
         from_s, until_s = span
@@ -64,7 +61,7 @@ class EpochCutter:
             plan.demand if plan else {},
             plan.unmet if plan else {},
             {app: of.requests / (until_s - from_s) for app, of in load.items()},
-            _capacity(span, lives, wanted),
+            _capacity(span, lives),
             self._demand(load, until_s - from_s),
         )
 
@@ -81,15 +78,13 @@ class EpochCutter:
         return units
 
 
-def _capacity(
-    span: tuple[float, float], lives: Iterable[InstanceLife], wanted: Mapping[str, Target]
-) -> dict[str, float]:
-    """Work class → units per second of what took requests, in the mean."""
+def _capacity(span: tuple[float, float], lives: Iterable[InstanceLife]) -> dict[str, float]:
+    """Return units per second of what took requests, in the mean, by work class."""
     from_s, until_s = span
     units: dict[str, float] = {}
     for life in lives:
         there_s = min(life.drain_s, life.gone_s, until_s) - max(life.ready_s, from_s)
         if there_s > 0:
-            for work_class, per_s in wanted[life.id].units_per_s.items():
+            for work_class, per_s in life.units_per_s.items():
                 units[work_class] = units.get(work_class, 0.0) + per_s * there_s / (until_s - from_s)
     return units

@@ -9,12 +9,12 @@ from control.executor.nodes import INSTANCE_TAG
 from control.lifecycle.event import EventKind
 from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
-from control.planning.recipe import PipelineRecipe
+from control.planning.recipe import PipelineRecipe, Recipe
 from control.simulator.log_cloud import LogCloud, NodeLife
 from control.simulator.plane_log import PlaneLog
 from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent
-from control.simulator.serving.autoregressive.plan_timeline import RecipePipelines, life_of
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.plan_timeline import RecipeStations
 from policies.routing_table import RoutedModel
 from templates_lib.values.hardware import node_config_from_id
 
@@ -58,7 +58,7 @@ class FleetHistory:
         return tuple(sorted(there, key=lambda span: (span.requested_s, span.id)))
 
     def timeline(self) -> FleetTimeline:
-        pipelines, served = RecipePipelines(self._recipe), {model.name: model for model in self._recipe.served}
+        stations = RecipeStations(Recipe((self._recipe,)), ())
         lives: dict[str, InstanceLife] = {}
         for name, times in sorted(self._times.items()):
             wanted = self._log.wanted.get(name)
@@ -67,12 +67,11 @@ class FleetHistory:
                 continue
             ready_s = max(times.ready_s, 0.0)
             drain_s = inf if times.drain_s is None else max(times.drain_s, ready_s)
-            life = life_of(name, wanted, pipelines)
-            lives[name] = replace(
-                life, ready_s=ready_s, drain_s=min(drain_s, gone_s) if drain_s < inf else inf, gone_s=gone_s
-            )
-        means = {name: model.shape.mean_output_tokens for name, model in served.items()}
-        return FleetTimeline(tuple(lives.values()), tuple(self._tables(lives)), self._length_s, means)
+            drain_s = min(drain_s, gone_s) if drain_s < inf else inf
+            for life in stations.lives(name, wanted):
+                lives[life.id] = replace(life, ready_s=ready_s, drain_s=drain_s, gone_s=gone_s)
+        tables = tuple(self._tables(lives))
+        return FleetTimeline(tuple(lives.values()), tables, self._length_s, stations.mean_output_tokens)
 
     def events(self) -> tuple[SimulationEvent, ...]:
         log = self._log
@@ -107,7 +106,7 @@ class FleetHistory:
         return InstanceSpan(
             name,
             wanted.model,
-            wanted.classes[0].rpartition("/")[2],
+            "+".join(dict.fromkeys(name.rpartition("/")[2] for name in wanted.classes)),
             wanted.template.id,
             wanted.zone,
             wanted.market.value,

@@ -76,7 +76,7 @@ class InstanceSpan:
     id: str
     app: str
     phase: str
-    """Value of a `Phase`."""
+    """Phases of its work classes."""
     template: str
     zone: str
     market: str

@@ -38,7 +38,7 @@ def simulate(scenario: Scenario, around: Around, settings: ServingSettings | Non
         requests=scenario.traffic.requests,
         served=served,
         fleet=fleet,
-        epochs=cutter.cut(plane.log.plans, fleet.instances, plane.log.wanted, spent),
+        epochs=cutter.cut(plane.log.plans, fleet.instances, spent),
         instances=history.instances(),
         nodes=nodes,
         events=history.events(),

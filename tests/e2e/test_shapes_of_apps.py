@@ -27,12 +27,13 @@ from control.checker import check, claims_of
 from control.cloud.local.kind import LocalKind
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
+from control.diff.target import targets
 from control.fleet.live_instances import instance_views
 from control.fleet.routing import GatewayModel
 from control.gateway.published import read_published
 from control.planning.recipe import Recipe
 from control.planning.recording import Recording, versioned
-from control.simulator.serving.listed_timeline import timeline_of_listed
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.simulate import simulate
@@ -200,25 +201,29 @@ def unlike(a: dict[tuple[str, str], list[int]], b: dict[tuple[str, str], list[in
 
 def simulated(recording: Recording, plan: Plan, apps: list[str]) -> dict[tuple[str, str], list[int]]:
     """The same of a simulation of as many requests in the same order, one after the other."""
-    recipe, snapshot, n = recipe_of(recording), recording.snapshot, ROUNDS * len(apps)
-    timeline = timeline_of_listed(plan, recipe, snapshot.routes, 10.0 * n)
+    assert recording.recipe is not None
+    snapshot, n = recording.snapshot, ROUNDS * len(apps)
+    timeline = timeline_of_plan(plan, recording.recipe, snapshot.routes, 10.0 * n)
     order = np.arange(n) % len(apps)
     requests = Requests(tuple(apps), order, 10.0 * np.arange(n), np.full(n, len(PROMPT)), np.full(n, TOKENS))
     served = simulate(requests, timeline)
     assert (served.outcome == Outcome.SERVED).all()
-    components = {each.id: each.component for each in recipe.classes}
-    copies = [planned for planned in plan.instances for _ in range(planned.count)]
-    counts = {(number, components[name]): 0 for number, planned in enumerate(copies) for name in planned.units_per_s}
+    components = {each.id: each.component for each in recipe_of(recording).classes}
+    wanted, counts = targets(plan), Counter[tuple[str, str]]()
+    for life in timeline.instances:
+        counts.update({(life.id, components[name]): 0 for name in life.units_per_s})
     for app, places in zip(order.tolist(), served.places.tolist(), strict=True):
         there = [place for place in places if place >= 0]
         routes = [r for r in snapshot.routes if serving_id(r.app, r.request_type) == apps[app]]
         for leg, place in enumerate(there):
             legs = {r.legs[leg].work_class for r in routes if len(r.legs) == len(there)}
-            (name,) = legs & copies[place].units_per_s.keys()
-            counts[place, components[name]] += 1
+            life = timeline.instances[place]
+            (name,) = legs & life.units_per_s.keys()
+            counts[life.id, components[name]] += 1
     found: dict[tuple[str, str], list[int]] = {}
-    for (number, component), count in counts.items():
-        found.setdefault((copies[number].template_id, component), []).append(count)
+    for (name, component), count in counts.items():
+        (number,) = re.findall(r"/(\d+)\.\d+(?:/|$)", name)
+        found.setdefault((wanted[int(number)].template_id, component), []).append(count)
     return {key: sorted(each) for key, each in found.items()}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
-from agents.messages.to_scheduler import Leg
+from agents.messages.to_scheduler import LEGS
 from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.batch_model import BatchModel
 from policies.routing_table import RoutedModel, RoutedRoute
@@ -22,13 +22,15 @@ class InstanceLife:
     app: str
     """The model, as routing tables and `Requests.apps` call it."""
     leg: str
-    """What it does of a request: of text a value of `agents.messages.to_scheduler.Leg`."""
+    """Part of a request that it does: of text a value of `agents.messages.to_scheduler.Leg`, else a phase."""
     zone: str
     station: PipelineModel | BatchModel
     ready_s: float = 0.0
     drain_s: float = inf
     gone_s: float = inf
     usd_per_hour: float = 0.0
+    units_per_s: Mapping[str, float] = field(default_factory=dict)
+    """Certified capacity by work class."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.ready_s <= min(self.drain_s, self.gone_s):
@@ -42,7 +44,7 @@ class InstanceLife:
         """What it does, as routing tables name it."""
         if isinstance(self.station, BatchModel):
             return frozenset(name for point in self.station.points for name in point)
-        return frozenset({f"{self.app}/{'aggregated' if self.leg == Leg.WHOLE else self.leg}"})
+        return frozenset(f"{self.app}/{phase}" for phase, leg in LEGS.items() if leg == self.leg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

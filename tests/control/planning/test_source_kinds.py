@@ -26,7 +26,7 @@ from control.planning.session import PlanningSession
 from control.planning.source_kinds import SOURCE_KINDS, SourceKind
 from control.planning.templates import UnservableError, build_templates, obtain, stored_template
 from control.planning.world import World
-from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.sources.placement_kinds import PLACEMENT_KINDS, one_executor
@@ -180,7 +180,11 @@ def test_a_registered_kind_is_planned_beside_another_stored_explained_and_shown(
     assert "100.0%" in text.getvalue()
     (place,) = gang_of(toy.template).executors[0].places
     assert (place.layers, place.kv_blocks) == (toy_of(world).layers, 900)
-    lives = [life for life in timeline_of_plan(plan, world.recipe, 60.0).instances if life.leg == "decode"]
+    lives = [
+        life
+        for life in timeline_of_plan(plan, Recipe((world.recipe,)), recording.snapshot.routes, 60.0).instances
+        if life.leg == "decode"
+    ]
     assert {node.kv_blocks for life in lives for node in life.station.stages[0].nodes} == {900}
 
 

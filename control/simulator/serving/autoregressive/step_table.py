@@ -11,7 +11,7 @@ fullest replica. Both shipped cost models are of that form: products of all rows
 in its tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -55,6 +55,11 @@ class StepTable:
     """Pipeline parts inside the node, each of which may work on another step."""
     busy_share: float = 1.0
     """Share of a step's time without the head that its largest part takes."""
+
+    def slowed(self, times: float) -> "StepTable":
+        """The same, each step taking so many times as long."""
+        seconds = [field.name for field in fields(self) if field.name.endswith("_s")]
+        return replace(self, **{name: times * getattr(self, name) for name in seconds})
 
 
 def table_points() -> Floats:

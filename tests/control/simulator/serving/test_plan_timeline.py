@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from control.planning.recipe import PipelineRecipe
-from control.simulator.serving.autoregressive.plan_timeline import timeline_of_plan
+from control.planning.recipe import PipelineRecipe, Recipe
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.simulate import simulate
@@ -27,7 +27,8 @@ CONFIG = node_config_from_id("L4:1/n10")
 MODEL = load_models()["phi-4-14b"]
 SHAPE = WorkloadShape("s", np.array([200, 400], np.int32), np.array([50, 150], np.int32))
 SERVED = ServedModel("chat", MODEL, Slo(1000.0, 100.0), SHAPE)
-RECIPE = PipelineRecipe((SERVED,), (CONFIG,), ((CONFIG.id,),), 2, 12.0, SloSplit.EVEN)
+PIPELINES = PipelineRecipe((SERVED,), (CONFIG,), ((CONFIG.id,),), 2, 12.0, SloSplit.EVEN)
+RECIPE = Recipe((PIPELINES,))
 SOFTWARE = Software(MODEL.id, MODEL.revision, MODEL.dtype, "vllm", "lockstep-v1")
 
 
@@ -55,7 +56,9 @@ def plan_of(*flows: Flow) -> Plan:
 
 
 def test_every_planned_instance_is_there_with_its_capacity_and_price() -> None:
-    fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("z1", "z2"), 2.0, 0.0)), RECIPE, 100.0)
+    fleet = timeline_of_plan(
+        plan_of(Flow("chat/disaggregated", ("z1", "z2"), 2.0, 0.0)), RECIPE, SERVED.routes(), 100.0
+    )
     legs = [(life.leg, life.zone) for life in fleet.instances]
     assert sorted(legs) == [("decode", "z1")] + [("decode", "z2")] * 3 + [("prefill", "z1")] * 2
     assert {life.usd_per_hour for life in fleet.instances} == {3.0}
@@ -68,13 +71,13 @@ def test_every_planned_instance_is_there_with_its_capacity_and_price() -> None:
 
 
 def test_flows_without_zones_are_spread_over_what_runs_where() -> None:
-    fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("", ""), 2.0, 0.0)), RECIPE, 100.0)
+    fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("", ""), 2.0, 0.0)), RECIPE, SERVED.routes(), 100.0)
     ((_, (model,)),) = fleet.tables
     assert model.routes[0].flows == (ZoneFlow(("z1", "z1"), 0.5), ZoneFlow(("z1", "z2"), 1.5))
 
 
 def test_requests_are_served_over_two_legs() -> None:
-    fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("", ""), 2.0, 0.0)), RECIPE, 200.0)
+    fleet = timeline_of_plan(plan_of(Flow("chat/disaggregated", ("", ""), 2.0, 0.0)), RECIPE, SERVED.routes(), 200.0)
     requests = Requests(("chat",), np.zeros(40), np.arange(40) * 0.5, np.full(40, 300), np.full(40, 60))
     served = simulate(requests, fleet)
     assert (served.outcome == Outcome.SERVED).all()
@@ -90,6 +93,6 @@ def test_a_plan_that_does_not_say_what_runs_is_refused() -> None:
     plan = plan_of()
     bare = replace(plan, instances=tuple(replace(each, placement=None) for each in plan.instances))
     with pytest.raises(ValueError, match="does not say what template"):
-        timeline_of_plan(bare, RECIPE, 100.0)
+        timeline_of_plan(bare, RECIPE, SERVED.routes(), 100.0)
     with pytest.raises(ValueError, match="not among the configurations"):
-        timeline_of_plan(plan, replace(RECIPE, nodes=()), 100.0)
+        timeline_of_plan(plan, Recipe((replace(PIPELINES, nodes=()),)), SERVED.routes(), 100.0)

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from control.allocator import solve
+from control.planning.recipe import Recipe
 from control.planning.recording import versioned
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline
-from control.simulator.serving.listed_timeline import station_of, timeline_of_listed
+from control.simulator.serving.listed_stations import station_of
+from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.settings import ServingSettings
@@ -41,7 +43,9 @@ def planned(name: str) -> Planned:
     recording = read(FOLDER / f"{name}.json")
     snapshot = versioned(replace(recording.snapshot, library_version="library-1"))
     plan = solve(snapshot, library_of(source_of(recording)))
-    fleet = timeline_of_listed(plan, recipe_of(recording), snapshot.routes, END_S)
+    templates = {each.template().id: each.template() for each in recipe_of(recording).templates}
+    plan = replace(plan, instances=tuple(each.with_template(templates[each.template_id]) for each in plan.instances))
+    fleet = timeline_of_plan(plan, Recipe((recipe_of(recording),)), snapshot.routes, END_S)
     return Planned(snapshot, plan, fleet)
 
 
@@ -163,7 +167,7 @@ def test_a_shared_unit_does_more_together_than_one_model_after_the_other() -> No
 def test_a_placement_that_says_the_impossible_of_its_batches_is_refused() -> None:
     recording = read(FOLDER / "three_legs.json")
     listed = recipe_of(recording).templates[0]
-    assert station_of(listed, recording.snapshot.routes).batch_s == pytest.approx(16 * 576 / 6000)
+    assert station_of(listed, recording.snapshot.routes, {}).batch_s == pytest.approx(16 * 576 / 6000)
     bad = replace(listed, placement=replace(listed.placement, payload={"batch": -1}))
     with pytest.raises(ValueError, match="batch"):
-        station_of(bad, recording.snapshot.routes)
+        station_of(bad, recording.snapshot.routes, {})

@@ -1,0 +1,140 @@
+"""A plan as a timeline: everything it wants is there from the start and stays."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from agents.messages.to_scheduler import LEGS, Leg
+from control.diff.target import Target, targets
+from control.fleet.routing import members_of, routed_route
+from control.hub.gang import placed_gang
+from control.planning.cost_models import cost_models_of
+from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
+from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
+from control.simulator.serving.autoregressive.prompt_times import prompt_times
+from control.simulator.serving.autoregressive.template_model import TemplateModels
+from control.simulator.serving.batch_model import BatchModel
+from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
+from control.simulator.serving.listed_stations import station_of
+from control.simulator.serving.zoneless_flows import anywhere
+from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
+from templates_lib.apps.app import serving_id
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.listed_source import ListedTemplate
+from templates_lib.sources.placement_kinds import executors_of, unit_of
+from templates_lib.values.plan import Plan
+from templates_lib.values.work import Phase, Route, WorkClass
+
+
+class RecipeStations:
+    """What serves the work of a recipe's templates: pipelines of text, in step times that are measured where the recipe
+    has a profile and else estimated, and stations of batches, with the capacity that is listed."""
+
+    def __init__(self, recipe: Recipe, routes: Iterable[Route]) -> None:
+        """`routes`: those that requests may take."""
+        self._routes = tuple(routes)
+        self.classes: dict[str, WorkClass] = {}
+        self._text: dict[str, ServedModel] = {}
+        """By work class."""
+        self._models: dict[str, TemplateModels] = {}
+        self._listed: dict[str, ListedTemplate] = {}
+        self._stations: dict[tuple[str, tuple[tuple[str, float], ...]], BatchModel] = {}
+        for source in recipe.sources:
+            if isinstance(source, ListedRecipe):
+                self.classes |= {each.id: each for each in source.classes}
+                self._listed = {each.template().id: each for each in source.templates}
+            elif isinstance(source, PipelineRecipe):
+                configs, cost_models = {node.id: node for node in source.nodes}, cost_models_of(source)
+                for served in source.served:
+                    self.classes |= {each.id: each for each in served.work_classes()}
+                    self._text |= {each.id: served for each in served.work_classes()}
+                    self._models[served.name] = TemplateModels(served.model, configs, cost_models[served.engine])
+
+    def lives(self, name: str, wanted: Target) -> Iterator[InstanceLife]:
+        """Yield a life for each executor that the plan has work for, as routing tables name it, of one instance that is
+        there for ever. Raises ValueError for what cannot be simulated."""
+        if unknown := sorted(wanted.units_per_s.keys() - self.classes.keys()):
+            raise self._refusal(wanted, f"no source of the recipe serves {', '.join(unknown)}")
+        executors = executors_of(wanted.template)
+        if executors is None and wanted.template.id in self._listed:  # of another system: its capacity is all we know
+            units = {of: rate for of, rate in wanted.units_per_s.items() if rate > 0}
+            members = [RoutedInstance(name, wanted.zone, units)] if units else []
+        elif executors is None:
+            raise self._refusal(wanted, f"nothing reads its placement of kind {wanted.template.placement.kind!r}")
+        else:
+            components = {each.id: each.component for each in self.classes.values()}
+            members = list(members_of(name, wanted, placed_gang(wanted.template), components))
+        for member in members:
+            classes = [self.classes[of] for of in member.units_per_s]
+            served = self._text.get(classes[0].id) if executors and len(classes) == 1 else None
+            executor = member.id.removeprefix(name).removeprefix("/")
+            if served is not None:
+                app, leg = served.name, LEGS[Phase(classes[0].phase)].value
+                station: PipelineModel | BatchModel = self._models[served.name].pipeline(wanted.template, executor)
+            elif wanted.template.id in self._listed:
+                app, leg = _joined(each.component for each in classes), _joined(each.phase for each in classes)
+                station = self._station(wanted.template.id, member.units_per_s if executor else {})
+            else:
+                raise self._refusal(wanted, f"one executor does {', '.join(member.units_per_s)}")
+            like = [each.component for each in executors or ()].count(classes[0].component)
+            share = unit_of(wanted.template).component_shares[classes[0].component] / like if executor else 1
+            usd, units = float(share) * wanted.usd_per_hour, member.units_per_s
+            yield InstanceLife(member.id, app, leg, member.zone, station, usd_per_hour=usd, units_per_s=units)
+
+    def routed(self, lives: Iterable[InstanceLife], plan: Plan, dispatch: str) -> tuple[RoutedModel, ...]:
+        """Return the routing table of a plan whose instances are all there: a model for each request type. Raises
+        ValueError for a route that no source of the recipe serves."""
+        units, models = {each.id: each.unit for each in self.classes.values()}, dict[str, list[RoutedRoute]]()
+        for route in self._routes:
+            if lacking := sorted({leg.work_class for leg in route.legs} - units.keys()):
+                raise ValueError(f"route {route.id} needs {', '.join(lacking)}, which no template of its recipe serves")
+            of_type = models.setdefault(serving_id(route.app, route.request_type), [])
+            of_type.append(routed_route(route, units, plan.flows))
+        objectives = {served.name: served.slo for served in self._text.values()}
+        members, found = [_member(life) for life in lives], []
+        for app, routes in models.items():
+            classes = {leg.work_class for route in routes for leg in route.legs}
+            own = tuple(member for member in members if not classes.isdisjoint(member.units_per_s))
+            model = RoutedModel(app, tuple(routes), own, dispatch, objectives.get(app))
+            found.append(anywhere(model, plan.flows))
+        return tuple(found)
+
+    @property
+    def mean_output_tokens(self) -> dict[str, float]:
+        """App → mean output tokens of its requests, of those that text models serve."""
+        return {served.name: served.shape.mean_output_tokens for served in self._text.values()}
+
+    def _station(self, template: str, share: Mapping[str, float]) -> BatchModel:
+        """Make it once for all instances that are alike. `share`: as of `station_of`."""
+        key = template, tuple(share.items())
+        if key not in self._stations:
+            self._stations[key] = station_of(self._listed[template], self._routes, share)
+        return self._stations[key]
+
+    def _refusal(self, wanted: Target, why: str) -> ValueError:
+        return ValueError(
+            f"template {wanted.template.id} of {wanted.model}, which plan {wanted.plan_id} wants in {wanted.zone}, is "
+            f"not simulated: {why}. Simulate the plan with the snapshot and the templates that it was made from"
+        )
+
+
+def _member(life: InstanceLife) -> RoutedInstance:
+    is_prompt = isinstance(life.station, PipelineModel) and life.leg != Leg.DECODE
+    times = prompt_times(life.station, life.leg) if is_prompt else None
+    return RoutedInstance(life.id, life.zone, life.units_per_s, times, life.usd_per_hour)
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "+".join(dict.fromkeys(names))
+
+
+def timeline_of_plan(
+    plan: Plan, recipe: Recipe, routes: Iterable[Route], length_s: float, dispatch: str = "wrr-v1"
+) -> FleetTimeline:
+    """`plan`: with placements (`PlannedInstance.with_template`). `routes`: of its snapshot. `dispatch`: a key of
+    `ROUTING_POLICIES`. Raises ValueError for what cannot be simulated, and where the recipe does not know its templates
+    or node configurations."""
+    stations, lives = RecipeStations(recipe, routes), list[InstanceLife]()
+    for number, each in enumerate(targets(plan)):
+        for copy in range(each.count):
+            lives += stations.lives(f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}", each)
+    table = stations.routed(lives, plan, dispatch)
+    return FleetTimeline(tuple(lives), ((0.0, table),), length_s, stations.mean_output_tokens)
