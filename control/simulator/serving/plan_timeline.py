@@ -117,8 +117,9 @@ class RecipeStations:
 
 
 def _member(life: InstanceLife) -> RoutedInstance:
-    is_prompt = isinstance(life.station, PipelineModel) and life.leg != Leg.DECODE
-    times = prompt_times(life.station, life.leg) if is_prompt else None
+    times = None
+    if isinstance(life.station, PipelineModel) and life.leg != Leg.DECODE:
+        times = prompt_times(life.station, life.leg)
     return RoutedInstance(life.id, life.zone, life.units_per_s, times, life.usd_per_hour)
 
 

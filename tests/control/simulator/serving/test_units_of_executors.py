@@ -82,6 +82,7 @@ def test_each_text_model_of_a_unit_is_an_executor_that_serves_its_own_requests()
         ("chat", "whole", {"chat/aggregated": 2.0}),
         ("code", "whole", {"code/aggregated": 1.0}),
     ]
+    assert [life.usd_per_hour for life in fleet.instances] == [1.5, 1.5]
     assert [life.id.rpartition("/")[2] for life in fleet.instances] == ["chat", "code"]
     blocks = [
         n.kv_blocks for life in fleet.instances if isinstance(life.station, PipelineModel) for n in life.station.nodes
