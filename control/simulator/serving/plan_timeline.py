@@ -76,8 +76,8 @@ class RecipeStations:
                 raise self._refusal(wanted, f"one executor does {', '.join(member.units_per_s)}")
             like = [each.component for each in executors or ()].count(classes[0].component)
             share = unit_of(wanted.template).component_shares[classes[0].component] / like if executor else 1
-            usd, units = float(share) * wanted.usd_per_hour, member.units_per_s
-            yield InstanceLife(member.id, app, leg, member.zone, station, usd_per_hour=usd, units_per_s=units)
+            usd, rates = float(share) * wanted.usd_per_hour, member.units_per_s
+            yield InstanceLife(member.id, app, leg, member.zone, station, usd_per_hour=usd, units_per_s=rates)
 
     def routed(self, lives: Iterable[InstanceLife], plan: Plan, dispatch: str) -> tuple[RoutedModel, ...]:
         """Return the routing table of a plan whose instances are all there: a model for each request type. Raises
