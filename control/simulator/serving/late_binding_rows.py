@@ -8,6 +8,7 @@ import numpy as np
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.world import World
+from policies.later_legs import Candidate, Flow, Route, Server
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedModel, RoutedRoute
 from policies.rows import Floats, Ints, Rows, rows_of, table_of
@@ -20,13 +21,13 @@ _NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS),
 class LateBindingRows:
     """The fields of `World` of the same names, for all that any table has; nothing of it is open yet."""
 
-    routes: Rows[r.Route]
+    routes: Rows[Route]
     route_legs: Rows[r.RouteLeg]
-    servers: Rows[r.Server]
-    flows: Rows[r.Flow]
+    servers: Rows[Server]
+    flows: Rows[Flow]
     flow_zones: Ints
     members: Rows[Member]
-    candidates: Rows[r.Candidate]
+    candidates: Rows[Candidate]
     latency_s: Floats
     busy_s: Floats
     spans: tuple[tuple[int, int], ...]
@@ -82,15 +83,15 @@ def late_binding_rows(
     leg_at = np.cumsum([0, *(len(route.legs) for route in routes)])
     padded = [(*key, *(-1 for _ in range(most_legs - len(key)))) for key in flows]
     return LateBindingRows(
-        table_of(r.Route, [
+        table_of(Route, [
             (leg_at[n], len(route.legs), flow_at[n], len(named[n])) for n, route in enumerate(routes)
         ]),
         route_legs,
-        table_of(r.Server, servers),
-        rows_of(r.Flow, len(flows)),
+        table_of(Server, servers),
+        rows_of(Flow, len(flows)),
         np.array(padded, np.int64).reshape(-1, most_legs),
         table_of(Member, members),
-        table_of(r.Candidate, candidates),
+        table_of(Candidate, candidates),
         np.array([of.latency_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
         np.array([of.busy_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
         tuple(spans),

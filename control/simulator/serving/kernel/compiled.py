@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.experimental import structref
 
-from policies import admission, lanes, rows, slack
+from policies import admission, lanes, later_legs, rows, slack
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 def _sources_digest() -> str:
     """Hash of every source file that is compiled together."""
     serving = Path(__file__).parents[1]
-    shared = (admission, lanes, rows, slack)
+    shared = (admission, lanes, later_legs, rows, slack)
     sources = [*sorted(serving.glob("*/*.py")), *(Path(str(module.__file__)) for module in shared)]
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
 

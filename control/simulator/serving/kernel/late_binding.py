@@ -8,6 +8,7 @@ from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import look_at
 from control.simulator.serving.kernel.world import Limits, World
 from policies import slack
+from policies.later_legs import choose_legs
 
 
 @compiled
@@ -25,7 +26,9 @@ def bind_waiting(w: World, limits: Limits, number: int, now_s: float) -> None:
         if call < 0:
             break
         row = w.waiting[call]
-        if not _choose_others(w, member):
+        if not choose_legs(
+            w.routes, w.route_legs, w.servers, w.flows, w.flow_zones, w.instances, w.candidates[member], w.chosen
+        ):
             w.members[member].has_place = False  # the rest of its route is full
             w.members[member].step_s = -np.inf
             continue
@@ -78,60 +81,3 @@ def _tokens_free(w: World, number: int) -> float:
             most = max(most, w.nodes[own.node_at + node].free_blocks)
         least = min(least, float(most))
     return least * pipeline.block_tokens
-
-
-@compiled
-def _choose_others(w: World, member: int) -> bool:
-    """Choose an instance for every leg of the route that the member begins; False where one is full.
-
-    The plan's flows from its zone are quotas: the one that is furthest behind its due is next. In its zone the instance
-    with the least load for its capacity takes the leg."""
-    candidate = w.candidates[member]
-    route = w.routes[candidate.route]
-    w.chosen[0] = candidate.instance
-    flow = _next_flow(w, candidate.route, candidate.zone)
-    for leg in range(1, route.legs):
-        found = _least_loaded(w, route.leg_at + leg, w.flow_zones[flow, leg] if flow >= 0 else -1)
-        if found < 0:
-            found = _least_loaded(w, route.leg_at + leg, -1)
-        if found < 0:
-            return False
-        w.chosen[leg] = found
-    if flow >= 0:
-        w.flows[flow].credit -= 1.0
-    return True
-
-
-@compiled
-def _next_flow(w: World, number: int, zone: int) -> int:
-    """The flow of the route from the zone that is furthest behind, after each has gained its share of one request; -1:
-    the plan has none."""
-    route = w.routes[number]
-    total = 0.0
-    for flow in range(route.flow_at, route.flow_at + route.flows):
-        if w.flow_zones[flow, 0] == zone:
-            total += w.flows[flow].rate
-    best = -1
-    for flow in range(route.flow_at, route.flow_at + route.flows):
-        own = w.flows[flow]
-        if w.flow_zones[flow, 0] == zone and own.rate > 0:
-            own.credit += own.rate / total
-            if best < 0 or own.credit > w.flows[best].credit:
-                best = flow
-    return best
-
-
-@compiled
-def _least_loaded(w: World, leg: int, zone: int) -> int:
-    """The instance for a leg with the least load for its capacity, in the zone or anywhere (-1); -1: all are full."""
-    best, least = -1, np.inf
-    of_route = w.route_legs[leg]
-    for at in range(of_route.server_at, of_route.server_at + of_route.servers):
-        server = w.servers[at]
-        if server.weight <= 0 or (zone >= 0 and server.zone != zone):
-            continue
-        own = w.instances[server.instance]
-        load = (own.held + 1) / server.weight
-        if own.room > 0 and load < least:
-            best, least = server.instance, load
-    return best

@@ -63,15 +63,6 @@ class CallLeg:
     """Outputs that are on their way."""
 
 
-class Route:
-    leg_at: int
-    """First row in `route_legs`."""
-    legs: int
-    flow_at: int
-    """First row in `flows`."""
-    flows: int
-
-
 class RouteLeg:
     work_class: int
     units: float
@@ -82,31 +73,6 @@ class RouteLeg:
     server_at: int
     """First row in `servers`."""
     servers: int
-
-
-class Server:
-    """An instance that can take a leg of a route."""
-
-    instance: int
-    zone: int
-    weight: float
-    """Its capacity for the leg; 0: the table that holds now does not have it, or it cannot be used."""
-
-
-class Candidate:
-    """What a row of `members` stands for: an instance that can take the first leg of a route."""
-
-    instance: int
-    route: int
-    zone: int
-
-
-class Flow:
-    """A flow of the plan: zones are in `flow_zones`."""
-
-    rate: float
-    credit: float
-    """Requests by which it is behind its due."""
 
 
 class Edge:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from control.simulator.serving.autoregressive import records as p
 from control.simulator.serving.kernel import records as r
 from policies import slack
+from policies.later_legs import Candidate, Flow, Route, Server
 from policies.rows import Floats, Ints, Rows
 
 
@@ -39,7 +40,7 @@ class World(NamedTuple):
     held_links: Rows[r.Links]
     """All legs at an instance, by arrival."""
     held_ends: Rows[r.Ends]
-    routes: Rows[r.Route]
+    routes: Rows[Route]
     route_legs: Rows[r.RouteLeg]
     edges: Rows[r.Edge]
     instances: Rows[r.Instance]
@@ -62,12 +63,12 @@ class World(NamedTuple):
     calls."""
     picked: Rows[r.Picked]
     """By app."""
-    servers: Rows[r.Server]
-    flows: Rows[r.Flow]
+    servers: Rows[Server]
+    flows: Rows[Flow]
     flow_zones: Ints
     """(flows, most legs)"""
     members: Rows[slack.Member]
-    candidates: Rows[r.Candidate]
+    candidates: Rows[Candidate]
     """By row of `members`."""
     latency_s: Floats
     """(times, prompt points): see `policies.slack`."""
