@@ -66,7 +66,7 @@ class RunStage(Struct, frozen=True, array_like=True):
     replicas: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
     """Each holds all of these layers, and takes some of the requests."""
     parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
-    """Each holds some of these layers (`templates_lib.cost.part_layers`), and takes all requests of its replica."""
+    """Each holds some of these layers (`agents.node.worker_commands`), and takes all requests of its replica."""
     joint: bool = False
     """The experts are spread over the devices of all replicas, not of each."""
 

@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import psutil
+from msgspec.structs import astuple
 
 from agents.channels.dialer import Address
 from agents.channels.errors import BadKeyError
@@ -18,14 +21,19 @@ from agents.messages.to_hub import ExecutorReport, SchedulerReport, StageReport
 from agents.messages.to_node import Run, RunScheduler, RunStage
 from agents.node.child import Child
 from agents.node.metrics import NodeFigures
-from agents.node.scheduler_command import scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
+from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.layout import NodeLimits, PipelineLayout
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.engines import engine_kind
 
 _MIB = 1 << 20
+
+
+AGENT = "agent"
+"""What the agent is called at its own scheduler, which it asks for its status like a gateway."""
 
 
 class ExecutorWork:
@@ -166,3 +174,19 @@ class ExecutorWork:
         if not self.failure:
             self.failure = reason
             self._died(reason)
+
+
+def scheduler_command(
+    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
+) -> tuple[str, ...]:
+    """Write the scheduler's instance file and return its command line. `own_key`: the public key of the agent itself.
+    Raises ValueError for unknown stages or an unknown engine."""
+    stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
+    limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
+    layout = PipelineLayout(run.model, stages, *limits)
+    anywhere = f"tcp://{settings.interface}:0"
+    gateways = {**scheduler.gateways, own_key: AGENT}
+    content = InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
+    path = settings.home / f"{run.executor}.json"
+    path.write_bytes(msgspec.json.encode(content))
+    return (sys.executable, "-m", engine_kind(run.engine).scheduler, "--instance", str(path), "--key", str(key))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
-from templates_lib.cost.part_layers import part_layers
 from templates_lib.models.hub_weights import is_on_hub
 from templates_lib.models.weights_place import weights_path
 from templates_lib.values.engines import engine_kind
@@ -121,3 +120,14 @@ def _cpu_share(settings: NodeSettings, count: int, compute: float) -> tuple[int,
         return threads, pace
     share = settings.threads * pace / count
     return math.ceil(share), share / math.ceil(share)
+
+
+def part_layers(layers: int, parts: int) -> tuple[int, ...]:
+    """Layers of each of `parts` consecutive parts: as even as they can be, as throughput and memory of such a node are
+    computed (`templates_lib.throughput`). The larger ones come first: behind the last one there may be the LM head.
+
+    Raises ValueError where a part would be empty.
+    """
+    if not 1 <= parts <= layers:
+        raise ValueError(f"{layers} layers cannot be cut into {parts} parts")
+    return tuple(layers // parts + (part < layers % parts) for part in range(parts))

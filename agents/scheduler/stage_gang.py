@@ -1,7 +1,7 @@
 """The stage workers of an instance, as its scheduler sees them: who is there, what each holds, are they connected."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.messages.kv_shape import KvShape, StageLayers
 from agents.messages.to_gateway import NodeStats
-from agents.messages.to_stage import Connect, FreeRuns, Leave, ReserveRun
+from agents.messages.to_stage import NOWHERE, Connect, FreeRuns, Leave, ReserveRun, StageEntry, StageStep
 from agents.messages.to_stage_scheduler import (
     KvArrived,
     KvLinkBroken,
@@ -27,8 +27,7 @@ from agents.messages.to_stage_scheduler import (
 from agents.scheduler.flight import BadResultError
 from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.node_steps import node_steps
-from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv
+from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv, StepEntry
 from agents.scheduler.stage_check import faults
 from agents.scheduler.workers import WorkerPlace, Workers
 from agents.transfer.rendezvous import Rendezvous
@@ -230,3 +229,30 @@ class StageGang:
             self._is_over = True
             _log.error("the instance has failed: %s", reason)
             self._events.stages_lost(reason)
+
+
+def node_steps(step: GroupStep, workers: Workers) -> Iterator[tuple[int, StageStep]]:
+    """Yield (worker, message) for every worker that has a part in a group's step, along the way."""
+    told: dict[int, list[StageEntry]] = {}
+    token_ids: dict[int, list[int]] = {}
+    ways: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for entry in step.entries:
+        way = ways.get(entry.nodes)
+        if way is None:
+            way = ways[entry.nodes] = workers.way(entry.nodes)
+        for worker, one in zip(way, _stage_entries(entry, way), strict=True):
+            told.setdefault(worker, []).append(one)
+        token_ids.setdefault(way[0], []).extend(entry.token_ids)
+    partners = {partner for worker in told for partner in workers.partners(worker)}
+    for worker in sorted(told.keys() | partners):
+        yield worker, StageStep(step.number, tuple(told.get(worker, ())), tuple(token_ids.get(worker, ())))
+
+
+def _stage_entries(entry: StepEntry, way: tuple[int, ...]) -> Iterator[StageEntry]:
+    """Yield the entry for each worker on the way."""
+    tokens = len(entry.token_ids)
+    for at, _ in enumerate(way):
+        source = way[at - 1] if at else NOWHERE
+        is_last = at == len(way) - 1
+        target, sampling = (NOWHERE, entry.sampling) if is_last else (way[at + 1], None)
+        yield StageEntry(entry.run, entry.position, tokens, source, target, sampling, entry.trace)

@@ -12,16 +12,18 @@ from pathlib import Path
 import torch
 import zmq
 
-from agents.channels.dialer import Address
+from agents.channels.dialer import Address, Dialer
 from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
+from agents.channels.settings import ChannelSettings
 from agents.engines.errors import EngineError, OutOfMemoryError
 from agents.engines.layer_range import LayerRange
 from agents.engines.loading import load_stage_engine
 from agents.engines.protocol import StageEngine
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.messages.to_hub import OUT_OF_MEMORY
-from agents.stage.failure_notice import give_notice
+from agents.messages.to_stage import ToStage
+from agents.messages.to_stage_scheduler import StageFailed
 from agents.stage.worker import InstanceLostError, StageWorker, WorkerSettings
 from agents.tracing.json_lines import log_json_lines
 from agents.weights.errors import WeightsError
@@ -37,6 +39,16 @@ _NOT_LOADED = (EngineError, NoWeightsError, WeightsError, MemoryError, OSError, 
 _EXPECTED = (BadKeyError, ChannelError, InstanceLostError, *_NOT_LOADED)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class _Gone:
+    """Ignores what it hears: the worker is on its way out."""
+
+    def up(self) -> None: ...
+
+    def received(self, message: ToStage) -> None: ...
+
+    def down(self, reason: str) -> None: ...
 
 
 def _arguments() -> argparse.Namespace:
@@ -150,6 +162,20 @@ def _main() -> int:
     finally:
         zmq.Context.instance().destroy(linger=200)  # ms: the reason is to reach the scheduler
     return 0
+
+
+async def give_notice(scheduler: Address, keys: KeyPair, reason: str, settings: ChannelSettings) -> None:
+    """Tell the scheduler why the worker could not load, as far as it can be reached within `lost_after_s`: it need not
+    wait then."""
+    dialer: Dialer[ToStage] = Dialer(scheduler, keys, "stage", ToStage, _Gone(), settings)
+    try:
+        await dialer.wait_up(settings.lost_after_s)
+        dialer.send(StageFailed(reason[:1000]))
+        await asyncio.sleep(settings.linger_s)
+    except ChannelError as error:
+        _log.warning("the scheduler cannot be told: %s", error)
+    finally:
+        dialer.close()
 
 
 if __name__ == "__main__":

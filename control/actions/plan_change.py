@@ -9,10 +9,13 @@ from control.actions.refusal import NotNowError
 from control.db.database import Database
 from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
-from control.diff.fleet_diff import FleetDiff
+from control.diff.fleet_diff import FleetDiff, fleet_diff
+from control.diff.supply import supply_of
+from control.diff.target import targets
+from control.fleet.live_instances import running
 from control.lifecycle.fleet import FleetRecord
+from control.planning.fleet import Fleet
 from control.planning.world import World
-from control.reconcile.difference import difference
 from control.reconcile.fleet_world import world_of_record
 from control.reconcile.ordering import unrunnable
 from templates_lib.values.plan import Plan
@@ -58,3 +61,11 @@ def change_to(database: Database, record: FleetRecord, world: World, plan: Plan,
         return PlanChange(record, plan, diff, unrunnable(world, plan))
     except ValueError as error:
         raise NotNowError(f"plan {plan.id[:12]} cannot be compared with what runs: {error}") from None
+
+
+def difference(database: Database, name: str, fleet: Fleet, plan: Plan, snapshot: Snapshot) -> FleetDiff:
+    """Compare a plan with what runs of its fleet. `snapshot`: that `plan` was solved on. Raises ValueError where it
+    cannot be compared."""
+    most = snapshot.settings.guardrails.max_unproven_nodes
+    supply = supply_of(snapshot.offers, snapshot.pools, snapshot.held_nodes(), most)
+    return fleet_diff(targets(plan), running(database, name), supply, fleet.limits)

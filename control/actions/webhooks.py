@@ -1,15 +1,20 @@
 """Set, try and remove webhooks."""
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
 
 from control.actions.context import ActionContext
 from control.actions.refusal import WrongFieldError
 from control.alerts.endpoint import Endpoint
 from control.alerts.secret_source import check_source
-from control.alerts.sender import DeliveryRefusedError
-from control.alerts.trial import try_out
+from control.alerts.sender import DeliveryRefusedError, posted
 from control.db.webhooks import PostgresWebhooks, Webhook
+
+TRIAL = "webhook.test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +71,13 @@ def try_webhook(act: ActionContext, name: str) -> WebhookTrial:
     outcome = "delivered" if tried.delivered else "not delivered"
     act.record("webhook.tried", f"tried webhook {name}: {outcome}", name)
     return tried
+
+
+def try_out(webhook: Webhook, now: datetime) -> str:
+    """Send a trial and return the status that it was taken with. It is sent and signed as alerts are, from this process
+    and at once, and not again.
+
+    Raises RefusedError.
+    """
+    content = {"event": TRIAL, "webhook": webhook.name, "at": now.astimezone(UTC).isoformat()}
+    return posted(webhook, TRIAL, f"test-{secrets.token_hex(8)}", msgspec.json.encode(content), now)

@@ -3,13 +3,15 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import httpx
 from starlette.concurrency import run_in_threadpool
 
-from control.api.gateway_addresses import each_gateway
 from control.db.database import Database
 from control.db.errors import DatabaseError
 from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, SloSample
@@ -90,3 +92,29 @@ def _since(now: Histogram, before: Histogram | None) -> LatencyHistogram:
     cumulative = [new - old for new, old in zip(now.counts, earlier, strict=True)]
     counts = [count - below for count, below in zip(cumulative, [0.0, *cumulative], strict=False)]
     return LatencyHistogram(tuple(None if math.isinf(b) else b for b in now.bounds), tuple(counts))
+
+
+async def each_gateway(url: str) -> list[str]:
+    """Return the URLs of all gateways behind one name, as service discovery gives them: `url` alone where TLS is
+    spoken, since the certificate is the name's, and where nobody knows the name."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname is None:
+        return [url]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return [url]
+    return at_addresses(url, {str(place[0]) for *_, place in found})
+
+
+def at_addresses(url: str, addresses: Iterable[str]) -> list[str]:
+    """Return the URL at each address. A gateway has one address of a family: with one of each, it is one gateway."""
+    both = sorted(addresses)
+    old, new = ([each for each in both if ip_address(each).version == version] for version in (4, 6))
+    most = max(old, new, key=len)
+    if len(most) < 2:
+        return [url]
+    parts = urlsplit(url)
+    port = "" if parts.port is None else f":{parts.port}"
+    hosts = most if most is old else [f"[{each}]" for each in most]
+    return [parts._replace(netloc=f"{host}{port}").geturl() for host in hosts]

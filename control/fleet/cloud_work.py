@@ -5,14 +5,17 @@ import queue
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
-from control.executor.provision import Provisioned, provision
+from control.diff.target import Target
+from control.executor.node_start import NodeStart
+from control.executor.provision import NodePlace, Provisioned, provision
 from control.executor.recover import recover
 from control.executor.wind_down import wind_down
 from control.fleet.effects import Effects
 from control.fleet.kept_fleet import KeptFleet
-from control.fleet.places import places
 from control.fleet.stores import FleetStores
+from control.hub.gang import Gang
 from templates_lib.values.instance import Instance
+from templates_lib.values.offer import Offer
 
 _log = logging.getLogger(__name__)
 
@@ -96,3 +99,11 @@ class CloudWork:
             return wind_down(self._stores.instances, self._stores.executor, name, "it does not serve any more").left
         except ValueError as error:
             return {name: str(error)}
+
+
+def places(wanted: Target, gang: Gang, offers: Iterable[Offer], start: NodeStart) -> list[NodePlace]:
+    """Return where each node of the gang may be rented: the offers of its configuration in the instance's zone,
+    cheapest first."""
+    sold = [offer for offer in offers if (offer.zone_id, offer.market) == (wanted.zone, wanted.market)]
+    sold.sort(key=lambda offer: (offer.usd_per_hour, offer.key))
+    return [NodePlace(tuple(offer for offer in sold if offer.node_config == config), start) for config in gang.configs]

@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from control.access.role import Role
+from control.access.secret import Secret
 from control.actions.apply_spec import WantedFleet, apply_spec
 from control.actions.context import ActionContext
 from control.actions.decide_plan import accept_solved
 from control.actions.end_fleet import end_fleet
+from control.actions.tokens import create_token
 from control.cloud.local.cloud import LocalCloud
+from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.kept_database import open_kept_database
@@ -34,9 +38,8 @@ from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
-from control.up.api_key import ensure_api_key
 from control.up.gateway_process import ensure_gateway, running_gateway
-from control.up.home import UpHome
+from control.up.home import UpHome, write_private
 from control.up.serving import AlreadyUpError, Leading, Serving
 from control.up.site import Loop, LoopParts, Site
 from control.up.steps import Steps
@@ -201,3 +204,14 @@ def _alone(home: UpHome) -> Iterator[None]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def ensure_api_key(path: Path, act: ActionContext) -> Secret:
+    """Return the token of `path`, if it works; make a new one otherwise. Only the file's owner may read it."""
+    if path.exists():
+        kept = Secret(path.read_text(errors="replace").strip())
+        if PostgresApiTokens(act.database).authenticate(kept, act.now) is not None:
+            return kept
+    _, made = create_token(act, "medley up", Role.CLIENT)
+    write_private(path, made.reveal().encode())
+    return made

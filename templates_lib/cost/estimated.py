@@ -31,7 +31,6 @@ from templates_lib.cost.layer_mix import wider_counts, worst_mix
 from templates_lib.cost.shard import ExpertShard, LayerShard, Matrix, shard_of
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
-from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
@@ -40,6 +39,11 @@ Floats = NDArray[np.float64]
 PCIE_CEILING_GBPS = 1100.0
 """Links of a node faster than this are NVLink or Infinity Fabric; PCIe 6 x16 ends at 1024 Gbit/s."""
 wider_counts_of = lru_cache(maxsize=256)(wider_counts)
+
+
+USABLE_SHARE = 0.7
+"""Share of the line rate that activations and KV caches get in each direction: transports reach less than the line
+rate, and weights, control messages and other tenants take theirs. An assumption; no measurement backs it."""
 
 
 def estimated_cost_model(gpus: Mapping[str, Gpu], engine: str = "vllm") -> "EstimatedCostModel":
@@ -257,3 +261,8 @@ def _per_replica(total: Floats, replicas: int) -> Floats:
 def _kernel(kernels: dict[str, Kernel], compute: str) -> Kernel:
     """int8 products are as efficient as the card's bf16 ones until somebody measures them."""
     return kernels.get(compute, kernels["bf16"])
+
+
+def usable_bytes_per_s(node: NodeConfig) -> float:
+    """Bytes per second in one direction; 0 for a node that joins no others."""
+    return USABLE_SHARE * node.network_gbps * 1e9 / 8 if node.joins_others else 0.0

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.cost.estimated import usable_bytes_per_s
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ExpertSpec, ModelSpec
 from templates_lib.ports.cost_model import Floats, NodeStep, Parallel
-from templates_lib.throughput.network import usable_bytes_per_s
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig, config_id
 from templates_lib.values.slo import Slo

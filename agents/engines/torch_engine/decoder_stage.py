@@ -1,10 +1,11 @@
 """Consecutive layers of a decoder with the ends they hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from agents.engines.batch import StepBatch
+from agents.engines.batch import StepBatch, StepRequest
 from agents.engines.torch_engine.attention import StepPositions
 from agents.engines.torch_engine.attention_plan import attention_plans
 from agents.engines.torch_engine.decoder_layer import DecoderLayer
@@ -13,7 +14,7 @@ from agents.engines.torch_engine.kv_cache import KvCache
 from agents.engines.torch_engine.linear import Linear
 from agents.engines.torch_engine.norm import RmsNorm
 from agents.engines.torch_engine.rope import Rope
-from agents.engines.torch_engine.row_tiles import row_tiles
+from templates_lib.cost.row_padding import MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,3 +71,23 @@ class DecoderStage:
         at = torch.cat([torch.arange(r.position, r.position + r.tokens) for r in batch.requests]).to(device)
         cosine, sine = self.rope.tables(at)
         return StepPositions(cosine.to(self.dtype), sine.to(self.dtype))
+
+
+def row_tiles(batch: StepBatch) -> Iterator[StepBatch]:
+    """Cut a wide step into tiles of MOST_ROWS rows, the last one with what is left: as many as one product takes. On a
+    CPU, what a layer makes of a tile stays in its caches; of thousands of rows it goes through memory again and again.
+
+    A request that goes on in the next tile has its earlier rows in the layer's KV cache by then."""
+    tile: list[StepRequest] = []
+    room = MOST_ROWS
+    for request in batch.requests:
+        done = 0
+        while done < request.tokens:
+            taken = min(room, request.tokens - done)
+            tile.append(StepRequest(request.id, request.position + done, taken))
+            done, room = done + taken, room - taken
+            if not room:
+                yield StepBatch(tuple(tile))
+                tile, room = [], MOST_ROWS
+    if tile:
+        yield StepBatch(tuple(tile))

@@ -1,5 +1,6 @@
 """The held layers of a model as vLLM makes them, with weights from our checkpoint."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +18,31 @@ from vllm.model_executor.model_loader.utils import initialize_model, process_wei
 from vllm.utils.torch_utils import set_default_torch_dtype
 
 from agents.engines.layer_range import LayerRange
-from agents.engines.vllm_stage.pipeline_place import take_place
 from agents.weights.checkpoint import Checkpoint
 from templates_lib.models.config_fields import UnsupportedModelError
 
 ROWS = {"hidden_states", "residual"}
 """What vLLM's models pass from stage to stage where our rows can stand for it: their sum."""
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlace:
+    """A stage's place in the pipeline, where vLLM has its pipeline process group: the models ask it which layers and
+    ends are theirs.
+
+    Nothing is ever sent over it; rows travel over our own edges."""
+
+    rank_in_group: int
+    world_size: int
+
+    @property
+    def is_first_rank(self) -> bool:
+        return self.rank_in_group == 0
+
+    @property
+    def is_last_rank(self) -> bool:
+        return self.rank_in_group == self.world_size - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +95,13 @@ def _weights(checkpoint: Checkpoint, held: LayerRange) -> Iterator[tuple[str, to
             is_held = held.last
         if is_held:
             yield name, checkpoint.read(name)
+
+
+def take_place(held: LayerRange, model_layers: int) -> None:
+    """Have the models that this process makes hold `held` from now on: at most three ranks, of which ours is one."""
+    from vllm.distributed import parallel_state
+
+    before, after = held.first_layer, model_layers - held.end
+    partition = [layers for layers in (before, held.layers, after) if layers]
+    os.environ["VLLM_PP_LAYER_PARTITION"] = ",".join(map(str, partition))
+    parallel_state._PP = PipelinePlace(1 if before else 0, len(partition))

@@ -1,17 +1,30 @@
 """The state of clouds, fleets and instances in one answer, as `medley status` shows it."""
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
 from control.fleet.fleet_status import FleetStatus
-from control.fleet.headcount import Headcount, headcount
+from control.fleet.instance_view import InstanceView
 from control.fleet.last_solve import LastSolve, last_solves
 from control.fleet.live_instances import instance_views
 from control.fleet.recorded_statuses import fleet_statuses
 from control.market.cloud_status import CloudStatus, cloud_statuses
 
 router = api_router("status")
+
+
+@dataclass(frozen=True, slots=True)
+class Headcount:
+    states: dict[str, int]
+    """Instances by state, those that are not terminated."""
+    running: int
+    """Requests."""
+    waiting: int
 
 
 class Status(BaseModel):
@@ -38,3 +51,9 @@ def get_status(services: ServicesOf) -> Status:
         fleets=fleet_statuses(database, views, {}),
         solves=last_solves(database),
     )
+
+
+def headcount(views: Iterable[InstanceView]) -> Headcount:
+    views = tuple(views)
+    states = Counter(view.state for view in views)
+    return Headcount(dict(sorted(states.items())), sum(v.running for v in views), sum(v.waiting for v in views))

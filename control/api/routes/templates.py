@@ -1,5 +1,6 @@
 """Templates: what can be built, library by library."""
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -8,7 +9,6 @@ from pydantic import BaseModel, Field
 
 from control.api.documented import problems
 from control.api.guarded_route import ServicesOf, api_router
-from control.api.least_price import Prices, least_prices, least_usd_per_hour
 from control.api.page import Cursor, Items, Limit, Page, after, page
 from control.api.text import Readable
 from control.db.libraries import PostgresLibraries
@@ -16,10 +16,15 @@ from control.db.template_pages import TemplateSummary, template_page
 from control.planning.templates import stored_template
 from templates_lib.ports.library_store import LibraryInfo
 from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.offer import Market, Offer
 from templates_lib.values.placement import Stage
 from templates_lib.values.template import Capacity
 
 router = api_router("templates")
+
+
+Prices = Mapping[str, Mapping[str, float]]
+"""Zone → node configuration → dollars per hour of its cheapest offer that can be had for good."""
 
 
 class TemplateItem(BaseModel):
@@ -83,3 +88,22 @@ def get_template(template: Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")], serv
 def _item(row: TemplateSummary, prices: Prices) -> TemplateItem:
     cost = least_usd_per_hour(row.nodes, prices)
     return TemplateItem(id=row.id, nodes=row.nodes, units_per_s=row.units_per_s, usd_per_hour=cost)
+
+
+def least_prices(offers: Iterable[Offer]) -> Prices:
+    prices: dict[str, dict[str, float]] = {}
+    for offer in offers:
+        if offer.market is not Market.SPOT and offer.available_count != 0:
+            zone = prices.setdefault(offer.zone_id, {})
+            zone[offer.node_config] = min(offer.usd_per_hour, zone.get(offer.node_config, offer.usd_per_hour))
+    return prices
+
+
+def least_usd_per_hour(nodes: Mapping[str, int], prices: Prices) -> float | None:
+    """Return what the nodes cost in the cheapest zone that sells all of them, $/h; None when no zone does."""
+    costs = [
+        sum(count * zone[config] for config, count in nodes.items())
+        for zone in prices.values()
+        if nodes.keys() <= zone.keys()
+    ]
+    return min(costs, default=None)

@@ -8,8 +8,8 @@ from agents.scheduler.flight import BadResultError
 from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.kv_overlap import mismatch, overlaps
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.node_steps import node_steps
 from agents.scheduler.orders import GroupStep, StepEntry
+from agents.scheduler.stage_gang import node_steps
 from agents.scheduler.workers import WorkerPlace, Workers
 from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, GREEDY
 

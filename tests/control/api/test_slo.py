@@ -8,8 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from control.api.attainment import added, burn_rate, percentile_s, share_within
-from control.api.gateway_addresses import at_addresses, each_gateway
-from control.api.slo_sampler import SloSampler
+from control.api.slo_sampler import SloSampler, at_addresses, each_gateway
 from control.db.database import Database
 from control.db.slo_samples import LatencyHistogram, PostgresSloSamples
 from tests.control.api.conftest import Api

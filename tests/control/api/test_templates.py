@@ -2,7 +2,7 @@
 
 import pytest
 
-from control.api.least_price import least_prices, least_usd_per_hour
+from control.api.routes.templates import least_prices, least_usd_per_hour
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.planning.templates import build_library

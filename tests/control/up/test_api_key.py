@@ -8,7 +8,7 @@ from control.access.role import Role
 from control.actions.context import ActionContext
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
-from control.up.api_key import ensure_api_key
+from control.up.bring_up import ensure_api_key
 from tests.control.lifecycle.worlds import START
 
 
