@@ -1,10 +1,13 @@
 """Load that was offered, step by step: what forecasts start from."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from policies.forecast import Rates
+from policies.metered_work import MeteredClass
+from templates_lib.values.work import Unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,16 +18,21 @@ class DemandHistory:
     """End of the last step, Unix seconds."""
     step_s: float
     requests_per_s: Rates
-    """(n,), as are the other two; n may be 0."""
-    prompt_tokens_per_s: Rates
-    output_tokens_per_s: Rates
+    """(n,); n may be 0."""
+    units_per_s: Mapping[tuple[str, Unit], Rates]
+    """(n,) by work class and unit."""
 
     def __post_init__(self) -> None:
-        if not self.requests_per_s.shape == self.prompt_tokens_per_s.shape == self.output_tokens_per_s.shape:
-            raise ValueError("a history has one rate a step of each kind")
+        if any(rates.shape != self.requests_per_s.shape for rates in self.units_per_s.values()):
+            raise ValueError("a history has one rate a step of each work class")
 
-    def planned_requests_per_s(self, mean_prompt_tokens: float, mean_output_tokens: float) -> Rates:
-        """(n,) requests of the planned lengths that would be as much work, of prompts or of outputs, whichever is more:
-        lengths that have drifted must not leave either phase short."""
-        prompt = self.prompt_tokens_per_s / mean_prompt_tokens
-        return np.maximum(prompt, self.output_tokens_per_s / mean_output_tokens)
+    def planned_requests_per_s(self, work: Iterable[MeteredClass]) -> Rates:
+        """(n,) requests of the planned sizes that would be as much work, of whichever class is most: sizes that have
+        drifted must not leave any class short."""
+        known = [self.units_per_s[each.key] / each.units_per_request for each in work if each.key in self.units_per_s]
+        return np.max(known, axis=0) if known else self.requests_per_s
+
+    def of_unit(self, unit: Unit) -> Rates:
+        """(n,) units/s, all work classes together."""
+        own = [rates for (_, its), rates in self.units_per_s.items() if its is unit]
+        return np.sum(own, axis=0) if own else np.zeros_like(self.requests_per_s)

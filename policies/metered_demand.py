@@ -8,6 +8,7 @@ import numpy as np
 
 from policies.demand_history import DemandHistory
 from policies.forecast import Forecast
+from policies.metered_work import MeteredClass
 from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 
@@ -21,9 +22,8 @@ class DemandRule:
     """The app: what people override."""
     share: float
     """Planned share of the app's requests that are of this type: its share of floor, ceiling and override."""
-    mean_prompt_tokens: float
-    mean_output_tokens: float
-    """Mean output tokens of the shape that templates are certified for."""
+    work: tuple[MeteredClass, ...]
+    """What a request takes of each class, in the shape that templates are certified for."""
     forecast: Forecast
     horizon_s: float
     """Seconds ahead that capacity is bought for: until the next plan, and until what that launches is there."""
@@ -86,7 +86,7 @@ def _requests_per_s(
 
 def _forecast(history: DemandHistory, rule: DemandRule, now_s: float) -> float:
     """The highest rate of the horizon: what is bought must do for all of it."""
-    past, step_s = history.planned_requests_per_s(rule.mean_prompt_tokens, rule.mean_output_tokens), history.step_s
+    past, step_s = history.planned_requests_per_s(rule.work), history.step_s
     old_steps = max(0, math.floor((now_s - history.end_s) / step_s))
     steps = max(1, math.ceil(rule.horizon_s / step_s))
     rate = float(rule.forecast.ahead(past, step_s, old_steps + steps)[old_steps:].max())

@@ -5,12 +5,24 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agents.messages.bounds import Count, MaybeName, Name
+from templates_lib.values.work import Unit
 
 MAX_LINES = 20_000
 """Models times projects of one interval."""
 
 UnixSeconds = Annotated[int, Meta(ge=0, lt=1 << 36)]
 Few = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+
+class OfferedWork(Struct, frozen=True, array_like=True):
+    """Units of one work class; `refused` of those that were offered."""
+
+    work_class: MaybeName
+    """Empty: the requests themselves."""
+    unit: Unit
+    offered: Count
+    refused: Count
+    served: Count
 
 
 class OfferedLine(Struct, frozen=True, array_like=True):
@@ -30,6 +42,9 @@ class OfferedLine(Struct, frozen=True, array_like=True):
     served_requests: Count
     served_prompt_tokens: Count
     served_output_tokens: Count
+    work: Annotated[tuple[OfferedWork, ...], Meta(max_length=64)] = ()
+    """The same in units of all work classes. A gateway of the release before leaves it out, whose tokens are those of
+    text; a control plane of the release before reads them alone."""
 
 
 class Offered(Struct, frozen=True, array_like=True, tag="offered"):

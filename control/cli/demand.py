@@ -23,6 +23,7 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
     from control.db.demand import PostgresDemand
     from control.db.demand_overrides import PostgresDemandOverrides
     from control.db.fleets import PostgresFleets
+    from templates_lib.values.work import Unit
 
     now = datetime.now(UTC)
     with opened(database_url) as database:
@@ -34,25 +35,27 @@ def show(fleet: FleetArgument, output: OutputOption = Output.TABLE, database_url
         rates = {
             key: {
                 "requests_per_s": history.requests_per_s.tolist(),
-                "prompt_tokens_per_s": history.prompt_tokens_per_s.tolist(),
-                "output_tokens_per_s": history.output_tokens_per_s.tolist(),
+                "prompt_tokens_per_s": history.of_unit(Unit.PROMPT_TOKEN).tolist(),
+                "output_tokens_per_s": history.of_unit(Unit.OUTPUT_TOKEN).tolist(),
+                "work": {
+                    of: {"unit": unit, "units_per_s": rates.tolist()}
+                    for (of, unit), rates in history.units_per_s.items()
+                },
             }
             for key, history in offered.items()
         }
         emit({"offered": rates, "waiting": waiting, "overrides": list(overrides.values())}, output)
         return
-    rates_shown = ("requests/s", "mean of the hour", "prompt tokens/s", "output tokens/s")
-    shown = table("model", *rates_shown, "waiting", "override")
+    shown = table("model", "requests/s", "mean of the hour", "work", "waiting", "override")
     for key, history in sorted(offered.items()):
         app_name = key.rpartition("/")[0]
         over = overrides.get(app_name)
         said = (
             "" if over is None else f"{over.requests_per_s:g}/s until {over.expires_at:%Y-%m-%d %H:%M}: {over.reason}"
         )
-        rates_now = (history.requests_per_s, history.prompt_tokens_per_s, history.output_tokens_per_s)
-        last, prompt, made = (f"{rate[-1]:.3g}" for rate in rates_now)
-        mean = f"{history.requests_per_s.mean():.3g}"
-        shown.add_row(app_name, last, mean, prompt, made, str(waiting.get(app_name, 0)), said)
+        last, mean = (f"{rate:.3g}" for rate in (history.requests_per_s[-1], history.requests_per_s.mean()))
+        work = "\n".join(f"{of}: {r[-1]:.3g} {unit.plural}/s" for (of, unit), r in history.units_per_s.items())
+        shown.add_row(app_name, last, mean, work, str(waiting.get(app_name, 0)), said)
     console().print(shown)
 
 

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import numpy as np
 from sqlalchemy import Connection, delete, func, select, true
 from sqlalchemy.dialects.postgresql import insert
 
-from agents.messages.to_demand_desk import Offered, Waiting
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Waiting
 from control.db.database import Database
 from control.db.demand_tables import COUNTS, demand_hour, demand_line, demand_report, demand_waiting
 from policies.demand_history import DemandHistory
+from policies.metered_work import REQUEST, text_classes
+from templates_lib.values.work import Unit
 
 LATEST = timedelta(hours=26)
 """A report that is older is not taken: gateways keep a day, and what has become an hour must not be counted again."""
@@ -25,17 +28,6 @@ SILENT = timedelta(seconds=20)
 _SETTLED = timedelta(seconds=15)
 """Time after its end for which an interval is still on its way from the gateways."""
 _SUMS = [func.sum(demand_line.c[name]).label(name) for name in COUNTS]
-
-
-@dataclass(frozen=True, slots=True)
-class AppUsage:
-    """Usage of an app by the project that asked."""
-
-    project: str
-    app: str
-    requests: int
-    prompt_tokens: int
-    output_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +72,6 @@ class PostgresDemand:
             watched = _watched(connection, fleet, start)
         return {key: _history(parts, start.timestamp(), end_s, step_s) for key, parts in watched.items()}
 
-    def usage(self, fleet: str, start: datetime, end: datetime) -> tuple[AppUsage, ...]:
-        """Return the usage of whole hours and reports that began from `start` up to before `end`, by project and
-        app."""
-        total: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-        names = ("served_requests", "served_prompt_tokens", "served_output_tokens")
-        with self.database.transaction() as connection:
-            for table in (demand_hour, demand_line):
-                sums = [func.sum(table.c[name]) for name in names]
-                query = select(table.c.project, table.c.app, *sums).group_by(table.c.project, table.c.app)
-                query = query.where(table.c.fleet == fleet, table.c.started_at >= start, table.c.started_at < end)
-                for project, app, *served in connection.execute(query):
-                    total[project, app] = [a + int(b) for a, b in zip(total[project, app], served, strict=True)]
-        return tuple(AppUsage(*key, *served) for key, served in sorted(total.items()) if any(served))
-
     def roll_up(self, now: datetime) -> None:
         """Reports that nobody can change any more become hours; hours do not stay for ever."""
         until = (now - KEPT).replace(minute=0, second=0, microsecond=0)
@@ -102,15 +80,16 @@ class PostgresDemand:
         hour = func.date_trunc("hour", minutes.c.started_at)
         watched = select(hour.label("hour"), func.sum(minutes.c.seconds).label("seconds")).group_by(hour).subquery()
         line_hour = func.date_trunc("hour", demand_line.c.started_at)
-        keys = [demand_line.c.fleet, line_hour, demand_line.c.app, demand_line.c.request_type, demand_line.c.project]
+        line = demand_line.c
+        keys = [line.fleet, line_hour, line.app, line.request_type, line.project, line.work_class, line.unit]
         hours = select(*keys, watched.c.seconds, *_SUMS).where(demand_line.c.started_at < until)
         hours = hours.join_from(demand_line, watched, line_hour == watched.c.hour)
         hours = hours.group_by(*keys, watched.c.seconds)
-        columns = ["fleet", "started_at", "app", "request_type", "project", "seconds", *COUNTS]
+        names = ["fleet", "started_at", "app", "request_type", "project", "work_class", "unit", "seconds", *COUNTS]
         with self.database.transaction() as connection:
             # One at a time: a second one finds the reports gone.
             connection.execute(select(func.pg_advisory_xact_lock(0x64656D)))
-            connection.execute(insert(demand_hour).from_select(columns, hours).on_conflict_do_nothing())
+            connection.execute(insert(demand_hour).from_select(names, hours).on_conflict_do_nothing())
             connection.execute(delete(demand_report).where(demand_report.c.started_at < until))
             connection.execute(delete(demand_hour).where(demand_hour.c.started_at < now - HOURS_KEPT))
             connection.execute(delete(demand_waiting).where(demand_waiting.c.heard_at < now - KEPT))
@@ -127,46 +106,67 @@ def _record(connection: Connection, gateway: str, started_at: datetime, report: 
         return
     own = (demand_line.c.gateway == gateway) & (demand_line.c.started_at == started_at)
     connection.execute(delete(demand_line).where(own))
-    names = ("fleet", "app", "request_type", "project", *COUNTS)
-    rows = [key | {name: getattr(line, name) for name in names} for line in report.lines]
+    names = ("fleet", "app", "request_type", "project")
+    rows = [
+        key | {name: getattr(line, name) for name in names} | msgspec.structs.asdict(work)
+        for line in report.lines
+        for work in _work(line)
+    ]
     if rows:
         connection.execute(insert(demand_line).on_conflict_do_nothing(), rows)
 
 
-Part = tuple[float, int, int, int, int]
-"""Start, seconds watched, requests, prompt tokens, output tokens."""
+def _work(line: OfferedLine) -> tuple[OfferedWork, ...]:
+    """Return all that a line counts, the requests first. One of the release before says of text how many tokens it had,
+    and of what was refused only how many requests."""
+    refused = line.refused / max(line.requests, 1)
+    tokens = ((line.prompt_tokens, line.served_prompt_tokens), (line.output_tokens, line.served_output_tokens))
+    former = (
+        OfferedWork(each.work_class, each.unit, offered, round(refused * offered), served)
+        for each, (offered, served) in zip(text_classes(line.app), tokens, strict=True)
+    )
+    return OfferedWork(*REQUEST, line.requests, line.refused, line.served_requests), *(line.work or former)
 
 
-def _watched(connection: Connection, fleet: str, start: datetime) -> Mapping[str, list[Part]]:
-    """Return the parts of hours and of reports, by key, in order of time."""
-    found: dict[str, list[Part]] = defaultdict(list)
-    sums = ("requests", "prompt_tokens", "output_tokens")
+Work = tuple[str, Unit]
+"""Work class and unit."""
+Parts = dict[float, tuple[int, dict[Work, int]]]
+"""Start → seconds watched, units by work, in order of time."""
+
+
+def _watched(connection: Connection, fleet: str, start: datetime) -> Mapping[str, Parts]:
+    """Return the parts of hours and of reports, by key."""
+    found: dict[str, Parts] = defaultdict(dict)
 
     def read(table: Any, seconds: Any, source: Any) -> None:
-        keys = (table.c.app, table.c.request_type, table.c.started_at)
-        query = select(*keys, seconds, *(func.sum(table.c[name]) for name in sums)).select_from(source)
+        keys = (table.c.app, table.c.request_type, table.c.started_at, table.c.work_class, table.c.unit)
+        query = select(*keys, seconds, func.sum(table.c.offered)).select_from(source)
         query = query.where(table.c.fleet == fleet, table.c.started_at >= start)
-        for app, kind, at, watched, *counts in connection.execute(query.group_by(*keys).order_by(table.c.started_at)):
-            found[f"{app}/{kind}"].append((at.timestamp(), int(watched), *map(int, counts)))
+        query = query.group_by(*keys).order_by(table.c.started_at, table.c.work_class)  # the requests first
+        for app, kind, at, work_class, unit, watched, units in connection.execute(query):
+            _, own = found[f"{app}/{kind}"].setdefault(at.timestamp(), (int(watched), {}))
+            own[work_class, Unit(unit)] = int(units)
 
     read(demand_hour, func.max(demand_hour.c.seconds), demand_hour)
     read(demand_line, func.max(demand_report.c.seconds), demand_line.join(demand_report))
     return found
 
 
-def _history(parts: list[Part], start_s: float, end_s: float, step_s: int) -> DemandHistory:
-    first_s = max(start_s, end_s - (end_s - parts[0][0]) // step_s * step_s)
+def _history(parts: Parts, start_s: float, end_s: float, step_s: int) -> DemandHistory:
+    times = list(parts)
+    first_s = max(start_s, end_s - (end_s - times[0]) // step_s * step_s)
     steps = max(1, round((end_s - first_s) / step_s))
-    sums, watched = np.zeros((3, steps)), np.zeros(steps)
-    for n, (at_s, seconds, *counts) in enumerate(parts):
-        until_s = parts[n + 1][0] if n + 1 < len(parts) else end_s
+    work = sorted({of for _, own in parts.values() for of in own})
+    sums, watched = np.zeros((len(work), steps)), np.zeros(steps)
+    for at_s, until_s in zip(times, [*times[1:], end_s], strict=True):
+        seconds, own = parts[at_s]
         spread = max(1, round(min(3600.0, until_s - at_s) / step_s)) if seconds > step_s else 1
         step = int((at_s - first_s) // step_s)
         to = slice(max(0, step), min(steps, step + spread))
         if to.start < to.stop:
-            sums[:, to] += np.array(counts, dtype=np.float64)[:, None] / spread
+            sums[:, to] += np.array([own.get(of, 0.0) for of in work])[:, None] / spread
             watched[to] += seconds / spread
     rates = np.divide(sums, watched, out=np.zeros_like(sums), where=watched > 0)
     known = np.maximum.accumulate(np.where(watched > 0, np.arange(steps), 0))
-    rates = rates[:, known]
-    return DemandHistory(end_s, float(step_s), rates[0], rates[1], rates[2])
+    by_work = dict(zip(work, rates[:, known], strict=True))
+    return DemandHistory(end_s, float(step_s), by_work.pop(REQUEST), by_work)

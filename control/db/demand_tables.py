@@ -18,20 +18,14 @@ from sqlalchemy import (
 
 from control.db.tables import metadata
 
-COUNTS = (
-    "requests",
-    "refused",
-    "prompt_tokens",
-    "output_tokens",
-    "served_requests",
-    "served_prompt_tokens",
-    "served_output_tokens",
-)
-"""Counters that every line and every hour has."""
+COUNTS = ("offered", "refused", "served")
+"""Counters that every line and every hour has: `refused` of what was offered."""
 
 
 def _counts() -> list[Column[Any]]:
-    return [Column(name, BigInteger, nullable=False) for name in COUNTS]
+    """`work_class`: empty for the requests themselves."""
+    key = Column("work_class", Text, primary_key=True), Column("unit", Text, nullable=False)
+    return [*key, *(Column(name, BigInteger, nullable=False) for name in COUNTS)]
 
 
 # A report may come again, and later with more: its revision says which is the newer.

@@ -90,10 +90,8 @@ class PastLoad:
     at: datetime
     seconds: int
     """Seconds of it that gateways watched."""
-    requests: int
-    refused: int
-    prompt_tokens: int
-    output_tokens: int
+    units: dict[tuple[str, str], int]
+    """Units by work class and unit; the requests themselves among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,20 +216,20 @@ class PostgresPast:
 
     def load(self, fleet: str, since: datetime, until: datetime) -> tuple[PastLoad, ...]:
         """List the load by time and app. A minute that no gateway reported is not there."""
-        found: list[PastLoad] = []
+        found: dict[tuple[datetime, str, str], PastLoad] = {}
         lines = demand_line.join(demand_report)
         with self.database.transaction() as connection:
             for table, source, seconds in (
                 (demand_hour, demand_hour, func.max(demand_hour.c.seconds)),
                 (demand_line, lines, func.max(demand_report.c.seconds)),
             ):
-                keys = (table.c.app, table.c.request_type, table.c.started_at)
-                sums = (func.sum(table.c[name]) for name in ("requests", "refused", "prompt_tokens", "output_tokens"))
-                query = select(*keys, seconds, *sums).select_from(source).group_by(*keys)
+                keys = (table.c.app, table.c.request_type, table.c.started_at, table.c.work_class, table.c.unit)
+                query = select(*keys, seconds, func.sum(table.c.offered)).select_from(source).group_by(*keys)
                 query = query.where(table.c.fleet == fleet, table.c.started_at >= since, table.c.started_at < until)
-                for app, kind, at, watched, *counts in connection.execute(query):
-                    found.append(PastLoad(app, kind, _utc(at), int(watched), *map(int, counts)))
-        return tuple(sorted(found, key=lambda load: (load.at, load.app, load.request_type)))
+                for app, kind, at, work_class, unit, watched, units in connection.execute(query):
+                    load = PastLoad(app, kind, _utc(at), int(watched), {})
+                    found.setdefault((load.at, app, kind), load).units[work_class, unit] = int(units)
+        return tuple(found[key] for key in sorted(found))
 
 
 def _instance(row: Row[Any], steps: tuple[PastTransition, ...]) -> PastInstance:

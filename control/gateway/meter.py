@@ -6,10 +6,11 @@ open; each change of what was told is another revision.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine
+from agents.messages.to_demand_desk import MAX_LINES, Offered, OfferedLine, OfferedWork
+from policies.metered_work import MeteredClass
 from templates_lib.values.work import DEFAULT_TYPE
 
 _log = logging.getLogger(__name__)
@@ -23,8 +24,11 @@ Kind = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Counts:
+    classes: tuple[MeteredClass, ...]
     requests: int = 0
     refused: int = 0
+    refused_prompt_tokens: int = 0
+    refused_output_tokens: float = 0.0
     prompt_tokens: int = 0
     output_tokens: float = 0.0
     served_requests: int = 0
@@ -74,13 +78,14 @@ class Meter:
         self._intervals: dict[int, _Interval] = {}
         self._began_s = clock()
         self._now: _Interval | None = None
-        self._served: tuple[tuple[str, str], ...] = ()
+        self._served: Mapping[tuple[str, str], tuple[MeteredClass, ...]] = {}
         self._mean_output: dict[str, float] = {}
         self._roll()
 
-    def serve(self, apps: Iterable[tuple[str, str]]) -> None:
-        """(fleet, app) of all models from now on: an interval says of each that nobody came, if so."""
-        self._served = tuple(apps)
+    def serve(self, apps: Mapping[tuple[str, str], Iterable[MeteredClass]]) -> None:
+        """(fleet, app) of all models from now on, and what their requests are counted in: an interval says of each that
+        nobody came, if so."""
+        self._served = {app: tuple(classes) for app, classes in apps.items()}
         names = {app for _, app in self._served}
         self._mean_output = {app: mean for app, mean in self._mean_output.items() if app in names}
 
@@ -95,7 +100,8 @@ class Meter:
         if counts is None:
             fleet, app, project = kind
             is_full = len(interval.counts) >= MAX_LINES - len(self._served)
-            counts = interval.counts.setdefault((fleet, app, "" if is_full else project), _Counts())
+            own = fleet, app, "" if is_full else project
+            counts = interval.counts.setdefault(own, _Counts(self._served.get((fleet, app), ())))
         if is_new:
             counts.requests += 1
             counts.prompt_tokens += prompt_tokens
@@ -106,7 +112,11 @@ class Meter:
 
     def refuse(self, offer: Offer) -> None:
         """Note that a request was refused for want of capacity."""
-        offer._counts.refused += offer.is_new
+        counts = offer._counts
+        if offer.is_new:
+            counts.refused += 1
+            counts.refused_prompt_tokens += offer.prompt_tokens
+            counts.refused_output_tokens += offer.output_tokens
         self._close(offer)
 
     def settle(self, offer: Offer, made: int, *, is_whole: bool, is_length_known: bool) -> None:
@@ -186,9 +196,9 @@ class Meter:
 
     def _note_nobody(self, interval: _Interval) -> None:
         there = {(fleet, app) for fleet, app, _ in interval.counts}
-        for fleet, app in self._served:
+        for (fleet, app), classes in self._served.items():
             if (fleet, app) not in there:
-                interval.counts[fleet, app, ""] = _Counts()
+                interval.counts[fleet, app, ""] = _Counts(classes)
 
     def _message(self, interval: _Interval) -> Offered:
         lines = tuple(
@@ -204,6 +214,7 @@ class Meter:
                 c.served_requests,
                 c.served_prompt_tokens,
                 c.served_output_tokens,
+                tuple(_work(each, c) for each in c.classes),
             )
             for (fleet, app, project), c in interval.counts.items()
         )
@@ -214,3 +225,13 @@ class Meter:
         if interval is not self._now:
             return interval.seconds
         return max(1, interval.seconds - round(interval.started_s + self._seconds - self._clock()))
+
+
+def _work(of: MeteredClass, c: _Counts) -> OfferedWork:
+    return OfferedWork(
+        of.work_class,
+        of.unit,
+        of.units(c.requests, c.prompt_tokens, c.output_tokens),
+        of.units(c.refused, c.refused_prompt_tokens, c.refused_output_tokens),
+        of.units(c.served_requests, c.served_prompt_tokens, c.served_output_tokens),
+    )

@@ -66,5 +66,4 @@ class ModelEntry:
     def work_name(self, work_class: str) -> str:
         """Name of what a class counts, for people: `prompt tokens`."""
         legs = (leg for route in self.served.routing.routes for leg in route.legs)
-        unit = next(leg.unit for leg in legs if leg.work_class == work_class)
-        return unit.value.replace("_", " ") + "s"
+        return next(leg.unit.plural for leg in legs if leg.work_class == work_class)

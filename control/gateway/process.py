@@ -29,6 +29,7 @@ from control.gateway.request_accounts import RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.table_keeper import TableKeeper
 from control.listener import listening, url_of
+from policies.metered_work import metered_classes
 
 _SWITCH_S = 0.0005
 
@@ -55,7 +56,7 @@ async def _serve(listener: socket.socket, path: Path, keys: KeyPair, settings: G
     dispatcher = Dispatcher(keys, settings, metrics, gate.refresh)
 
     def taken(published: Published) -> None:
-        meter.serve((model.fleet, model.routing.id) for model in published.models)
+        meter.serve({(model.fleet, model.routing.id): metered_classes(model.routing) for model in published.models})
         reporter.report_to(published.demand_desk)
 
     table = TableKeeper(path, dispatcher, metrics, taken)

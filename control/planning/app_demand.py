@@ -6,6 +6,7 @@ from policies.forecast import Forecast
 from policies.forecasts import FORECASTS
 from policies.headroom_forecast import Headroom
 from policies.metered_demand import DemandRule
+from policies.metered_work import text_classes
 from templates_lib.apps.app import App
 
 
@@ -54,8 +55,7 @@ class Metered:
                 app=each.served.name,
                 model=app.name,
                 share=each.share,
-                mean_prompt_tokens=each.served.shape.mean_prompt_tokens,
-                mean_output_tokens=each.served.shape.mean_output_tokens,
+                work=text_classes(each.served.name, *each.served.shape.mean_tokens),
                 forecast=self.forecast.made(),
                 horizon_s=horizon_s,
                 floor_requests_per_s=self.floor_requests_per_s,

@@ -11,6 +11,7 @@ from control.lifecycle.fleet import FleetRecord
 from control.planning.world import World
 from control.reconcile.metered_demand import MeteredDemand
 from control.simulator.traffic import Load, Traffic
+from policies.metered_work import text_classes
 from templates_lib.values.work import DEFAULT_TYPE, Demand
 
 INTERVAL_S = 60
@@ -81,7 +82,8 @@ class KnownDemand:
         for demand in world.demand:
             shape = shapes[demand.app]
             history = self.traffic.history(demand.app, from_s, until_s, self.step_s)
-            rates = history.planned_requests_per_s(shape.mean_prompt_tokens, shape.mean_output_tokens)
+            work = text_classes(demand.app, *shape.mean_tokens)
+            rates = history.planned_requests_per_s(work)
             found.append(replace(demand, requests_per_s=float(rates.max(initial=0.0))))
         return tuple(found)
 

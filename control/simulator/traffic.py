@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from control.simulator.request_trace import MAX_REQUESTS, Stream
 from control.simulator.serving.requests import Requests
 from policies.demand_history import DemandHistory
+from policies.metered_work import text_classes
 from templates_lib.apps.app import App
 
 
@@ -63,7 +64,8 @@ class Traffic:
         at = np.searchsorted(self._arrivals[n], edges)
         lengths = np.diff(edges)
         sums = [np.diff(s[n][at]) / lengths for s in (self._prompts, self._outputs)]
-        return DemandHistory(until_s, step_s, np.diff(at) / lengths, *sums)
+        work = (each.key for each in text_classes(app))
+        return DemandHistory(until_s, step_s, np.diff(at) / lengths, dict(zip(work, sums, strict=True)))
 
     def longest_output_tokens(self, app: str) -> int:
         """0 for an app that nobody asks."""

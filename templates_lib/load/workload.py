@@ -40,6 +40,11 @@ class WorkloadShape:
         return float(self.output_tokens.mean())
 
     @property
+    def mean_tokens(self) -> tuple[float, float]:
+        """Mean lengths of a prompt and of an answer."""
+        return self.mean_prompt_tokens, self.mean_output_tokens
+
+    @property
     def prefill_context(self) -> float:
         """Mean number of earlier tokens that a prompt token attends to: E[P(P − 1)] / 2E[P]."""
         prompt = self.prompt_tokens.astype(np.float64)

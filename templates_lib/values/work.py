@@ -20,6 +20,11 @@ class Unit(StrEnum):
     IMAGE_TOKEN = "image_token"  # noqa: S105
     INVOCATION = "invocation"
 
+    @property
+    def plural(self) -> str:
+        """Name for people: `prompt tokens`."""
+        return f"{self.value.replace('_', ' ')}s"
+
 
 @dataclass(frozen=True, slots=True)
 class WorkClass:

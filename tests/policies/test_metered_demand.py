@@ -8,17 +8,21 @@ import pytest
 from policies.demand_history import DemandHistory
 from policies.forecast import Last
 from policies.metered_demand import DemandOverride, DemandRule, demand_at
+from policies.metered_work import text_classes
 from policies.seasonal_forecast import Seasonal
 from templates_lib.values.work import Demand
 
 STEP_S = 300.0
 NOW_S = 1_000_000.0
-RULE = DemandRule("m", "m", 1.0, 100.0, 50.0, Last(), horizon_s=3600.0, idle_s=1800.0)
+WORK = text_classes("m", 100.0, 50.0)
+RULE = DemandRule("m", "m", 1.0, WORK, Last(), horizon_s=3600.0, idle_s=1800.0)
 
 
 def history(*requests_per_s: float, prompt: float = 100.0, output: float = 50.0, end_s: float = NOW_S) -> DemandHistory:
     rates = np.array(requests_per_s)
-    return DemandHistory(end_s, STEP_S, rates, rates * prompt, rates * output)
+    return DemandHistory(
+        end_s, STEP_S, rates, dict(zip((of.key for of in WORK), (rates * prompt, rates * output), strict=True))
+    )
 
 
 def rate(past: DemandHistory | None, rule: DemandRule = RULE, waiting: int = 0, **overrides: DemandOverride) -> float:

@@ -15,6 +15,7 @@ from control.db.demand import PostgresDemand
 from control.db.demand_overrides import PostgresDemandOverrides
 from control.db.fleets import PostgresFleets
 from policies.demand_history import DemandHistory
+from templates_lib.values.work import Unit
 
 router = api_router("demand")
 Hours = Annotated[float, Query(gt=0, le=168, allow_inf_nan=False, description="How far back.")]
@@ -39,6 +40,11 @@ class NewOverride(BaseModel):
     reason: Line = Field(min_length=1, description="Reason, for people.")
 
 
+class Work(BaseModel):
+    unit: Unit
+    units_per_s: list[float]
+
+
 class Offered(BaseModel):
     """Demand of one request type, in equal steps, the oldest first."""
 
@@ -47,6 +53,7 @@ class Offered(BaseModel):
     requests_per_s: list[float]
     prompt_tokens_per_s: list[float]
     output_tokens_per_s: list[float]
+    work: dict[str, Work] = Field(description="By work class.")
 
 
 class Demand(BaseModel):
@@ -89,6 +96,7 @@ def _offered(history: DemandHistory) -> Offered:
         begins_at=datetime.fromtimestamp(history.end_s - steps * history.step_s, UTC),
         step_s=history.step_s,
         requests_per_s=history.requests_per_s.tolist(),
-        prompt_tokens_per_s=history.prompt_tokens_per_s.tolist(),
-        output_tokens_per_s=history.output_tokens_per_s.tolist(),
+        prompt_tokens_per_s=history.of_unit(Unit.PROMPT_TOKEN).tolist(),
+        output_tokens_per_s=history.of_unit(Unit.OUTPUT_TOKEN).tolist(),
+        work={name: Work(unit=unit, units_per_s=of.tolist()) for (name, unit), of in history.units_per_s.items()},
     )

@@ -19,6 +19,7 @@ from control.reconcile.decision import same
 from control.simulator.replay.course import MINUTE_S, Course, Demand, Floats, Held, Life, Moves, build_course
 from control.simulator.replay.span import Span
 from policies.availability import CallOutcome
+from policies.metered_work import text_classes
 from templates_lib.values.offer import Market
 from templates_lib.values.plan import Plan
 
@@ -56,7 +57,8 @@ def offered(span: Span, world: World) -> Demand:
         for load in own:
             first = int(span.seconds(load.at) // MINUTE_S)
             last = max(first + 1, first + round((3600 if load.seconds > MINUTE_S else load.seconds) / MINUTE_S))
-            requests = max(load.prompt_tokens / shape.mean_prompt_tokens, load.output_tokens / shape.mean_output_tokens)
+            work = text_classes(demand.app, *shape.mean_tokens)
+            requests = max(load.units.get(each.key, 0) / each.units_per_request for each in work)
             rate[max(first, 0) : max(last, 0)] += requests / ((last - first) * MINUTE_S)
         found[demand.app] = rate
     return Demand(found)

@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from agents.messages.to_demand_desk import Offered, OfferedLine, Waiting, WaitingLine
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, Waiting, WaitingLine
 from control.db.database import Database
-from control.db.demand import AppUsage, PostgresDemand
+from control.db.demand import PostgresDemand
 from control.db.demand_overrides import Override, PostgresDemandOverrides
 from control.db.demand_tables import demand_hour, demand_line, demand_report
+from policies.metered_work import REQUEST
+from templates_lib.values.work import Unit
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -32,6 +34,17 @@ def rates(demand: PostgresDemand, now: datetime, span: timedelta = HOUR, step_s:
     return [] if history is None else [round(rate * 60, 6) for rate in history.requests_per_s]
 
 
+def served(database: Database) -> dict[tuple[str, ...], int]:
+    """By project, work class and unit, of hours and reports together."""
+    found: dict[tuple[str, ...], int] = {}
+    with database.transaction() as connection:
+        for table in (demand_hour, demand_line):
+            keys = (table.c.project, table.c.work_class, table.c.unit)
+            for *key, units in connection.execute(select(*keys, func.sum(table.c.served)).group_by(*keys)):
+                found[tuple(key)] = found.get(tuple(key), 0) + int(units)
+    return found
+
+
 def test_gateways_add_up_and_a_report_that_comes_again_counts_once(demand: PostgresDemand):
     for _ in range(2):
         demand.record([("a", report(NOON, 6)), ("b", report(NOON, 4)), ("a", report(NOON + MINUTE, 1))], NOON + MINUTE)
@@ -39,9 +52,21 @@ def test_gateways_add_up_and_a_report_that_comes_again_counts_once(demand: Postg
     assert rates(demand, now) == [10, 1]
     history = demand.histories("f", now, HOUR, 60)["m/chat"]
     assert history.end_s == (NOON + 2 * MINUTE).timestamp()
-    assert history.prompt_tokens_per_s[0] * 60 == pytest.approx(100)
-    assert history.output_tokens_per_s[0] * 60 == pytest.approx(50)
+    assert history.units_per_s["m/prefill", Unit.PROMPT_TOKEN][0] * 60 == pytest.approx(100)
+    assert history.units_per_s["m/decode", Unit.OUTPUT_TOKEN][0] * 60 == pytest.approx(50)
     assert demand.histories("another", now, HOUR) == {}
+
+
+def test_what_a_gateway_counts_by_work_class_is_what_is_on_record(demand: PostgresDemand, database: Database):
+    work = OfferedWork("m/see", Unit.IMAGE_TOKEN, 1200, 600, 600), OfferedWork("m/decode", Unit.OUTPUT_TOKEN, 9, 4, 5)
+    line = OfferedLine("f", "m", "chat", "p", 2, 1, 7, 9, 1, 3, 5, work)
+    demand.record([("a", Offered("l", int(NOON.timestamp()), 60, 1, (line,)))], NOON + MINUTE)
+    assert served(database) == {
+        ("p", "", "invocation"): 1, ("p", "m/see", "image_token"): 600, ("p", "m/decode", "output_token"): 5
+    }  # fmt: skip
+    history = demand.histories("f", NOON + MINUTE + timedelta(seconds=20), HOUR, 60)["m/chat"]
+    assert set(history.units_per_s) == {("m/see", Unit.IMAGE_TOKEN), ("m/decode", Unit.OUTPUT_TOKEN)}
+    assert history.units_per_s["m/see", Unit.IMAGE_TOKEN].tolist() == [20.0]
 
 
 def test_only_a_newer_revision_replaces_a_report(demand: PostgresDemand):
@@ -67,18 +92,30 @@ def test_reports_become_hours_once_and_say_the_same(demand: PostgresDemand, data
         demand.record([("a", report(NOON + n * MINUTE, n // 60, project=f"p{n % 2}"))], NOON + n * MINUTE)
     later = NOON + timedelta(hours=50, seconds=20)
     before = rates(demand, later, timedelta(hours=51), 3600)
-    used = demand.usage("f", NOON, NOON + 3 * HOUR)
+    used = served(database)
     for _ in range(2):
         demand.roll_up(later)
     with database.transaction() as connection:
-        assert connection.execute(select(func.count()).select_from(demand_line)).scalar_one() == 60
-        hours = select(demand_hour.c.started_at, demand_hour.c.seconds, demand_hour.c.requests).order_by("started_at")
+        assert connection.execute(select(func.count()).select_from(demand_line)).scalar_one() == 3 * 60
+        hours = select(demand_hour.c.started_at, demand_hour.c.seconds, demand_hour.c.offered).order_by("started_at")
+        hours = hours.where(demand_hour.c.work_class == "")
         assert [tuple(row) for row in connection.execute(hours)] == [
             (NOON, 3600, 0), (NOON, 3600, 0), (NOON + HOUR, 3600, 30), (NOON + HOUR, 3600, 30)
         ]  # fmt: skip
     assert rates(demand, later, timedelta(hours=51), 3600)[:3] == before[:3]
-    assert used == demand.usage("f", NOON, NOON + 3 * HOUR)
-    assert used == (AppUsage("p0", "m", 90, 900, 90), AppUsage("p1", "m", 90, 900, 90))
+    assert (
+        used
+        == served(database)
+        == {
+            (project, *work): served
+            for project in ("p0", "p1")
+            for work, served in (
+                (REQUEST, 90),
+                (("m/prefill", "prompt_token"), 900),
+                (("m/decode", "output_token"), 90),
+            )
+        }
+    )
 
 
 def test_a_report_too_old_to_be_told_from_what_has_become_an_hour_is_not_taken(

@@ -69,6 +69,36 @@ def test_a_migration_is_whole_or_not_at_all(connection: Connection) -> None:
     assert tables(connection) == set()
 
 
+def test_load_on_record_is_counted_by_work_class_and_again_as_before(connection: Connection) -> None:
+    upgrade(connection, "0015")
+    connection.execute(text("INSERT INTO demand_report VALUES ('g/l', '2026-11-21 12:00+00', 60, 1, now())"))
+    counts = (
+        "requests, refused, prompt_tokens, output_tokens, served_requests, served_prompt_tokens, served_output_tokens"
+    )
+    line = f"gateway, started_at, app, request_type, project, fleet, {counts}"
+    hour = f"fleet, started_at, app, request_type, project, seconds, {counts}"
+    for columns, table, values in (
+        (line, "demand_line", "'g/l', '2026-11-21 12:00+00', 'm', 'chat', 'p', 'f', 10, 2, 1000, 500, 8, 790, 410"),
+        (line, "demand_line", "'g/l', '2026-11-21 12:00+00', 'n', 'chat', '', 'f', 0, 0, 0, 0, 0, 0, 0"),
+        (hour, "demand_hour", "'f', '2026-11-19 12:00+00', 'm', 'chat', 'p', 3600, 600, 0, 60000, 7, 600, 60000, 7"),
+    ):
+        connection.execute(text(f"INSERT INTO {table} ({columns}) VALUES ({values})"))  # noqa: S608
+    queries = [text(f"SELECT {c} FROM {t} ORDER BY app") for c, t in ((line, "demand_line"), (hour, "demand_hour"))]  # noqa: S608
+    before = [connection.execute(query).all() for query in queries]
+    upgrade(connection, "0016")
+    kept = text("SELECT app, work_class, unit, offered, refused, served FROM demand_line ORDER BY app, work_class")
+    assert connection.execute(kept).all() == [
+        ("m", "", "invocation", 10, 2, 8),
+        ("m", "m/decode", "output_token", 500, 100, 410),
+        ("m", "m/prefill", "prompt_token", 1000, 200, 790),
+        ("n", "", "invocation", 0, 0, 0),
+        ("n", "n/decode", "output_token", 0, 0, 0),
+        ("n", "n/prefill", "prompt_token", 0, 0, 0),
+    ]
+    downgrade(connection, "0015")
+    assert [connection.execute(query).all() for query in queries] == before
+
+
 def test_plans_outlive_the_way_up_and_down(connection: Connection) -> None:
     upgrade(connection, "0001")
     connection.execute(text("INSERT INTO snapshot (version, library_version, body) VALUES ('s', 'l', '{}')"))

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.messages.to_demand_desk import Offered, OfferedLine
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork
 from control.gateway.meter import Meter
+from policies.metered_work import metered_classes, text_classes
+from policies.routing_table import RoutedLeg, RoutedModel, RoutedRoute
+from templates_lib.values.work import Edge, Unit
 
 KIND = ("fleet", "m", "p")
 
@@ -73,12 +76,35 @@ def test_an_answer_that_broke_off_keeps_the_length_that_was_expected(clock: Cloc
 
 def test_a_model_that_nobody_asked_says_so_and_one_that_is_not_served_says_nothing(clock: Clock):
     meter = Meter("life", 60, 10, clock)
-    meter.serve([("fleet", "m"), ("fleet", "n")])
+    meter.serve({("fleet", "m"): (), ("fleet", "n"): text_classes("n")})
     meter.refuse(meter.offer(KIND, 1, 1.0))
     clock.now_s = 660.0
     (report,) = meter.due(10)
-    assert line(report, "n") == OfferedLine("fleet", "n", "chat", "", 0, 0, 0, 0, 0, 0, 0)
+    nothing = tuple(OfferedWork(each.work_class, each.unit, 0, 0, 0) for each in text_classes("n"))
+    assert line(report, "n") == OfferedLine("fleet", "n", "chat", "", 0, 0, 0, 0, 0, 0, 0, nothing)
     assert len(report.lines) == 2
+
+
+def test_what_came_is_counted_in_the_unit_of_every_work_class(clock: Clock):
+    see, draw = RoutedLeg("m/see", Unit.IMAGE_TOKEN, 576.0), RoutedLeg("m/draw", Unit.INVOCATION, 2.0)
+    whole = RoutedRoute("whole", (RoutedLeg("m/aggregated", Unit.INVOCATION, 1.0),))
+    chain = RoutedRoute(
+        "chain",
+        (see, RoutedLeg("m/prefill", Unit.PROMPT_TOKEN, 1.0), RoutedLeg("m/decode", Unit.OUTPUT_TOKEN, 1.0), draw),
+        (Edge(0, 1, 0.0), Edge(1, 2, 0.0), Edge(2, 3, 0.0)),
+    )
+    meter = Meter("life", 60, 10, clock)
+    meter.serve({("fleet", "m"): metered_classes(RoutedModel("m", (whole, chain)))})
+    meter.refuse(meter.offer(KIND, 100, 50.0))
+    meter.settle(meter.offer(KIND, 30, 40.0), 20, is_whole=True, is_length_known=True)
+    clock.now_s = 660.0
+    (report,) = meter.due(10)
+    assert {(w.work_class, w.unit): (w.offered, w.refused, w.served) for w in line(report).work} == {
+        ("m/see", Unit.IMAGE_TOKEN): (1152, 576, 576),
+        ("m/prefill", Unit.PROMPT_TOKEN): (130, 100, 30),
+        ("m/decode", Unit.OUTPUT_TOKEN): (70, 50, 20),
+        ("m/draw", Unit.INVOCATION): (4, 2, 2),
+    }
 
 
 def test_an_interval_covers_what_was_watched_of_it(clock: Clock):

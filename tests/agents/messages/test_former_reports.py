@@ -1,0 +1,43 @@
+"""Reports of load from and to processes of the release before, which count tokens and know no work class."""
+
+from msgspec import Struct
+
+from agents.messages.to_demand_desk import Offered, OfferedLine, OfferedWork, ToDemandDesk
+from agents.messages.wire import Decoder, encode
+from templates_lib.values.work import Unit
+
+
+class FormerLine(Struct, frozen=True, array_like=True):
+    fleet: str
+    app: str
+    request_type: str
+    project: str
+    requests: int
+    refused: int
+    prompt_tokens: int
+    output_tokens: int
+    served_requests: int
+    served_prompt_tokens: int
+    served_output_tokens: int
+
+
+class FormerOffered(Struct, frozen=True, array_like=True, tag="offered"):
+    life: str
+    started_s: int
+    seconds: int
+    revision: int
+    lines: tuple[FormerLine, ...]
+
+
+FORMER = FormerOffered("l", 600, 60, 1, (FormerLine("f", "m", "chat", "p", 3, 1, 30, 15, 2, 20, 10),))
+
+
+def test_a_report_of_the_release_before_is_taken() -> None:
+    arrived = Decoder[Offered](ToDemandDesk).decode(encode(FORMER))
+    assert arrived == Offered("l", 600, 60, 1, (OfferedLine("f", "m", "chat", "p", 3, 1, 30, 15, 2, 20, 10),))
+
+
+def test_the_release_before_takes_a_report_of_today() -> None:
+    work = (OfferedWork("m/prefill", Unit.PROMPT_TOKEN, 30, 10, 20),)
+    line = OfferedLine("f", "m", "chat", "p", 3, 1, 30, 15, 2, 20, 10, work)
+    assert Decoder[FormerOffered](FormerOffered).decode(encode(Offered("l", 600, 60, 1, (line,)))) == FORMER
