@@ -35,15 +35,15 @@ class KvExchange:
                 link.close()
             return
         sends = isinstance(order, SendKv) or order.sends
-        link = self._links.get(order.link) or self._links.setdefault(order.link, self._make(sends))
+        if (link := self._links.get(order.link)) is None:
+            link = self._links[order.link] = (
+                KvSender(order.link, self._engine, self._settings, self._report)
+                if sends
+                else KvReceiver(order.link, self._engine, self.inbox, self._settings)
+            )
         if isinstance(order, OpenKvLink):
             link.open(order)
         elif isinstance(link, KvSender):
             link.send(order)
         else:
             raise ValueError(f"KV cache comes over {order.link}, and does not go")
-
-    def _make(self, sends: bool) -> KvSender | KvReceiver:
-        if sends:
-            return KvSender(self._engine, self._settings, self._report)
-        return KvReceiver(self._engine, self.inbox, self._settings)

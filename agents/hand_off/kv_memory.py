@@ -27,10 +27,13 @@ class KvMemory:
         self._engine.export_kv(request_id, part, kv)
         return memory
 
-    def receive(self, end: LinkEnd, request_id: str, part: KvPart, dtype: torch.dtype) -> bool:
-        """Takes a chunk off the link, which has it in `dtype`; False where it is void or the request is freed."""
+    def receive(self, end: LinkEnd, part: KvPart, dtype: torch.dtype, request_id: str | None) -> bool:
+        """Takes a chunk off the link, which has it in `dtype`; False where it is void, or the request is freed or none
+        wants it."""
         lend, facts = self._engine.lent_kv, self._engine.facts
         size = part.kv_bytes(facts.head_dim, dtype)
+        if request_id is None:
+            return end.receive_piece(size, None)
         if lend is not None and dtype == facts.dtype:
             return end.receive_piece(size, lend(request_id, part))
         kv, memory = self._framed(part, dtype)

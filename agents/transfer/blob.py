@@ -96,6 +96,10 @@ class Blob(Generic[P]):
         self._check(index >= self._done[consumer], f"piece {index} was let go")
         return self._pieces[index][1] if index < self._count else None
 
+    def done(self, consumer: str) -> int:
+        """Pieces that the consumer needs no more."""
+        return self._done.get(consumer, 0)
+
     def lose(self, home: object, until_s: float) -> None:
         """Notes that the connection is gone; its consumers may come back in time."""
         self._homes |= {consumer: until_s for consumer, its in self._homes.items() if its is home}
@@ -125,9 +129,10 @@ class Blob(Generic[P]):
             self._pieces.clear()
             self.held_bytes = 0
             return
-        for index in [index for index in self._pieces if index < self._needed]:
-            self.held_bytes -= self._pieces.pop(index)[0]
-        have_all = self.state is State.COMPLETE and self._needed == self._count
+        needed = self._needed
+        while self._pieces and (first := next(iter(self._pieces))) < needed:
+            self.held_bytes -= self._pieces.pop(first)[0]
+        have_all = self.state is State.COMPLETE and needed == self._count
         if len(self._done) == self._consumers and (have_all or not self._homes):
             self.happen(Event.CONSUMERS_DONE)
 
