@@ -2,15 +2,12 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from typing import ClassVar
 
-import torch
-
 from agents.engines.kv_part import KvPart
 from agents.engines.protocol import StageEngine
-from agents.engines.stage_facts import StageFacts
 from agents.transfer.errors import BadPieceError
 from agents.transfer.link import LinkEnd
 
@@ -31,9 +28,7 @@ class ChunkHeader:
     _PACKED: ClassVar = struct.Struct("<9q")
 
     def packed(self) -> bytes:
-        part = self.part
-        extents = (part.first_layer, part.layers, part.first_head, part.heads, part.first_token, part.tokens)
-        return self._PACKED.pack(self.run, self.index, self.wants_answer, *extents)
+        return self._PACKED.pack(self.run, self.index, self.wants_answer, *astuple(self.part))
 
     @classmethod
     def receive(cls, end: LinkEnd) -> "ChunkHeader":
@@ -46,17 +41,12 @@ class ChunkHeader:
             raise BadPieceError(str(error)) from error
 
 
-def token_bytes(facts: StageFacts, dtype: torch.dtype) -> int:
-    """Keys and values of one token in one layer."""
-    return 2 * facts.kv_heads * facts.head_dim * dtype.itemsize
-
-
 def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int) -> Iterator[KvPart]:
     """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, each position of each layer once, into chunks
     of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises ValueError where it has none
     for a token."""
     facts = engine.facts
-    one_token = token_bytes(facts, facts.dtype)
+    one_token = 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize  # keys and values, in one layer
     if one_token > chunk_bytes:
         raise ValueError(f"a chunk has {chunk_bytes} bytes, one token of one layer {one_token}")
     block = facts.block_tokens if facts.block_tokens * one_token <= chunk_bytes else 1
@@ -70,11 +60,8 @@ def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_b
         at_once = max(1, chunk_bytes // (kept * one_token))
         for layer in range(same[0], same[0] + len(same), at_once):
             count = min(at_once, same[0] + len(same) - layer)
-            if kept * one_token <= chunk_bytes:
-                yield KvPart(layer, count, facts.first_kv_head, facts.kv_heads, first_token, kept)
-                continue
             start = first_token
             while start < tokens:
-                end = min(tokens, start // block * block + longest)
-                yield KvPart(layer, 1, facts.first_kv_head, facts.kv_heads, start, end - start)
+                end = tokens if kept * one_token <= chunk_bytes else min(tokens, start // block * block + longest)
+                yield KvPart(layer, count, facts.first_kv_head, facts.kv_heads, start, end - start)
                 start = end

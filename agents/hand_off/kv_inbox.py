@@ -55,7 +55,10 @@ class KvInbox:
         `bring`: reads it off the link, into the KV cache of a request or, where there is none, nowhere; False where it
         is not in that request now. A chunk that came before, over a link that broke, is passed over. Raises
         BadPieceError, and what `bring` raises."""
-        coming = self._find(header.run, timeout_s)
+        with self._changed:
+            if not self._changed.wait_for(lambda: header.run <= self._newest, timeout_s):
+                raise BadPieceError(f"run {header.run} has not been reserved within {timeout_s:g} s")
+            coming = self._coming.get(header.run)
         if coming is None:
             bring(None)
             return False
@@ -77,9 +80,3 @@ class KvInbox:
             raise BadPieceError(f"more came for run {header.run} than its KV cache has")
         self._arrived(header.run, coming.moved_bytes)
         return True
-
-    def _find(self, run: int, timeout_s: float) -> _Coming | None:
-        with self._changed:
-            if not self._changed.wait_for(lambda: run <= self._newest, timeout_s):
-                raise BadPieceError(f"run {run} has not been reserved within {timeout_s:g} s")
-            return self._coming.get(run)

@@ -35,20 +35,16 @@ class KvReceiver:
         self._link.open(order.epoch, meet, lambda end: self._serve(order, end))
 
     def _serve(self, order: OpenKvLink, end: LinkEnd) -> None:
-        memory, dtype = KvMemory(self._engine, self._settings.chunk_bytes), _DTYPES[order.sender_dtype]
+        facts, dtype = self._engine.facts, _DTYPES[order.sender_dtype]
+        memory = KvMemory(self._engine, self._settings.chunk_bytes)
         while self._link.is_latest(end):
             header = ChunkHeader.receive(end)
-            is_wanted = self._take(order.link, header, end, memory, dtype)
+            part, size = header.part, header.part.kv_bytes(facts.head_dim, dtype)
+            if part.heads != facts.kv_heads:
+                raise BadPieceError(f"a chunk of {part.heads} KV heads, of {facts.kv_heads}")
+            if size > self._settings.chunk_bytes:
+                raise BadPieceError(f"{part} takes {size} bytes, a chunk has {self._settings.chunk_bytes} at most")
+            bring = partial(memory.receive, end, part, dtype)
+            is_wanted = self._inbox.take(order.link, header, size, bring, self._settings.stall_s)
             if header.wants_answer:
                 end.send(ACKNOWLEDGEMENT.pack(header.run, header.index, is_wanted))
-
-    def _take(self, link: str, header: ChunkHeader, end: LinkEnd, memory: KvMemory, dtype: torch.dtype) -> bool:
-        """Takes a chunk, and tells whether more of the run is wanted."""
-        part, facts = header.part, self._engine.facts
-        size = part.kv_bytes(facts.head_dim, dtype)
-        if part.heads != facts.kv_heads:
-            raise BadPieceError(f"a chunk of {part.heads} KV heads, of {facts.kv_heads}")
-        if size > self._settings.chunk_bytes:
-            raise BadPieceError(f"{part} takes {size} bytes, a chunk has {self._settings.chunk_bytes} at most")
-        bring = partial(memory.receive, end, part, dtype)
-        return self._inbox.take(link, header, size, bring, self._settings.stall_s)
