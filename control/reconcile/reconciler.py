@@ -24,6 +24,7 @@ from control.lifecycle.history import PastTransition
 from control.planning.world import World
 from control.reconcile.decision import Verdict, decide
 from control.reconcile.fleet_planner import FleetPlanner, Solved
+from control.reconcile.fleet_state import FleetState
 from control.reconcile.ordering import fleet_order, routing
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import AwaitedError, tokenizer_here
@@ -34,34 +35,7 @@ from templates_lib.values.template import ServingTemplate
 
 _log = logging.getLogger(__name__)
 
-_AGAIN_S = 2.0
-"""Between the starts of two solves of a fleet, whatever asks for them."""
-_LOOK_AGAIN_S = 60.0
-"""The same, where nothing has happened but that an offer may be asked again."""
 _UNASKED = "cannot be asked"
-
-
-@dataclass(slots=True)
-class _FleetState:
-    """State of a fleet in the loop. All of it can be read or made again."""
-
-    record: FleetRecord
-    target: FleetTarget
-    wanted_s: float
-    """Monotonic time at which it is to be planned next, so that a clock that jumps neither hurries nor delays it."""
-    began_s: float = -math.inf
-    """Monotonic time at which it was planned last."""
-    why: str = "the control plane has started"
-    solved: Solved | None = None
-    ordered: tuple[str, int, int] = ("", 0, 0)
-    """Plan, version of the spec and number of the solve that its order was made of."""
-    solves: int = 0
-    trouble: str = ""
-    """Why it cannot be planned or run now; empty: it can."""
-    to_publish: tuple[World, Plan] | None = None
-    """World and plan that gateways do not know of yet."""
-    missed: set[str] = field(default_factory=set)
-    """Keys of offers that it was refused, or that were taken from it, and has not rented from since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +68,7 @@ class Reconciler:
 
     def __init__(self, ports: ReconcilePorts) -> None:
         self._ports = ports
-        self._fleets: dict[str, _FleetState] = {}
+        self._fleets: dict[str, FleetState] = {}
         self._budgets: dict[tuple[Scope, str], StoredBudget] = {}
         self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
         self._leads = self._has_read = False
@@ -129,7 +103,7 @@ class Reconciler:
 
     def due_s(self) -> float:
         """Monotonic time at which a fleet is to be planned next; inf: none is on record."""
-        return min((max(f.wanted_s, f.began_s + _AGAIN_S) for f in self._fleets.values()), default=math.inf)
+        return min((fleet.due_s for fleet in self._fleets.values()), default=math.inf)
 
     def is_deposed(self) -> bool:
         """Tell whether it has led, and another process does now."""
@@ -178,9 +152,8 @@ class Reconciler:
 
     def wake(self, fleet: str, why: str) -> None:
         """Plan it as soon as may be."""
-        now_s = self._ports.monotonic()
-        if (known := self._fleets.get(fleet)) is not None and known.wanted_s > now_s:
-            known.wanted_s, known.why = now_s, why
+        if (known := self._fleets.get(fleet)) is not None:
+            known.wake(self._ports.monotonic(), why)
 
     def _miss(self, fleet: str, offer: Offer) -> None:
         if (known := self._fleets.get(fleet)) is not None:
@@ -207,7 +180,7 @@ class Reconciler:
         for record in changed:
             if (known := self._fleets.get(record.name)) is None:
                 target = targets.get(record.name, FleetTarget(record.name))
-                self._fleets[record.name] = _FleetState(record, target, self._ports.monotonic())
+                self._fleets[record.name] = FleetState(record, target, self._ports.monotonic())
             else:
                 known.record = record
                 self.wake(record.name, "its spec or mode has changed")
@@ -237,16 +210,12 @@ class Reconciler:
         """Start the solves that are due, one at a time for a fleet."""
         now_s = self._ports.monotonic()
         for name, fleet in self._fleets.items():
-            if fleet.record.ending or now_s < max(fleet.wanted_s, fleet.began_s + _AGAIN_S):
+            if fleet.record.ending or now_s < fleet.due_s:
                 continue
             record, known = fleet.record, self._ports.keeper.known
             if self._ports.effects.begin(f"plan {name}", lambda r=record, k=known: self._solve(r, k)):  # type: ignore[misc]
-                fleet.began_s, fleet.wanted_s = now_s, now_s + 60 * self._every_minutes(fleet)
                 _log.info("fleet %s is planned: %s", name, fleet.why)
-                fleet.why = "it is time"
-
-    def _every_minutes(self, fleet: _FleetState) -> float:
-        return 1.0 if fleet.solved is None else fleet.solved.world.fleet.reconcile.replan_minutes
+                fleet.begin(now_s)
 
     def _solve(self, record: FleetRecord, known: tuple[Instance, ...]) -> None:
         """Solve in a thread of the effects."""
@@ -272,7 +241,7 @@ class Reconciler:
                 self.wake(name, "the database went away meanwhile")  # it is not to wait for its next turn
                 raise
 
-    def _take(self, name: str, fleet: _FleetState, solved: Solved | Exception) -> None:
+    def _take(self, name: str, fleet: FleetState, solved: Solved | Exception) -> None:
         """Raises StaleVersionError, DatabaseUnavailableError."""
         if isinstance(solved, DatabaseUnavailableError):
             raise solved
@@ -280,27 +249,12 @@ class Reconciler:
             self._trouble(fleet, f"cannot be planned: {solved}")
             return
         self._trouble(fleet, "")
-        is_on_time = fleet.wanted_s == fleet.began_s + 60 * self._every_minutes(fleet)
-        fleet.solved, fleet.solves = solved, fleet.solves + 1
-        if is_on_time:  # nobody has asked for another one; how often it is planned is known only now
-            fleet.wanted_s = fleet.began_s + 60 * self._every_minutes(fleet)
-        self._look_again(fleet, solved)
+        fleet.take(solved, self._now(), self._ports.monotonic())
         self._account(name, solved)
         if solved.record != fleet.record:
             self.wake(name, "its spec has changed meanwhile")
             return
         self._judge(fleet, solved)
-
-    def _look_again(self, fleet: _FleetState, solved: Solved) -> None:
-        """Plan once more when an offer that was refused may be asked again: what is rented in its place costs more with
-        every minute."""
-        until = [at for key, at in solved.world.quotes.avoided_until.items() if key in fleet.missed]
-        if not until:
-            return
-        wait_s = (min(until) - self._now()).total_seconds()
-        due_s = max(self._ports.monotonic() + wait_s, fleet.began_s + _LOOK_AGAIN_S)
-        if due_s < fleet.wanted_s:
-            fleet.wanted_s, fleet.why = due_s, "an offer that was refused may be asked again"
 
     def _account(self, name: str, solved: Solved) -> None:
         """Record what held nodes cost by this look at the market, and what the fleet gives up for its budgets from now
@@ -312,7 +266,7 @@ class Reconciler:
             why = "; ".join(solved.taken.reasons) or "its budgets allow it again"
             self._note("budget.ladder", f"{before.text} -> {solved.taken.rung.text}: {why}", name)
 
-    def _judge(self, fleet: _FleetState, solved: Solved) -> None:
+    def _judge(self, fleet: FleetState, solved: Solved) -> None:
         fleets, now = self._ports.stores.fleets, self._now()
         mode, target = fleet.record.mode, fleet.target
         # A plan that was proposed before the spec or mode changed cannot be approved any more: propose the new one.
@@ -345,7 +299,7 @@ class Reconciler:
             except (ValueError, LookupError) as error:
                 self._trouble(fleet, f"cannot be run: {error}")
 
-    def _hold(self, name: str, fleet: _FleetState) -> None:
+    def _hold(self, name: str, fleet: FleetState) -> None:
         """Raises ValueError, LookupError."""
         plan = self._kept(fleet.target.accepted)
         if plan is None:
@@ -398,7 +352,7 @@ class Reconciler:
         except LookupError:
             return None  # it was thrown away
 
-    def _trouble(self, fleet: _FleetState, text: str) -> None:
+    def _trouble(self, fleet: FleetState, text: str) -> None:
         if text and text != fleet.trouble:
             _log.error("fleet %s %s", fleet.record.name, text)
             self._note("fleet.trouble", text, fleet.record.name)
