@@ -10,10 +10,14 @@ from pathlib import Path
 
 from control.cli.output import write_text
 from control.cli.progress import build_progress
+from control.cost.spending_limit import spending_limit
 from control.db.database import Database, open_database
+from control.db.errors import NotStoredError
+from control.db.fleets import PostgresFleets
 from control.db.libraries import PostgresLibraries
 from control.db.location import home_directory
 from control.db.plans import PostgresPlans
+from control.given_name import DEFAULT_PROJECT
 from control.market.view import StoredMarket
 from control.planning.local_profiles import with_known_profiles
 from control.planning.recipe import ListedRecipe, Recipe
@@ -21,11 +25,14 @@ from control.planning.recording import Recording, RecordingError, decode, decode
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
 from control.planning.templates import Templates
-from control.planning.world import read_world
+from control.planning.within_budget import within_budget
+from control.planning.world import World, read_world
 from templates_lib.sources.json_source import read_json_source
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+
+_Made = tuple[Recording, Templates, PlanReport]
 
 
 @contextmanager
@@ -47,10 +54,10 @@ def _opened(database_url: str | None) -> Iterator[tuple[PlanningSession, Databas
 
 
 @contextmanager
-def prepared(
-    spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
-) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
-    """Yield what to plan from, read before the database is opened so that mistakes show at once."""
+def _made(
+    spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None, baselines: bool
+) -> Iterator[tuple[PlanningSession, _Made]]:
+    """Plan, and yield what was planned. Files are read before the database is opened so that mistakes show at once."""
     if (spec is None) == (snapshot is None):
         raise ValueError("give either -f SPEC or --snapshot FILE")
     if templates is not None and snapshot is None:
@@ -60,14 +67,31 @@ def prepared(
     recording = _read_recording(snapshot, templates) if snapshot else None
     with _opened(database_url) as (opened, database):
         if spec is not None:
-            now = datetime.now(UTC)
-            world = read_world(spec, StoredMarket.read(database, now))
-            world = with_known_profiles(world, home_directory(os.environ))
-            found = opened.record(world, now.isoformat(timespec="seconds"))
-        else:
-            assert recording is not None  # noqa: S101
-            found = opened.replay(recording)
-        yield opened, *found
+            yield opened, _within_budget(opened, database, spec, baselines)
+            return
+        assert recording is not None  # noqa: S101
+        recording, found = opened.replay(recording)
+        yield opened, (recording, found, opened.plan(recording, found, baselines=baselines))
+
+
+def _within_budget(opened: PlanningSession, database: Database, spec: Path, baselines: bool) -> _Made:
+    """Plan a spec as the reconcile loop would: within what budgets leave to a fleet of its name."""
+    now = datetime.now(UTC)
+    world = with_known_profiles(read_world(spec, StoredMarket.read(database, now)), home_directory(os.environ))
+
+    def made(world: World) -> _Made:
+        recording, found = opened.record(world, now.isoformat(timespec="seconds"))
+        return recording, found, opened.plan(recording, found, baselines=baselines)
+
+    try:
+        project = PostgresFleets(database).load(world.name).project
+    except NotStoredError:
+        project = DEFAULT_PROJECT
+    limit = spending_limit(database, world.name, project, now)
+    within = within_budget(world, limit.allowed, limit.in_force, made, lambda each: each[2].plan)
+    recording, found, report = within.solved
+    basis = replace(report.basis, notes=(*report.basis.notes, *within.taken.reasons))
+    return recording, found, replace(report, basis=basis)
 
 
 def planned(
@@ -79,10 +103,10 @@ def planned(
     save_snapshot: Path | None,
     baselines: bool,
 ) -> PlanReport:
-    with prepared(spec, snapshot, templates, database_url) as (opened, recording, library):
+    with _made(spec, snapshot, templates, database_url, baselines) as (_, (recording, _, report)):
         if save_snapshot is not None:
             write_text(save_snapshot, encode(recording).decode())
-        return opened.plan(recording, library, baselines=baselines)
+        return report
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,9 +152,8 @@ def made_now(
     spec: Path | None, snapshot: Path | None, templates: Path | None, database_url: str | None
 ) -> Iterator[tuple[PlanningSession, PlanInContext]]:
     """Make a plan, and return it with all that it was made from."""
-    with prepared(spec, snapshot, templates, database_url) as (opened, recording, library):
-        plan = opened.plan(recording, library, baselines=False).plan
-        yield opened, PlanInContext(recording.name, plan, recording.snapshot, library.library)
+    with _made(spec, snapshot, templates, database_url, baselines=False) as (opened, (recording, library, report)):
+        yield opened, PlanInContext(recording.name, report.plan, recording.snapshot, library.library)
 
 
 def _bytes(path: Path) -> bytes:

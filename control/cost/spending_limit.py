@@ -8,7 +8,6 @@ from control.cost.budgets import budget_book
 from control.db.budgets import PostgresBudgets
 from control.db.database import Database
 from control.db.ledger import PostgresLedger
-from control.lifecycle.fleet import FleetRecord
 from policies.budget import Allowance
 from policies.degradation import Rung
 
@@ -20,11 +19,11 @@ class SpendingLimit:
     """Rung that the fleet has given up already to stay within it."""
 
 
-def spending_limit(database: Database, record: FleetRecord, now: datetime) -> SpendingLimit:
-    """Read what the budgets leave to a fleet at `now`. Raises DatabaseUnavailableError."""
+def spending_limit(database: Database, fleet: str, project: str, now: datetime) -> SpendingLimit:
+    """Read what the budgets leave to a fleet of `project` at `now`. Raises DatabaseUnavailableError."""
     budgets = PostgresBudgets(database)
-    in_force = budgets.given_up(record.name).rung
+    in_force = budgets.given_up(fleet).rung
     if not budgets.all():
         return SpendingLimit(in_force=in_force)
     book = budget_book(budgets, PostgresLedger(database), now)
-    return SpendingLimit(book.allowance(record.name, record.project), in_force)
+    return SpendingLimit(book.allowance(fleet, project), in_force)

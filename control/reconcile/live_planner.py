@@ -1,7 +1,6 @@
 """The planner of fleets on record, on the market and the models that a database knows."""
 
 import time
-from functools import partial
 from pathlib import Path
 
 from control.cost.spending_limit import spending_limit
@@ -29,5 +28,5 @@ def live_planner(database: Database, home: Path, progress: Progress) -> FleetPla
         MeteredDemand(database),
         PostgresInstances(database).drained_since,
         PostgresModels(database).own,
-        partial(spending_limit, database),
+        lambda record, now: spending_limit(database, record.name, record.project, now),
     )

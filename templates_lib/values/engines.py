@@ -53,9 +53,12 @@ def stage_engines() -> tuple[str, ...]:
 
 
 def engine_kind(name: str) -> EngineKind:
-    """What a node knows of it. Raises ValueError."""
+    """Find an engine. Raises ValueError, in the words of a node, for a name that it does not know."""
     if name not in ENGINES:
-        raise ValueError(f"this node knows no engine {name!r}: install Medley's release of the control plane on it")
+        known = ", ".join(ENGINES)
+        raise ValueError(
+            f"this node knows no engine {name!r}, only {known}: install Medley's release of the control plane on it"
+        )
     return ENGINES[name]
 
 

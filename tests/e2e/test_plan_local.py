@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from typer.testing import CliRunner
 
 from control.cli.main import app
 from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
+from control.db.budgets import PostgresBudgets, Scope
+from control.db.database import open_database
 from control.planning.local_market import local_config, local_gpu
 from control.profiles.store import FORMAT, ProfileStore, StoredProfile
 from control.profiles.subject import local_subject
+from policies.budget import Budget
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.catalogue import load_models
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
@@ -72,6 +76,19 @@ def test_both_phases_are_cut_unevenly_over_unequal_nodes(
     again = planned("--snapshot", snapshot, "--database-url", database_url)
     assert again["instances"] == instances
     assert again["basis"]["cost_model"] == "measured"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_plan_costs_no_more_than_the_budgets_leave_as_in_the_reconcile_loop(database_url: str) -> None:
+    arguments = ("-f", str(EXAMPLE), "--database-url", database_url)
+    free = planned(*arguments)
+    with open_database(database_url) as database:
+        budget = Budget(usd_per_hour=free["usd_per_hour"] / 2)
+        PostgresBudgets(database).put(Scope.PROJECT, "default", budget, datetime.now(UTC))
+    plan = planned(*arguments)
+    assert plan["usd_per_hour"] <= free["usd_per_hour"] / 2
+    assert plan["unmet"]
+    assert "budget of project default" in plan["basis"]["notes"][0]
 
 
 def promising(folder: Path, objectives: str) -> Path:

@@ -144,3 +144,15 @@ def test_an_agent_serves_a_hub_of_the_protocol_before(
         assert end(agent) == (0, [])
 
     play(site, scenario)
+
+
+def test_an_engine_of_a_later_release_is_refused_by_its_name_with_those_that_the_node_has(site: Site) -> None:
+    async def scenario(site: Site) -> None:
+        agent = site.start()
+        await until(lambda: site.connected(agent))
+        deploy(site, agent, executor("a", "later"))
+        await until(lambda: site.failure(agent) != "")
+        assert "'later'" in site.failure(agent)
+        assert "torch, vllm, echo" in site.failure(agent)
+
+    play(site, scenario)
