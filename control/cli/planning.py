@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,14 +20,12 @@ from control.db.plans import PostgresPlans
 from control.given_name import DEFAULT_PROJECT
 from control.market.view import StoredMarket
 from control.planning.local_profiles import with_known_profiles
-from control.planning.recipe import ListedRecipe, Recipe
-from control.planning.recording import Recording, RecordingError, decode, decode_plan, encode
+from control.planning.recording import Recording, RecordingError, encode, read_plan, read_recording
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
 from control.planning.templates import Templates
 from control.planning.within_budget import within_budget
 from control.planning.world import World, read_world
-from templates_lib.sources.json_source import read_json_source
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -64,7 +62,7 @@ def _made(
         raise ValueError("--templates goes with --snapshot")
     if spec is not None:
         read_world(spec)
-    recording = _read_recording(snapshot, templates) if snapshot else None
+    recording = read_recording(snapshot, templates) if snapshot else None
     with _opened(database_url) as (opened, database):
         if spec is not None:
             yield opened, _within_budget(opened, database, spec, baselines)
@@ -126,8 +124,8 @@ def kept(
     """`plan` is the id of a kept plan, or its beginning, or a plan's file. Without `snapshot` its snapshot is the one
     that the database keeps."""
     is_file = plan.endswith(".json") or Path(plan).exists()
-    given = decode_plan(_bytes(Path(plan)), plan) if is_file else None
-    recording = _read_recording(snapshot, templates) if snapshot else None
+    given = read_plan(Path(plan)) if is_file else None
+    recording = read_recording(snapshot, templates) if snapshot else None
     with session(database_url) as opened:
         found = opened.plans.find(plan) if given is None else None
         made = opened.plans.load(found.id) if found else given
@@ -154,20 +152,3 @@ def made_now(
     """Make a plan, and return it with all that it was made from."""
     with _made(spec, snapshot, templates, database_url, baselines=False) as (opened, (recording, library, report)):
         yield opened, PlanInContext(recording.name, report.plan, recording.snapshot, library.library)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _read_recording(path: Path, templates: Path | None) -> Recording:
-    recording = decode(_bytes(path), str(path))
-    if templates is None:
-        return recording
-    if recording.recipe is not None:
-        raise RecordingError(f"{path}: has its own recipe for templates; leave --templates out")
-    listed = read_json_source(templates)
-    return replace(recording, recipe=Recipe((ListedRecipe(listed.classes, listed.templates),)))

@@ -49,7 +49,7 @@ def simulate(
     from control.simulator.report.drawing import need_plots
     from control.simulator.report.files import RowFormat, need_format, write_results
     from control.simulator.run import simulate as run
-    from control.simulator.scenario import read_scenario
+    from control.simulator.scenario import FleetScenario, read_scenario
 
     form = RowFormat(rows.value)
     need_format(form)
@@ -59,7 +59,8 @@ def simulate(
     target = Path(f"{scenario.name}-simulated") if folder is None else folder
     refuse_unwritable_folder(target)
     logging.getLogger("control").setLevel(logging.ERROR)  # what clouds refuse is an event of the simulation
-    scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
+    if isinstance(scenario, FleetScenario):
+        scenario = replace(scenario, world=with_known_profiles(scenario.world, home_directory(os.environ)))
     with opened(database_url) as database, run_progress() as progress:
         around = Around(PostgresLibraries(database), progress, time.perf_counter, Path(tempfile.gettempdir()))
         summary = write_results(run(scenario, around), target, rows=form, plots=plots, progress=progress)
@@ -74,23 +75,26 @@ def _print(summary: "Summary") -> None:
         f"{facts.name}: fleet {facts.fleet} for {summary.hours:.3g} h under {facts.strategy}, "
         f"{summary.requests:,} requests"
     )
-    right = ("requests", "within SLO %", "TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s", "refused")
+    of_text = ("TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s")
+    words = of_text if summary.makes_text else ("answer p50", "p99 ms", "goodput requests/s")
+    right = ("requests", "within SLO %", *words, "refused")
     shown = table("model", *right, right=right)
     for model in summary.models:
-        shown.add_row(model.name, f"{model.requests:,}", *_figures(model))
+        shown.add_row(model.name, f"{model.requests:,}", *_figures(model, of_text=summary.makes_text))
     console().print(shown)
+    goodput = f"; {summary.goodput_tokens_per_s:,.0f} output tokens/s within the objectives"
     typer.echo(
         f"{summary.spent_usd:,.2f} $ for nodes, {summary.spent_usd_per_hour:,.2f} $/h "
-        f"(plans: {summary.planned_usd_per_hour:,.2f} $/h, start-ups {summary.init_usd_per_hour:,.2f} $/h); "
-        f"{summary.goodput_tokens_per_s:,.0f} output tokens/s within the objectives"
+        f"(plans: {summary.planned_usd_per_hour:,.2f} $/h, start-ups {summary.init_usd_per_hour:,.2f} $/h)"
+        f"{goodput if summary.makes_text else ''}"
     )
     for note in (*facts.notes, f"step times are {facts.cost_model}"):
         say(note)
 
 
-def _figures(model: "ModelSummary") -> list[str]:
+def _figures(model: "ModelSummary", *, of_text: bool) -> list[str]:
     within = "-" if model.within_share is None else f"{100 * model.within_share:.2f}"
-    times = (model.ttft_ms.p50, model.ttft_ms.p99, model.tpot_ms.p50, model.tpot_ms.p99)
-    shown = ["-" if each is None else f"{each:,.0f}" for each in times]
-    refused = model.fates.get("refused", 0)
-    return [within, *shown, f"{model.goodput_tokens_per_s:,.0f}", f"{refused:,}"]
+    gaps = (model.tpot_ms.p50, model.tpot_ms.p99) if of_text else ()
+    shown = ["-" if each is None else f"{each:,.0f}" for each in (model.ttft_ms.p50, model.ttft_ms.p99, *gaps)]
+    goodput = f"{model.goodput_tokens_per_s:,.0f}" if of_text else f"{model.goodput_requests_per_s:,.2f}"
+    return [within, *shown, goodput, f"{model.fates.get('refused', 0):,}"]

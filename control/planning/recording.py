@@ -2,13 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 import numpy as np
 
-from control.planning.recipe import Recipe, SourceRecipe
+from control.planning.recipe import ListedRecipe, Recipe, SourceRecipe
 from control.planning.source_kinds import SOURCE_KINDS, kind_of
+from templates_lib.sources.json_source import read_json_source
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -73,14 +75,32 @@ def decode(data: bytes, file: str) -> Recording:
     return recording
 
 
-def decode_plan(data: bytes, file: str) -> Plan:
+def read_plan(path: Path) -> Plan:
     """The plan in what `medley plan -o json` prints. Raises RecordingError for anything else."""
     try:
-        return msgspec.json.decode(data, type=Plan)
+        return msgspec.json.decode(_bytes(path), type=Plan)
     except msgspec.ValidationError as error:
-        raise RecordingError(f"{file}: is not a plan: {error}; make one with `medley plan -o json`") from None
+        raise RecordingError(f"{path}: is not a plan: {error}; make one with `medley plan -o json`") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{file}: is truncated or damaged ({error}); make it again with `medley plan`") from None
+        raise RecordingError(f"{path}: is truncated or damaged ({error}); make it again with `medley plan`") from None
+
+
+def read_recording(path: Path, templates: Path | None) -> Recording:
+    """`templates`: file of those of a recording without a recipe. Raises RecordingError, JsonSourceError."""
+    recording = decode(_bytes(path), str(path))
+    if templates is None:
+        return recording
+    if recording.recipe is not None:
+        raise RecordingError(f"{path}: has its own recipe for templates; leave those of {templates} out")
+    listed = read_json_source(templates)
+    return replace(recording, recipe=Recipe((ListedRecipe(listed.classes, listed.templates),)))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _plain(value: Any) -> Any:

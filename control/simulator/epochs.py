@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from control.simulator.plane_log import PlanMade
-from control.simulator.result import Epoch
+from control.simulator.result import Epoch, SimulatedModel
 from control.simulator.serving.fleet_timeline import InstanceLife
 from control.simulator.traffic import Load, Traffic
-from templates_lib.apps.served_model import ServedModel
-from templates_lib.values.work import Phase
 
 _MADE_WITHIN_S = 10.0
 """A plan that is due at the start of an interval is made within this time."""
@@ -20,7 +18,7 @@ class EpochCutter:
     """Cuts a run of `length_s` into epochs, in steps of `step_s`."""
 
     traffic: Traffic
-    served: Sequence[ServedModel]
+    models: Sequence[SimulatedModel]
     step_s: float
     length_s: float
 
@@ -67,14 +65,11 @@ class EpochCutter:
 
     def _demand(self, load: Mapping[str, Load], seconds: float) -> dict[str, float]:
         units: dict[str, float] = {}
-        for served in self.served:
-            of = load[served.name]
-            by_phase = {
-                Phase.PREFILL: of.prompt_tokens,
-                Phase.DECODE: of.output_tokens,
-                Phase.AGGREGATED: of.requests,
-            }
-            units |= {served.class_id(phase): by_phase[phase] / seconds for phase in served.phases}
+        for model in self.models:
+            of = load[model.name]
+            for name, each in model.work_classes.items():
+                came = each[0] * of.requests + each[1] * of.prompt_tokens + each[2] * of.output_tokens
+                units[name] = units.get(name, 0.0) + came / seconds
         return units
 
 

@@ -1,6 +1,6 @@
 """What became of a simulated fleet: lives of its nodes and instances, what routed to them, and what they cost."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -11,7 +11,7 @@ from control.lifecycle.history import PastTransition
 from control.lifecycle.state import InstanceState
 from control.planning.recipe import PipelineRecipe, Recipe
 from control.simulator.log_cloud import LogCloud, NodeLife
-from control.simulator.plane_log import PlaneLog
+from control.simulator.plane_log import PlaneLog, PlanMade
 from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.plan_timeline import RecipeStations
@@ -41,6 +41,13 @@ class FleetHistory:
         for life in (life for lives in self._lives.values() for life in lives):
             name = life.node.tags[INSTANCE_TAG]
             self._gone_s[name] = min(self._gone_s.get(name, inf), life.until_s)
+
+    @property
+    def plans(self) -> Sequence[PlanMade]:
+        return self._log.plans
+
+    def spent_usd(self, from_s: float, until_s: float) -> float:
+        return sum(cloud.spent_between_usd(from_s, until_s) for cloud in self._clouds.values())
 
     def nodes(self) -> tuple[NodeSpan, ...]:
         """What was paid for between 0 and the end."""
@@ -79,7 +86,7 @@ class FleetHistory:
             SimulationEvent(at_s, f"instance.{step.to_state.value}", step.instance_id, step.reason)
             for at_s, step in log.steps
         ]
-        found += [SimulationEvent(plan.at_s, "plan.made", plan.plan_id, _cost(plan.usd_per_hour)) for plan in log.plans]
+        found += [plan.event for plan in log.plans]
         found += [SimulationEvent(at_s, "fleet.trouble", "", text) for at_s, text in log.troubles if text]
         for name, cloud in sorted(self._clouds.items()):
             found += [SimulationEvent(at_s, "node.taken", node, f"{name} took it back") for at_s, node in cloud.taken]
@@ -103,19 +110,8 @@ class FleetHistory:
         if wanted is None:
             return None
         gone_s = self._gone(name) if name in self._gone_s else times.failed_s
-        return InstanceSpan(
-            name,
-            wanted.model,
-            "+".join(dict.fromkeys(name.rpartition("/")[2] for name in wanted.classes)),
-            wanted.template.id,
-            wanted.zone,
-            wanted.market.value,
-            dict(wanted.template.nodes),
-            _gpus(wanted),
-            times.requested_s,
-            times.ready_s,
-            times.drain_s,
-            None if gone_s == inf else gone_s,
+        return instance_span(
+            name, wanted, times.requested_s, times.ready_s, times.drain_s, None if gone_s == inf else gone_s
         )
 
     def _gone(self, name: str) -> float:
@@ -147,9 +143,26 @@ def _times(steps: Iterable[tuple[float, PastTransition]]) -> dict[str, _Times]:
     return found
 
 
-def _gpus(wanted: Target) -> int:
-    return sum(count * node_config_from_id(config).gpu_count for config, count in wanted.template.nodes.items())
-
-
-def _cost(usd_per_hour: float) -> str:
-    return f"{usd_per_hour:.2f} $/h"
+def instance_span(
+    name: str,
+    wanted: Target,
+    requested_s: float,
+    ready_s: float | None,
+    drain_s: float | None = None,
+    gone_s: float | None = None,
+) -> InstanceSpan:
+    template = wanted.template
+    return InstanceSpan(
+        name,
+        wanted.model,
+        "+".join(dict.fromkeys(name.rpartition("/")[2] for name in wanted.classes)),
+        template.id,
+        wanted.zone,
+        wanted.market.value,
+        dict(template.nodes),
+        sum(count * node_config_from_id(config).gpu_count for config, count in template.nodes.items()),
+        requested_s,
+        ready_s,
+        drain_s,
+        gone_s,
+    )

@@ -15,7 +15,7 @@ from control.reconcile.market import DemandSource
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import ControlPlane
 from control.simulator.plane_log import PlaneLog
-from control.simulator.scenario import Scenario
+from control.simulator.scenario import FleetScenario, Scenario
 from control.simulator.scenario_schema import DemandSeen
 from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.simulated_market import SimulatedMarket
@@ -58,7 +58,7 @@ class FleetRun:
     clouds: Mapping[str, LogCloud]
 
 
-def run_fleet(scenario: Scenario, around: Around) -> FleetRun:
+def run_fleet(scenario: FleetScenario, around: Around) -> FleetRun:
     """Raises ValueError for a fleet that cannot be planned at all."""
     with tempfile.TemporaryDirectory(prefix="medley-", dir=around.folder) as name:
         home = Path(name)
@@ -71,7 +71,7 @@ def run_fleet(scenario: Scenario, around: Around) -> FleetRun:
 class _Plane:
     """The control plane of one run."""
 
-    def __init__(self, scenario: Scenario, around: Around, database: Database, home: Path) -> None:
+    def __init__(self, scenario: FleetScenario, around: Around, database: Database, home: Path) -> None:
         self._scenario, self._around = scenario, around
         self.clouds = {
             name: LogCloud(name, scenario.market.offers, scenario.start, scenario.seed, scenario.market.shared)
@@ -79,7 +79,7 @@ class _Plane:
         }
         world = without_weights(_as_simulated(scenario), home)
         session = PlanningSession(
-            around.libraries, PostgresPlans(database), around.progress, around.clock, _method(scenario)
+            around.libraries, PostgresPlans(database), around.progress, around.clock, method(scenario)
         )
         market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
         demand = self._demand(database)
@@ -115,13 +115,14 @@ def without_weights(world: World, home: Path) -> World:
     return replace(world, weights={served.model.id: f"path:{weights}" for served in world.recipe.served})
 
 
-def _as_simulated(scenario: Scenario) -> World:
+def _as_simulated(scenario: FleetScenario) -> World:
     """The fleet's world as its plane sees it. A baseline carries out what it plans: the churn guard is Medley's."""
     fleet = scenario.world.fleet.replanned_every(scenario.replan_s / 60)
     return replace(scenario.world, fleet=fleet if scenario.strategy == MEDLEY else fleet.without_churn_guard())
 
 
-def _method(scenario: Scenario) -> Method:
+def method(scenario: Scenario) -> Method:
+    """Return what makes its plans."""
     if scenario.fixed is not None:
         return _fixed(scenario.fixed)
     return method_of(scenario.strategy)
@@ -134,7 +135,7 @@ def _fixed(plan: Plan) -> Method:
     return again
 
 
-def _drains(scenario: Scenario) -> Mapping[tuple[str, ...], float]:
+def _drains(scenario: FleetScenario) -> Mapping[tuple[str, ...], float]:
     """As long as the longest answer takes at its objective: what is given to an instance last is finished then."""
     found: dict[tuple[str, ...], float] = {}
     for served in scenario.world.recipe.served:

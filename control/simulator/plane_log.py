@@ -9,9 +9,12 @@ from control.diff.target import Column, Target, targets
 from control.fleet.order import column
 from control.fleet.routing import Routing
 from control.lifecycle.history import PastTransition
+from control.planning.report import PlanReport
 from control.reconcile.fleet_planner import Solved
+from control.simulator.result import SimulationEvent
 from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedModel
+from templates_lib.apps.app import serving_id
 from templates_lib.values.instance import Instance
 
 
@@ -34,9 +37,9 @@ class PlanMade:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, solved: Solved, at_s: float) -> "PlanMade":
-        plan, report = solved.plan, solved.report
-        apps = {demand.key: demand.app for demand in solved.snapshot.demand}
+    def of(cls, report: PlanReport, at_s: float) -> "PlanMade":
+        plan, demands = report.plan, report.snapshot.demand
+        apps = {demand.key: serving_id(demand.app, demand.request_type) for demand in demands}
         return cls(
             at_s,
             plan.id,
@@ -44,11 +47,15 @@ class PlanMade:
             plan.init_usd,
             plan.traffic_usd_per_hour,
             plan.solve_s,
-            {demand.app: demand.requests_per_s for demand in solved.snapshot.demand},
+            {apps[demand.key]: demand.requests_per_s for demand in demands},
             {apps[key]: rate for key, rate in plan.unmet.items()},
             report.basis.cost_model,
             report.basis.notes,
         )
+
+    @property
+    def event(self) -> SimulationEvent:
+        return SimulationEvent(self.at_s, "plan.made", self.plan_id, f"{self.usd_per_hour:.2f} $/h")
 
 
 class PlaneLog:
@@ -70,7 +77,7 @@ class PlaneLog:
 
     def planned(self, solved: Solved) -> None:
         """A plan was made now."""
-        self.plans.append(PlanMade.of(solved, self._seconds()))
+        self.plans.append(PlanMade.of(solved.report, self._seconds()))
         for each in targets(solved.plan):
             self._columns.setdefault(each.column, each)
 

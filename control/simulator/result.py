@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Served
+from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.slo import Slo
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SimulatedModel:
     name: str
     """As in `Requests.apps`; a part for long prompts is a model of its own."""
     slo: Slo
-    work_classes: tuple[str, ...]
-    """Work classes that its requests need: `<name>/<phase>`."""
+    work_classes: Mapping[str, tuple[float, float, float]]
+    """Work class → its units that a request, a prompt token and an output token bring."""
+    shape: WorkloadShape | None
+    """Lengths of its requests; None: it makes no text, and a request counts as one token."""
+
+    @property
+    def makes_text(self) -> bool:
+        return self.shape is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,41 +4,44 @@ What a control plane does depends on the load that is offered (metered when it c
 serving went; so the two are simulated one after the other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from control.simulator.epochs import EpochCutter
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.fleet_run import Around, run_fleet
-from control.simulator.log_cloud import LogCloud
-from control.simulator.plane_log import PlaneLog
-from control.simulator.result import Facts, SimulatedModel, SimulationResult
-from control.simulator.scenario import Scenario
+from control.simulator.plane_log import PlanMade
+from control.simulator.result import Facts, SimulationResult
+from control.simulator.scenario import FleetScenario, SnapshotScenario
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate as serve
+from control.simulator.standing_plan import StandingPlan
+
+_EPOCHS = 30
+"""Parts of a simulation of one plan, so that it is seen how requests fare over time."""
 
 
-def simulate(scenario: Scenario, around: Around, settings: ServingSettings | None = None) -> SimulationResult:
+def simulate(
+    scenario: FleetScenario | SnapshotScenario, around: Around, settings: ServingSettings | None = None
+) -> SimulationResult:
     """Raises ValueError and LookupError for a fleet that cannot be planned at all."""
     began = around.clock()
-    plane = run_fleet(scenario, around)
+    history = _history(scenario, around)
     planned = around.clock()
-    history = FleetHistory(plane.log, plane.clouds, scenario.world.recipe, scenario.length_s)
     fleet = history.timeline()
     served = serve(scenario.traffic.requests, fleet, settings or ServingSettings())
     finished = around.clock()
     nodes = history.nodes()
-    cutter = EpochCutter(scenario.traffic, scenario.world.recipe.served, scenario.replan_s, scenario.length_s)
-    spent = {span: _spent(plane.clouds, span) for span in cutter.spans()}
+    facts = _facts(scenario, history.plans)
+    step_s = facts.replan_s / (_EPOCHS if isinstance(scenario, SnapshotScenario) else 1)
+    cutter = EpochCutter(scenario.traffic, scenario.models, step_s, scenario.length_s)
+    spent = {span: history.spent_usd(*span) for span in cutter.spans()}
     return SimulationResult(
-        facts=_facts(scenario, plane.log),
-        models=tuple(
-            SimulatedModel(model.name, model.slo, tuple(model.class_id(phase) for phase in model.phases))
-            for model in scenario.world.recipe.served
-        ),
+        facts=facts,
+        models=scenario.models,
         requests=scenario.traffic.requests,
         served=served,
         fleet=fleet,
-        epochs=cutter.cut(plane.log.plans, fleet.instances, spent),
+        epochs=cutter.cut(history.plans, fleet.instances, spent),
         instances=history.instances(),
         nodes=nodes,
         events=history.events(),
@@ -48,22 +51,31 @@ def simulate(scenario: Scenario, around: Around, settings: ServingSettings | Non
     )
 
 
-def _spent(clouds: Mapping[str, LogCloud], span: tuple[float, float]) -> float:
-    return sum(cloud.spent_between_usd(*span) for cloud in clouds.values())
+def _history(scenario: FleetScenario | SnapshotScenario, around: Around) -> FleetHistory | StandingPlan:
+    if isinstance(scenario, SnapshotScenario):
+        return StandingPlan(scenario, around)
+    plane = run_fleet(scenario, around)
+    return FleetHistory(plane.log, plane.clouds, scenario.world.recipe, scenario.length_s)
 
 
-def _facts(scenario: Scenario, log: PlaneLog) -> Facts:
-    last = log.plans[-1] if log.plans else None
+def _facts(scenario: FleetScenario | SnapshotScenario, plans: Sequence[PlanMade]) -> Facts:
+    last = plans[-1] if plans else None
+    if isinstance(scenario, SnapshotScenario):
+        fleet, demand, replan_s = scenario.recording.name, "snapshot", scenario.length_s
+        notes = scenario.notes
+    else:
+        fleet, demand, replan_s = scenario.world.name, scenario.demand.value, scenario.replan_s
+        notes = (*scenario.notes, *scenario.market.notes)
     return Facts(
         scenario.name,
-        scenario.world.name,
+        fleet,
         scenario.strategy,
-        scenario.demand.value,
+        demand,
         scenario.start.isoformat(),
         scenario.length_s,
         scenario.seed,
-        scenario.replan_s,
+        replan_s,
         last.cost_model if last else "",
         scenario.sources,
-        tuple(dict.fromkeys((*scenario.notes, *scenario.market.notes, *(last.notes if last else ())))),
+        tuple(dict.fromkeys((*notes, *(last.notes if last else ())))),
     )

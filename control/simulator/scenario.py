@@ -1,6 +1,6 @@
 """A scenario, checked and read: everything that a simulation starts from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
@@ -12,15 +12,18 @@ from control.fleet_file.document import Document, parse, read_text
 from control.fleet_file.located import located
 from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.validation import validated
-from control.planning.recording import decode_plan
+from control.planning.recording import Recording, read_plan, read_recording
 from control.planning.world import World, read_world
 from control.simulator.market_log import MarketLog, market_log
 from control.simulator.market_rows import LogTime, Place, read_log
+from control.simulator.recorded_models import recorded_models, text_model
 from control.simulator.request_trace import Stream
+from control.simulator.result import SimulatedModel
 from control.simulator.scenario_schema import DemandSeen, MarketSection, ScenarioFile, StreamSection
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
+from templates_lib.apps.app import LONG, serving_id
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.plan import Plan
@@ -33,12 +36,6 @@ class Scenario:
     """Times are seconds from `start`."""
 
     name: str
-    world: World
-    """The fleet, as its spec file has it."""
-    spec: str
-    """Its text."""
-    folder: str
-    """Where relative paths in it begin."""
     start: datetime
     length_s: float
     seed: int
@@ -46,13 +43,8 @@ class Scenario:
     """`medley`, a baseline as `policies.baselines.BASELINES` calls it, or `fixed`."""
     fixed: Plan | None
     """Plan of strategy `fixed`."""
-    demand: DemandSeen
-    replan_s: float
-    startup_s: tuple[float, float]
-    """Least and most, from a whole gang to its first request."""
-    warm: bool
+    models: tuple[SimulatedModel, ...]
     traffic: Traffic
-    market: MarketLog
     sources: tuple[str, ...]
     """Sources of traffic, prices and availability, in words."""
     notes: tuple[str, ...]
@@ -62,89 +54,119 @@ class Scenario:
         return self.start + timedelta(seconds=seconds)
 
 
-def read_scenario(path: Path) -> Scenario:
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetScenario(Scenario):
+    """A fleet that is kept, and planned again and again."""
+
+    world: World
+    """The fleet, as its spec file has it."""
+    spec: str
+    """Its text."""
+    folder: str
+    """Where relative paths in it begin."""
+    demand: DemandSeen
+    replan_s: float
+    startup_s: tuple[float, float]
+    """Least and most, from a whole gang to its first request."""
+    warm: bool
+    market: MarketLog
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotScenario(Scenario):
+    """A snapshot that is planned once."""
+
+    recording: Recording
+
+
+def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
     """Raises SpecError with every problem of the file, and of the files that it names, at once."""
     document = parse(read_text(path), str(path))
-    return scenario_of(document, validated(document, ScenarioFile))
-
-
-def scenario_of(document: Document, file: ScenarioFile) -> Scenario:
-    """`file`: the checked content of `document`, whose place relative paths begin at. Raises SpecError."""
-    folder = Path(document.file).parent
-    world = located(document.position("fleet"), read_world, folder / file.fleet)
-    fixed = None
-    if file.plan is not None:
-        plan = folder / file.plan
-        fixed = located(document.position("plan"), lambda: decode_plan(read_text(plan).encode(), str(plan)))
+    file, folder, at = validated(document, ScenarioFile), path.parent, document.position
+    world = recording = market = traffic = None
+    if file.snapshot is not None:
+        templates = folder / file.templates if file.templates else None
+        recording = located(at("snapshot"), read_recording, folder / file.snapshot, templates)
+        models = located(at("snapshot"), recorded_models, recording)
+        apps = {each.name: (each, *(m for m in models if m.name == serving_id(each.name, LONG))) for each in models}
+        name, notes = f"snapshot {recording.name}", list(recording.notes)
+    else:
+        spec = folder / (file.fleet or "")
+        world = located(at("fleet"), read_world, spec)
+        apps = {app.name: tuple(map(text_model, app.components)) for app in world.fleet.apps}
+        name, notes = f"fleet {world.name}", list(world.notes)
+    fixed = None if file.plan is None else located(at("plan"), read_plan, folder / file.plan)
     length_s = 60 * file.minutes
     problems: list[SpecProblem] = []
-    notes = list(world.notes)
-    traffic = market = None
     try:
-        traffic = _traffic(document, file, world, Span(file.start, length_s), notes)
+        traffic = _traffic(document, file, name, apps, Span(file.start, length_s), notes)
     except SpecError as error:
         problems += error.problems
     try:
-        market = _market(document, file.market, world, LogTime(file.start, length_s))
+        market = None if world is None else _market(document, file.market, world, LogTime(file.start, length_s))
     except SpecError as error:
         problems += error.problems
-    if problems or traffic is None or market is None:
+    if problems or traffic is None:
         raise SpecError(problems)
+    common = (
+        file.name, file.start, length_s, file.seed, file.strategy.replace("-", "_"), fixed,
+        tuple(dict.fromkeys(model for own in apps.values() for model in own)), traffic, tuple(_sources(file)),
+        tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
+    if recording is not None:
+        return SnapshotScenario(*common, recording)
+    assert world is not None and market is not None  # noqa: S101, PT018 - there was no problem
     own_startup = 60 * world.fleet.settings.startup_minutes
     startup = file.startup
-    return Scenario(
-        name=file.name,
+    return FleetScenario(
+        *common,
         world=world,
-        spec=read_text(folder / file.fleet),
-        folder=str((folder / file.fleet).absolute().parent),
-        start=file.start,
-        length_s=length_s,
-        seed=file.seed,
-        strategy=file.strategy.replace("-", "_"),
-        fixed=fixed,
+        spec=read_text(spec),
+        folder=str(spec.absolute().parent),
         demand=file.demand,
         replan_s=60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes),
         startup_s=((60 * startup.least_minutes, 60 * startup.most_minutes) if startup else (own_startup, own_startup)),
         warm=file.warm,
-        traffic=traffic,
         market=market,
-        sources=tuple(_sources(file)),
-        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _traffic(document: Document, file: ScenarioFile, world: World, span: Span, notes: list[str]) -> Traffic:
+def _traffic(
+    document: Document,
+    file: ScenarioFile,
+    name: str,
+    apps: Mapping[str, Sequence[SimulatedModel]],
+    span: Span,
+    notes: list[str],
+) -> Traffic:
+    """`name`: of what has the apps, for people."""
     streams: list[tuple[str, Stream]] = []
     problems: list[SpecProblem] = []
     for place, section in enumerate(file.traffic):
         key = ("traffic", place)
-        shape = _shape(section.model, world)
-        if shape is None:
-            names = [app.name for app in world.fleet.apps]
-            text = f"{section.model!r} is not in fleet {world.name}; {nearest_name(section.model, names)}"
+        if section.model not in apps:
+            text = f"{section.model!r} is not in {name}; {nearest_name(section.model, apps)}"
             problems.append(document.problem((*key, "model"), f"traffic[{place}].model: {text}"))
             continue
         try:
             named = (*key, (section.synthetic and "synthetic") or ((section.trace and "trace") or "rates"))
             seed = (file.seed, place)
-            folder = Path(document.file).parent
+            folder, shape = Path(document.file).parent, _shape(apps[section.model])
             stream = located(document.position(*named), stream_of, section, folder, shape, span, seed, notes)
             streams.append((section.model, stream))
         except SpecError as error:
             problems += error.problems
     if problems:
         raise SpecError(problems)
-    return located(document.position("traffic"), Traffic, streams, world.fleet.apps)
+    return located(document.position("traffic"), Traffic, streams, apps)
 
 
-def _shape(model: str, world: World) -> WorkloadShape | None:
-    """Lengths of an app of the fleet, all its request types together; None: there is none of that name."""
-    parts = [served.shape for app in world.fleet.apps if app.name == model for served in app.components]
-    if not parts:
-        return None
+def _shape(models: Sequence[SimulatedModel]) -> WorkloadShape:
+    """Lengths of all request types of an app together; of one that makes no text a token each."""
+    parts = [model.shape for model in models if model.shape] or [WorkloadShape("", *(np.ones((2, 1), np.int32)))]
     prompts = np.concatenate([part.prompt_tokens for part in parts])
     outputs = np.concatenate([part.output_tokens for part in parts])
-    return WorkloadShape(model, prompts, outputs)
+    return WorkloadShape(models[0].name, prompts, outputs)
 
 
 def _market(document: Document, section: MarketSection, world: World, time: LogTime) -> MarketLog:

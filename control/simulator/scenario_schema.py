@@ -18,6 +18,10 @@ FIXED = "fixed"
 """The strategy of a scenario that plans nothing: `plan` holds."""
 
 
+_OF_FLEETS = {"demand", "replan_minutes", "startup", "warm", "market"}
+"""Keys that say how a fleet is kept over time."""
+
+
 class DemandSeen(StrEnum):
     SPEC = "spec"
     """A stated rate, or a forecast of what is metered, as the fleet's spec has it."""
@@ -119,8 +123,12 @@ class ScenarioFile(SpecSection):
     apiVersion: Literal["medley/v1"]  # noqa: N815 - as in every file of this kind
     kind: Literal["Scenario"]
     name: Name
-    fleet: str
-    """Its spec file."""
+    fleet: str | None = None
+    """Its spec file, or"""
+    snapshot: str | None = None
+    """a recorded snapshot, whose plan is made once and stands from the start to the end."""
+    templates: str | None = None
+    """Templates file of a snapshot that has no recipe."""
     minutes: Positive
     """How long it lasts."""
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
@@ -149,4 +157,14 @@ class ScenarioFile(SpecSection):
     def _fixed(self) -> Self:
         if (self.strategy == FIXED) != (self.plan is not None):
             raise ValueError("strategy fixed and a plan belong together")
+        return self
+
+    @model_validator(mode="after")
+    def _of_one(self) -> Self:
+        if (self.fleet is None) == (self.snapshot is None):
+            raise ValueError("give fleet, a spec file, or snapshot, a recorded one")
+        of_other = _OF_FLEETS if self.fleet is None else {"templates"}
+        if stray := sorted(self.model_fields_set & of_other):
+            why = "a snapshot's plan is made once, and stands" if self.fleet is None else "they go with a snapshot"
+            raise ValueError(f"leave {', '.join(stray)} out: {why}")
         return self

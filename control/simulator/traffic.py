@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.simulator.request_trace import MAX_REQUESTS, Stream
+from control.simulator.result import SimulatedModel
 from control.simulator.serving.requests import Requests
 from policies.demand_history import DemandHistory
 from policies.metered_work import text_classes
-from templates_lib.apps.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,14 @@ class Load:
 class Traffic:
     """Requests by what serves them: apps, and their long prompts, as gateways send them there."""
 
-    def __init__(self, streams: Sequence[tuple[str, Stream]], apps: Sequence[App]) -> None:
-        """`streams`: (model's name in the fleet, its requests).
+    def __init__(self, streams: Sequence[tuple[str, Stream]], apps: Mapping[str, Sequence[SimulatedModel]]) -> None:
+        """`streams`: (app, its requests). `apps`: what serves each, shorter prompts first.
 
         Raises ValueError for more requests than are simulated."""
         if sum(len(stream.arrival_s) for _, stream in streams) > MAX_REQUESTS:
             raise ValueError(f"more than {MAX_REQUESTS:,} requests in all: shorten the scenario or scale it down")
-        by_name = {app.name: app for app in apps}
-        served = tuple(each.name for app in apps for each in app.components)
-        parts = [_serving(by_name[name], stream, served) for name, stream in streams]
+        served = tuple(dict.fromkeys(each.name for own in apps.values() for each in own))
+        parts = [_serving(apps[name], stream, served) for name, stream in streams]
         arrival = np.concatenate([stream.arrival_s for _, stream in streams])
         order = np.argsort(arrival, kind="stable")
         self.requests = Requests(
@@ -80,8 +79,8 @@ class Traffic:
         ]
 
 
-def _serving(app: App, stream: Stream, served: tuple[str, ...]) -> NDArray[np.int32]:
-    """Number in `served` of what serves each request."""
-    short, long = app.components[0], app.components[-1]
+def _serving(models: Sequence[SimulatedModel], stream: Stream, served: tuple[str, ...]) -> NDArray[np.int32]:
+    """Return the number in `served` of what serves each request."""
+    short, long = models[0], models[-1]
     is_long = stream.prompt_tokens > short.slo.max_prompt_tokens
     return np.where(is_long, served.index(long.name), served.index(short.name)).astype(np.int32)

@@ -64,3 +64,27 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(medley: Run,
     done = medley("simulate", "-f", written(tmp_path), "--folder", tmp_path / "file" / "results", "--no-plots")
     assert done.returncode == 1
     assert "is a file" in done.stderr
+
+
+def test_the_example_of_an_app_of_several_components_is_simulated(medley: Run, tmp_path: Path) -> None:
+    (tmp_path / "assistant.json").write_bytes((EXAMPLES / "simulate" / "assistant.json").read_bytes())
+    text = (EXAMPLES / "simulate" / "assistant.yaml").read_text().replace("minutes: 30", "minutes: 5")
+    (tmp_path / "scenario.yaml").write_text(text)
+    asked = ("simulate", "-f", tmp_path / "scenario.yaml", "--folder", tmp_path / "results", "--no-plots")
+    done = medley(*asked, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert [model["name"] for model in summary["models"]] == ["assistant", "assistant-picture", "assistant-spoken"]
+    assert summary["within_share"] > 0.9
+    shown = medley(*asked).stdout
+    assert "answer p50" in shown
+    assert "TTFT" not in shown
+
+    # A plan that was printed is held to, where it was made on this snapshot.
+    plan = medley("plan", "--snapshot", tmp_path / "assistant.json", "-o", "json")
+    assert plan.returncode == 0, plan.stderr
+    (tmp_path / "plan.json").write_text(plan.stdout)
+    (tmp_path / "scenario.yaml").write_text(f"{text}strategy: fixed\nplan: plan.json\n")
+    held = medley(*asked, "-o", "json")
+    assert held.returncode == 0, held.stderr
+    assert json.loads(held.stdout)["fingerprints"]["served"] == summary["fingerprints"]["served"]

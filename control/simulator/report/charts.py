@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from agents.messages.to_scheduler import Leg
 from control.simulator.report.chart import MOST_LINES, Chart, Kind, Line, cumulative, largest
-from control.simulator.report.fate import Fate, Judged
+from control.simulator.report.fate import Fate, Judged, first_answer
 from control.simulator.report.over_time import amounts, spread
 from control.simulator.report.work import work_of
 from control.simulator.result import Epoch, NodeSpan, SimulationResult
@@ -63,18 +63,21 @@ def _grid(result: SimulationResult) -> _Grid:
 
 def _cost(result: SimulationResult, grid: _Grid) -> Chart:
     app_of = {instance.id: instance.app for instance in result.instances}
-    lines = _of_nodes(result.nodes, grid, lambda node: app_of[node.instance], _usd_per_hour, _order(result).index)
+    lines = _of_nodes(result.nodes, grid, lambda node: app_of[node.instance], _usd_per_hour, _order(result))
     return Chart("cost", "Cost of nodes", grid.unit, "$/h", Kind.STACK, lines, "by model, from the request to the end")
 
 
 def _goodput(result: SimulationResult, judged: Judged, grid: _Grid) -> Chart:
     work, lines = work_of(result, judged), []
+    text = {model.name for model in result.models if model.makes_text}
     for n, app in enumerate(result.requests.apps):
         own = work.good & (result.requests.app == n)
         tokens = spread(grid.edges, work.begin_s[own], work.end_s[own], work.output_tokens[own])
-        lines.append(Line(app, tokens / np.diff(grid.edges), grid.axis))
-    note = "output tokens of requests that were served within their objectives"
-    return Chart("goodput", "Goodput", grid.unit, "tokens/s", Kind.STEPS, largest(lines), note)
+        if app in text or not text:  # a request without text counts as one token, which is comparable with its like
+            lines.append(Line(app, tokens / np.diff(grid.edges), grid.axis))
+    what, unit = ("output tokens of requests", "tokens/s") if text else ("requests", "requests/s")
+    note = f"{what} that were served within their objectives"
+    return Chart("goodput", "Goodput", grid.unit, unit, Kind.STEPS, largest(lines), note)
 
 
 def _within(result: SimulationResult, judged: Judged, grid: _Grid) -> Chart:
@@ -99,18 +102,17 @@ def _utilisation(result: SimulationResult, grid: _Grid) -> Chart:
         sums = [sum((e.until_s - e.from_s) * of(e).get(name, 0.0) for e in group) for group in grid.epochs]
         return np.array(sums, np.float64)
 
-    for model in result.models:
-        for name in model.work_classes:
-            needed = units(lambda e: e.demand_units_per_s, name)
-            there = units(lambda e: e.capacity_units_per_s, name)
-            share = np.divide(needed, there, out=np.full(len(there), np.nan), where=there > 0)
-            lines.append(Line(name, 100 * share, grid.axis))
+    for name in dict.fromkeys(name for model in result.models for name in model.work_classes):
+        needed = units(lambda e: e.demand_units_per_s, name)
+        there = units(lambda e: e.capacity_units_per_s, name)
+        share = np.divide(needed, there, out=np.full(len(there), np.nan), where=there > 0)
+        lines.append(Line(name, 100 * share, grid.axis))
     note = "work that came, of the certified capacity of ready instances"
     return Chart("utilisation", "Utilisation", grid.unit, "%", Kind.STEPS, largest(lines), note, level=100.0)
 
 
 def _busy(result: SimulationResult, grid: _Grid) -> Chart:
-    """Share of the time of nodes whose instances were ready, by model and leg."""
+    """Draw the share of the time of nodes whose instances were ready, by model and leg."""
     use = result.served.use
     there: dict[str, Floats] = {}
     busy: dict[str, Floats] = {}
@@ -135,7 +137,7 @@ def _fleet(result: SimulationResult, grid: _Grid) -> Chart:
     return Chart("fleet", "Fleet", grid.unit, "nodes", Kind.STACK, lines, "held, by configuration and market")
 
 
-def _latencies(result: SimulationResult, judged: Judged) -> tuple[Chart, Chart]:
+def _latencies(result: SimulationResult, judged: Judged) -> tuple[Chart, ...]:
     first: list[Line] = []
     gaps: list[Line] = []
     for model in result.models:
@@ -147,13 +149,13 @@ def _latencies(result: SimulationResult, judged: Judged) -> tuple[Chart, Chart]:
             (gaps, judged.tpot_ms, model.slo.tpot_ms),
         ):
             x, y = cumulative(values[own & ~np.isnan(values)])
-            lines.append(Line(model.name, y, x, limit))
+            if model.makes_text or lines is first:
+                lines.append(Line(model.name, y, x, limit if limit < np.inf else None))
     grows = any(model.slo.ttft_ms_per_1k_prompt_tokens for model in result.models)
     more = ", which grows with the prompt" if grows else ""
-    return (
-        _distribution("ttft", "Time to first token", first, f"dashed: objective{more}"),
-        _distribution("tpot", "Time per output token", gaps, "dashed: objective"),
-    )
+    title = f"Time to {first_answer(model.makes_text for model in result.models)}"
+    answers = _distribution("ttft", title, first, f"dashed: objective{more}")
+    return answers, *([_distribution("tpot", "Time per output token", gaps, "dashed: objective")] if gaps else [])
 
 
 def _distribution(name: str, title: str, lines: list[Line], note: str) -> Chart:
@@ -179,14 +181,15 @@ def _of_nodes(
     return largest(lines)
 
 
-def _order(result: SimulationResult) -> list[str]:
-    """Colours of models in every picture: one has one colour in all of them."""
-    return [*result.requests.apps, *(m.name for m in result.models if m.name not in result.requests.apps)]
+def _order(result: SimulationResult) -> Callable[[str], tuple[int, str]]:
+    """Return the order of models, of which one has one colour in all pictures; what only serves parts comes last."""
+    names = [*result.requests.apps, *(m.name for m in result.models if m.name not in result.requests.apps)]
+    return lambda name: (names.index(name) if name in names else len(names), name)
 
 
-def _place(result: SimulationResult, app_and_leg: str) -> tuple[int, int]:
+def _place(result: SimulationResult, app_and_leg: str) -> tuple[tuple[int, str], int, str]:
     app, _, leg = app_and_leg.rpartition("/")
-    return _order(result).index(app), list(Leg).index(Leg(leg))
+    return _order(result)(app), list(Leg).index(Leg(leg)) if leg in list(Leg) else len(Leg), leg
 
 
 def _usd_per_hour(node: NodeSpan) -> float:

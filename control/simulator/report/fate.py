@@ -1,6 +1,6 @@
 """What a request came to, as its client would judge it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -70,3 +70,9 @@ def share_within(fate: NDArray[np.int8]) -> float:
     """Share of the requests whose fate is known; NaN for none."""
     known = int((fate != Fate.UNFINISHED).sum())
     return float((fate == Fate.WITHIN).sum()) / known if known else float("nan")
+
+
+def first_answer(makes_text: Iterable[bool]) -> str:
+    """Name what clients wait for: first tokens, or whole answers of apps that make no text."""
+    found = set(makes_text)
+    return " or ".join(words for is_text, words in ((True, "first token"), (False, "answer")) if is_text in found)

@@ -1,29 +1,22 @@
 """The page of a simulation."""
 
-from math import floor
+from math import floor, inf
 
 from control.simulator.report.chart import Chart
+from control.simulator.report.fate import first_answer
 from control.simulator.report.page import Page, Section, Table, Tile
 from control.simulator.report.summary import ModelSummary, Percentiles, Summary
-
-_FATES = {
-    "within": "within objectives",
-    "late": "first token late",
-    "slow": "tokens slow",
-    "refused": "refused",
-    "lost": "lost",
-    "unfinished": "unfinished",
-}
 
 
 def simulation_page(summary: Summary, charts: tuple[Chart, ...]) -> Page:
     facts = summary.facts
+    plans = "one plan" if facts.replan_s >= facts.length_s else f"a plan every {_length(facts.replan_s)}"
     latency = [chart for chart in charts if chart.id in ("ttft", "tpot")]
     over_time = [chart for chart in charts if chart not in latency]
     return Page(
         title=f"{facts.name}: simulation",
         lead=f"Fleet {facts.fleet}, {_length(facts.length_s)} from {facts.start[:16].replace('T', ' ')} UTC; "
-        f"strategy {facts.strategy}, a plan every {_length(facts.replan_s)}, seed {facts.seed}.",
+        f"strategy {facts.strategy}, {plans}, seed {facts.seed}.",
         tiles=_tiles(summary),
         sections=(
             Section("Models", tables=(_models(summary), _fates(summary), _latencies(summary))),
@@ -44,39 +37,47 @@ def _tiles(summary: Summary) -> tuple[Tile, ...]:
             f"{summary.init_usd_per_hour:,.2f} $/h of start-ups beside it",
         ),
         Tile("within objectives", _percent(summary.within_share), verdict),
-        Tile("goodput", f"{summary.goodput_tokens_per_s:,.0f} tokens/s", f"{summary.requests:,} requests came"),
+        Tile("goodput", _goodput(summary), f"{summary.requests:,} requests came"),
     )  # fmt: skip
 
 
+def _goodput(summary: Summary) -> str:
+    if summary.makes_text:
+        return f"{summary.goodput_tokens_per_s:,.0f} tokens/s"
+    return f"{sum(m.goodput_requests_per_s for m in summary.models):,.2f} requests/s"
+
+
 def _models(summary: Summary) -> Table:
-    columns = ("model", "requests", "within objectives", "promised", "goodput tokens/s", "output tokens/s",
-               "prompt tokens/s", "planned demand served")  # fmt: skip
-    rows = [
-        (
-            m.name, f"{m.requests:,}", _percent(m.within_share), f"{m.slo.percentile:g} %",
-            f"{m.goodput_tokens_per_s:,.1f}", f"{m.output_tokens_per_s:,.1f}", f"{m.prompt_tokens_per_s:,.1f}",
-            _percent(m.planned_share),
-        )
-        for m in summary.models
-    ]  # fmt: skip
-    return Table(columns, tuple(rows))
+    of_text = ("goodput tokens/s", "output tokens/s", "prompt tokens/s") if summary.makes_text else ()
+    columns = ("model", "requests", "within objectives", "promised", "planned demand served", "goodput requests/s")
+    rows = []
+    for m in summary.models:
+        tokens = (m.goodput_tokens_per_s, m.output_tokens_per_s, m.prompt_tokens_per_s)[: len(of_text)]
+        of_all = m.name, f"{m.requests:,}", _percent(m.within_share), f"{m.slo.percentile:g} %"
+        rates = f"{m.goodput_requests_per_s:,.2f}", *(f"{each:,.1f}" if m.makes_text else "" for each in tokens)
+        rows.append((*of_all, _percent(m.planned_share), *rates))
+    return Table((*columns, *of_text), tuple(rows))
 
 
 def _fates(summary: Summary) -> Table:
-    columns = ("model", *_FATES.values(), "went on elsewhere", "preempted")
-    rows = [
-        (m.name, *(f"{m.fates[fate]:,}" for fate in _FATES), f"{m.restarts:,}", f"{m.preemptions:,}")
-        for m in summary.models
-    ]
-    return Table(columns, tuple(rows))
+    late = first_answer(m.makes_text for m in summary.models)
+    of_text = {"slow": "tokens slow", "preempted": "preempted"} if summary.makes_text else {}
+    words = {"within": "within objectives", "late": f"{late} late", "refused": "refused", "lost": "lost",
+             "unfinished": "unfinished", "restarts": "went on elsewhere", **of_text}  # fmt: skip
+    rows = []
+    for m in summary.models:
+        counts = {**m.fates, "restarts": m.restarts, "preempted": m.preemptions}
+        rows.append((m.name, *(f"{counts[what]:,}" for what in words)))
+    return Table(("model", *words.values()), tuple(rows))
 
 
 def _latencies(summary: Summary) -> Table:
     columns = ("model", "ms", "p50", "p90", "p95", "p99", "at the promised percentile", "objective")
     rows = []
     for model in summary.models:
-        rows.append(_latency_row(model, "first token", model.ttft_ms, _first_token(model)))
-        rows.append(_latency_row(model, "per output token", model.tpot_ms, f"{model.slo.tpot_ms:,g}"))
+        rows.append(_latency_row(model, first_answer((model.makes_text,)), model.ttft_ms, _first_token(model)))
+        if model.makes_text:
+            rows.append(_latency_row(model, "per output token", model.tpot_ms, f"{model.slo.tpot_ms:,g}"))
         rows.append(_latency_row(model, "queued", model.queued_ms, ""))
     return Table(columns, tuple(rows), frozenset({0, 1}))
 
@@ -89,6 +90,8 @@ def _latency_row(model: ModelSummary, what: str, found: Percentiles, objective: 
 def _first_token(model: ModelSummary) -> str:
     slo = model.slo
     more = slo.ttft_ms_per_1k_prompt_tokens
+    if slo.ttft_ms == inf:
+        return "none"
     return f"{slo.ttft_ms:,g} + {more:,g} per 1,000 prompt tokens" if more else f"{slo.ttft_ms:,g}"
 
 

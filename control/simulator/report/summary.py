@@ -32,6 +32,8 @@ class Percentiles:
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
     name: str
+    makes_text: bool
+    """False: `ttft_ms` is the time to the whole answer, of which tokens are not counted."""
     slo: Slo
     requests: int
     fates: Mapping[str, int]
@@ -43,8 +45,10 @@ class ModelSummary:
     ttft_ms: Percentiles
     tpot_ms: Percentiles
     queued_ms: Percentiles
+    goodput_requests_per_s: float
+    """Requests within their objectives, over the whole length."""
     goodput_tokens_per_s: float
-    """Output tokens of requests within their objectives, over the whole length."""
+    """Their output tokens."""
     output_tokens_per_s: float
     prompt_tokens_per_s: float
     unmet_requests_per_s: float
@@ -91,6 +95,10 @@ class Summary:
     serving_wall_s: float
     fingerprints: Fingerprints
 
+    @property
+    def makes_text(self) -> bool:
+        return any(model.makes_text for model in self.models)
+
 
 def summarise(result: SimulationResult, judged: Judged) -> Summary:
     length_s = result.facts.length_s
@@ -115,7 +123,7 @@ def summarise(result: SimulationResult, judged: Judged) -> Summary:
         models=models,
         events={kind: kinds.count(kind) for kind in sorted(set(kinds))},
         plans=len({e.plan_id for e in result.epochs if e.plan_id}),
-        median_solve_s=float(np.median([e.solve_s for e in result.epochs])) if result.epochs else 0.0,
+        median_solve_s=float(np.median([e.solve_s for e in result.epochs if e.solve_s] or [0.0])),
         plane_wall_s=result.plane_wall_s,
         serving_wall_s=result.serving_wall_s,
         fingerprints=_fingerprints(result),
@@ -132,6 +140,7 @@ def _model(result: SimulationResult, judged: Judged, work: Work, place: int) -> 
     edges = np.array([0.0, length_s])
 
     def tokens_per_s(which: NDArray[np.bool_]) -> float:
+        which = which & model.makes_text
         spans = (work.begin_s[which], work.end_s[which], work.output_tokens[which])
         return float(spread(edges, *spans)[0]) / length_s
 
@@ -141,6 +150,7 @@ def _model(result: SimulationResult, judged: Judged, work: Work, place: int) -> 
     percentile = model.slo.percentile
     return ModelSummary(
         name=model.name,
+        makes_text=model.makes_text,
         slo=model.slo,
         requests=int(own.sum()),
         fates={f.name.lower(): int((fate == f).sum()) for f in Fate},
@@ -149,9 +159,10 @@ def _model(result: SimulationResult, judged: Judged, work: Work, place: int) -> 
         ttft_ms=_percentiles(judged.ttft_ms[own], percentile),
         tpot_ms=_percentiles(judged.tpot_ms[own], percentile),
         queued_ms=_percentiles(1000 * served.queued_s[own], percentile),
+        goodput_requests_per_s=float((fate == Fate.WITHIN).sum()) / length_s,
         goodput_tokens_per_s=tokens_per_s(own & work.good),
         output_tokens_per_s=tokens_per_s(own & work.begun),
-        prompt_tokens_per_s=float(result.requests.prompt_tokens[own & work.begun].sum()) / length_s,
+        prompt_tokens_per_s=float(result.requests.prompt_tokens[own & work.begun & model.makes_text].sum()) / length_s,
         unmet_requests_per_s=unmet / length_s,
         planned_share=1 - unmet / wanted if wanted else None,
         restarts=int(served.restarts[own].sum()),

@@ -52,6 +52,9 @@ def _requests(result: SimulationResult, judged: Judged) -> RowFile:
     requests, served = result.requests, result.served
     # The last of the ids is empty: -1 stands for nobody.
     ids = (*(instance.id for instance in result.fleet.instances), "")
+    legs = {f"leg_{n + 1}": served.places[:, n] for n in range(served.places.shape[1])}
+    if all(model.makes_text for model in result.models):
+        legs = {"prefill": served.first_instance, "decode": served.last_instance}
     columns: dict[str, Column] = {
         "model": Coded(requests.apps, requests.app),
         "arrival_s": requests.arrival_s,
@@ -64,8 +67,7 @@ def _requests(result: SimulationResult, judged: Judged) -> RowFile:
         "hand_off_ms": 1000 * (served.handed_s - served.accepted_s),
         "finish_s": served.finish_s,
         "made_tokens": served.made_tokens,
-        "prefill_instance": Coded(ids, served.first_instance),
-        "decode_instance": Coded(ids, served.last_instance),
+        **{f"{leg}_instance": Coded(ids, places) for leg, places in legs.items()},
         "restarts": served.restarts,
         "preemptions": served.preemptions,
     }

@@ -29,10 +29,10 @@ class RecipeStations:
     has a profile and else estimated, and stations of batches, with the capacity that is listed."""
 
     def __init__(self, recipe: Recipe, routes: Iterable[Route]) -> None:
-        """`routes`: those that requests may take."""
+        """`routes`: those that requests may take. Raises ValueError for one that no source of the recipe serves."""
         self._routes = tuple(routes)
         self.classes: dict[str, WorkClass] = {}
-        self._text: dict[str, ServedModel] = {}
+        self.text: dict[str, ServedModel] = {}
         """By work class."""
         self._models: dict[str, TemplateModels] = {}
         self._listed: dict[str, ListedTemplate] = {}
@@ -45,8 +45,13 @@ class RecipeStations:
                 configs, cost_models = {node.id: node for node in source.nodes}, cost_models_of(source)
                 for served in source.served:
                     self.classes |= {each.id: each for each in served.work_classes()}
-                    self._text |= {each.id: served for each in served.work_classes()}
+                    self.text |= {each.id: served for each in served.work_classes()}
                     self._models[served.name] = TemplateModels(served.model, configs, cost_models[served.engine])
+
+        for route in self._routes:
+            if lacking := sorted({leg.work_class for leg in route.legs} - self.classes.keys()):
+                text = f"needs {', '.join(lacking)}, which no template of the recipe serves"
+                raise ValueError(f"route {route.id} {text}: list one, or take the route out")
 
     def lives(self, name: str, wanted: Target) -> Iterator[InstanceLife]:
         """Yield a life for each executor that the plan has work for, as routing tables name it, of one instance that is
@@ -64,7 +69,7 @@ class RecipeStations:
             members = list(members_of(name, wanted, placed_gang(wanted.template), components))
         for member in members:
             classes = [self.classes[of] for of in member.units_per_s]
-            served = self._text.get(classes[0].id) if executors and len(classes) == 1 else None
+            served = self.text.get(classes[0].id) if executors and len(classes) == 1 else None
             executor = member.id.removeprefix(name).removeprefix("/")
             if served is not None:
                 app, leg = served.name, LEGS[Phase(classes[0].phase)].value
@@ -80,15 +85,12 @@ class RecipeStations:
             yield InstanceLife(member.id, app, leg, member.zone, station, usd_per_hour=usd, units_per_s=rates)
 
     def routed(self, lives: Iterable[InstanceLife], plan: Plan, dispatch: str) -> tuple[RoutedModel, ...]:
-        """Return the routing table of a plan whose instances are all there: a model for each request type. Raises
-        ValueError for a route that no source of the recipe serves."""
+        """Return the routing table of a plan whose instances are all there: a model for each request type."""
         units, models = {each.id: each.unit for each in self.classes.values()}, dict[str, list[RoutedRoute]]()
         for route in self._routes:
-            if lacking := sorted({leg.work_class for leg in route.legs} - units.keys()):
-                raise ValueError(f"route {route.id} needs {', '.join(lacking)}, which no template of its recipe serves")
             of_type = models.setdefault(serving_id(route.app, route.request_type), [])
             of_type.append(routed_route(route, units, plan.flows))
-        objectives = {served.name: served.slo for served in self._text.values()}
+        objectives = {served.name: served.slo for served in self.text.values()}
         members, found = [_member(life) for life in lives], []
         for app, routes in models.items():
             classes = {leg.work_class for route in routes for leg in route.legs}
@@ -100,7 +102,7 @@ class RecipeStations:
     @property
     def mean_output_tokens(self) -> dict[str, float]:
         """App → mean output tokens of its requests, of those that text models serve."""
-        return {served.name: served.shape.mean_output_tokens for served in self._text.values()}
+        return {served.name: served.shape.mean_output_tokens for served in self.text.values()}
 
     def _station(self, template: str, share: Mapping[str, float]) -> BatchModel:
         """Make it once for all instances that are alike. `share`: as of `station_of`."""
@@ -127,15 +129,20 @@ def _joined(names: Iterable[str]) -> str:
     return "+".join(dict.fromkeys(names))
 
 
+def planned_instances(plan: Plan) -> Iterator[tuple[str, Target]]:
+    """Yield what each instance of a plan is, with a name for it."""
+    for number, each in enumerate(targets(plan)):
+        for copy in range(each.count):
+            yield f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}", each
+
+
 def timeline_of_plan(
     plan: Plan, recipe: Recipe, routes: Iterable[Route], length_s: float, dispatch: str = "wrr-v1"
 ) -> FleetTimeline:
     """`plan`: with placements (`PlannedInstance.with_template`). `routes`: of its snapshot. `dispatch`: a key of
     `ROUTING_POLICIES`. Raises ValueError for what cannot be simulated, and where the recipe does not know its templates
     or node configurations."""
-    stations, lives = RecipeStations(recipe, routes), list[InstanceLife]()
-    for number, each in enumerate(targets(plan)):
-        for copy in range(each.count):
-            lives += stations.lives(f"{'+'.join(each.classes)}/{each.zone}/{number}.{copy}", each)
+    stations = RecipeStations(recipe, routes)
+    lives = [life for name, wanted in planned_instances(plan) for life in stations.lives(name, wanted)]
     table = stations.routed(lives, plan, dispatch)
     return FleetTimeline(tuple(lives), ((0.0, table),), length_s, stations.mean_output_tokens)

@@ -17,7 +17,7 @@ from control.db.plans import PostgresPlans
 from control.planning.session import PlanningSession
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.fleet_run import Around, FleetRun, run_fleet
-from control.simulator.scenario import Scenario, read_scenario
+from control.simulator.scenario import FleetScenario, read_scenario
 from control.simulator.step_log import StepLog
 
 FLEET = Path(__file__).parents[3] / "examples" / "simulate" / "chat-fleet.yaml"
@@ -62,14 +62,16 @@ print(*((at_s, step.instance_id, step.event) for at_s, step in log.steps), sep="
 """All plans of a scenario, and what became of instances."""
 
 
-def scenario(folder: Path) -> Scenario:
+def scenario(folder: Path) -> FleetScenario:
     (folder / "prices.csv").write_text(PRICES)
     (folder / "stock.csv").write_text(STOCK)
     (folder / "scenario.yaml").write_text(SCENARIO)
-    return read_scenario(folder / "scenario.yaml")
+    found = read_scenario(folder / "scenario.yaml")
+    assert isinstance(found, FleetScenario)
+    return found
 
 
-def ran(asked: Scenario, database: Database, short_tmp: Path) -> tuple[FleetRun, FleetHistory]:
+def ran(asked: FleetScenario, database: Database, short_tmp: Path) -> tuple[FleetRun, FleetHistory]:
     run = run_fleet(asked, Around(PostgresLibraries(database), lambda *_: None, lambda: 0.0, short_tmp))
     return run, FleetHistory(run.log, run.clouds, asked.world.recipe, asked.length_s)
 

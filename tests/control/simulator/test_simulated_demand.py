@@ -10,6 +10,7 @@ from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.world import World, read_world
+from control.simulator.recorded_models import text_model
 from control.simulator.request_trace import Stream
 from control.simulator.simulated_demand import KnownDemand, ReportedDemand
 from control.simulator.traffic import Traffic
@@ -31,8 +32,9 @@ def traffic(world: World, *requests_per_minute: int) -> Traffic:
     shape = world.recipe.served[0].shape
     arrivals = np.concatenate([60 * m + np.arange(n) * 60 / n for m, n in enumerate(requests_per_minute) if n])
     tokens = (round(mean) for mean in (shape.mean_prompt_tokens, shape.mean_output_tokens))
+    apps = {app.name: tuple(map(text_model, app.components)) for app in world.fleet.apps}
     lengths = (np.full(len(arrivals), of, np.int32) for of in tokens)
-    return Traffic([(APP, Stream(arrivals, *lengths, 60.0 * len(requests_per_minute)))], world.fleet.apps)
+    return Traffic([(APP, Stream(arrivals, *lengths, 60.0 * len(requests_per_minute)))], apps)
 
 
 def test_what_is_known_is_the_busiest_interval_until_the_next_plan_has_its_instances(world: World) -> None:

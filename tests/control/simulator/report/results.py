@@ -16,6 +16,7 @@ from control.simulator.serving.autoregressive.step_table import POINTS, StepTabl
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served, Use
+from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.slo import Slo
 
 LENGTH_S = 7200.0
@@ -23,6 +24,7 @@ EPOCH_S = 600.0
 ZONE, CONFIG = "aws/use1-az1", "L4:1/n25"
 NOTHING = np.zeros(POINTS)
 APPS = ("chat", "code")
+SHAPE = WorkloadShape("any", np.array([1000], np.int32), np.array([150], np.int32))
 SLOS = {"chat": Slo(1000.0, 50.0), "code": Slo(500.0, 30.0, ttft_ms_per_1k_prompt_tokens=100.0, percentile=95.0)}
 
 
@@ -39,7 +41,7 @@ def result(requests_per_s: float = 2.0, seed: int = 3) -> SimulationResult:
             "two-models", "chat-fleet", "medley", "spec", "2024-08-02T00:00:00+00:00", LENGTH_S, seed, EPOCH_S,
             "estimated", ("requests: Poisson",), ("code is <new> & small",),
         ),
-        models=tuple(SimulatedModel(app, SLOS[app], (f"{app}/aggregated",)) for app in APPS),
+        models=tuple(SimulatedModel(app, SLOS[app], {f"{app}/aggregated": (1.0, 0.0, 0.0)}, SHAPE) for app in APPS),
         requests=requests,
         served=_served(requests, seed),
         fleet=FleetTimeline(lives, (), LENGTH_S),

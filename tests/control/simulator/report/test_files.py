@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -90,3 +91,17 @@ def test_a_run_without_a_single_request_has_a_report(tmp_path: Path) -> None:
     assert (summary.requests, summary.within_share) == (0, None)
     assert rows(tmp_path / "requests.csv") == []
     assert "nothing to show" in (tmp_path / "report.html").read_text()
+
+
+def test_what_makes_no_text_beside_a_text_model_has_answers_and_no_tokens(tmp_path: Path) -> None:
+    both = result()
+    chat, code = both.models
+    summary = write_results(replace(both, models=(chat, replace(code, shape=None))), tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "Time to first token or answer" in page
+    assert "per output token" in page
+    text, other = summary.models
+    assert text.goodput_tokens_per_s == summary.goodput_tokens_per_s > 0
+    assert other.goodput_tokens_per_s == other.output_tokens_per_s == other.prompt_tokens_per_s == 0
+    assert other.goodput_requests_per_s == pytest.approx(other.fates["within"] / LENGTH_S)
+    assert "leg_1_instance" in rows(tmp_path / "requests.csv")[0]
