@@ -28,7 +28,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 
 class PlacementProblem(StrEnum):
     KIND = "kind"
-    """Nothing reads placements of its kind: templates of it are planned, but neither run nor simulated."""
+    """Nothing reads placements of its kind: templates of it are planned, but not run; listed ones are simulated."""
     FORM = "form"
     SLOT = "slot"
     """An executor is on a node that the template does not have, or a node has no executor."""
@@ -73,7 +73,7 @@ def _unit(placement: Placement, _software: Software, nodes: Mapping[str, int]) -
 Reader = Callable[[Placement, Software, Mapping[str, int]], UnitPlacement]
 PLACEMENT_KINDS: dict[str, Reader] = {PIPELINE: _pipeline, UNIT: _unit}
 """Kind → what reads its placement, given the template's software and its nodes. Templates of any other kind are
-planned, but neither run nor simulated."""
+planned, but not run."""
 
 
 def unit_of(placed: Placed) -> UnitPlacement:
