@@ -15,6 +15,8 @@ class Attempt:
         self.links = dict(legs)
         self.open = dict(legs)
         """Legs that still hold something for it."""
+        self.first: InstanceLink | None = legs[0][1]
+        """Who begins it, until it has computed the prompt."""
         self._sources = sources
         self._order = TokenOrder(len(call.generated))
         self._final: Finished | None = None

@@ -24,6 +24,8 @@ class GenerationRequest:
     """On the loop's clock."""
     trace: str
     """`traceparent` of the gateway's own span."""
+    arrived_s: float
+    """On the loop's clock."""
 
 
 class News(NamedTuple):

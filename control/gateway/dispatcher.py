@@ -2,8 +2,9 @@
 
 Theory of operation: a call has at most one attempt at a time. Whatever ends an attempt without a result (the link is
 lost, the scheduler reports a failure, tokens are missing) removes it first, so that late messages of it meet nobody,
-and then dispatches the call again behind the tokens that it has. A call that no instance can take is parked, and tried
-again, oldest first, when one becomes usable or says that it has room (`policies.room`).
+and then dispatches the call again behind the tokens that it has. A call of a model under `slack-v1` waits in a queue of
+the model, which binds it to instances. Another that no instance can take is parked, and tried again, oldest first, when
+one becomes usable or says that it has room (`policies.room`).
 """
 
 import asyncio
@@ -15,17 +16,18 @@ from itertools import count
 from agents.channels.errors import ChannelError, MessageTooBigError
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
-from agents.messages.to_scheduler import Cancel, Generate, OtherLeg
+from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
 from control.gateway.api_error import ApiError, bad_request, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
-from control.gateway.leg_parts import End, LegPart
+from control.gateway.leg_parts import LegPart
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published
 from control.gateway.settings import GatewaySettings
+from control.gateway.slack_queue import SlackQueue
 from policies.routing import ChosenRoute
 
 _log = logging.getLogger(__name__)
@@ -56,12 +58,17 @@ class Dispatcher:
         self._retired: set[InstanceLink] = set()
         self._by_link: dict[InstanceLink, dict[int, Attempt]] = {}
         self._by_call: dict[Call, Attempt] = {}
+        self._queues: dict[str, SlackQueue] = {}
+        """By model, of those under `slack-v1`."""
+        self._queues_of: dict[str, list[SlackQueue]] = {}
+        """The same by instance."""
         self._full: frozenset[str] = frozenset()
         """Instances that can be used, but take nothing more for now."""
         self._parked: dict[str, dict[Call, asyncio.TimerHandle]] = {}
         """Calls that wait, by model, who waits longest first."""
         self._parked_until_s: dict[Call, float] = {}
         self._ids = count(1)
+        metrics.parked_calls.set_function(self._count_waiting)
 
     def update(self, published: Published, models: dict[str, ModelEntry]) -> None:
         """Take a new table: dial who is new, retire who is gone. Requests under way are left alone."""
@@ -77,7 +84,32 @@ class Dispatcher:
                 self._links[instance] = link
                 self._by_link[link] = {}
         self.models = models
+        left = self._update_queues()
         self._refresh()
+        for call in left:
+            self._dispatch(call)
+
+    def _update_queues(self) -> list[Call]:
+        """Have a queue for each model under `slack-v1`; calls that wait in another are to be dispatched anew."""
+        models = {name: model for name, model in self.models.items() if model.is_by_slack}
+        left = [call for name in self._queues.keys() - models.keys() for call in self._queues.pop(name).take_all()]
+        self._queues_of = {}
+        for name, model in models.items():
+            queue = self._queues.get(name)
+            if queue is None:
+                queue = self._queues[name] = SlackQueue(model, self, self._settings.resume_wait_s)
+            else:
+                queue.update(model)
+            for member in model.served.routing.members:
+                self._queues_of.setdefault(member.id, []).append(queue)
+        return left
+
+    def bind(self, call: Call, chosen: ChosenRoute) -> None:
+        if not self._send(call, chosen, self.models[call.asked.model].parts[chosen.route.id]):
+            self._dispatch(call)
+
+    def give_up(self, call: Call) -> None:
+        call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
 
     def start(self, call: Call) -> None:
         self._dispatch(call)
@@ -86,6 +118,8 @@ class Dispatcher:
         """Free whatever is held for it anywhere."""
         self._unpark(call)
         self._parked_until_s.pop(call, None)
+        if call.asked.model in self._queues:
+            self._queues[call.asked.model].leave(call)
         attempt = self._by_call.get(call)
         if attempt is not None:
             self._drop(attempt)
@@ -93,6 +127,8 @@ class Dispatcher:
     def close(self) -> None:
         for call in [*self._by_call, *(call for parked in self._parked.values() for call in parked)]:
             self.cancel(call)
+        for queue in self._queues.values():
+            queue.take_all()
         for link in (*self._links.values(), *self._retired):
             link.close()
 
@@ -105,10 +141,12 @@ class Dispatcher:
             metrics.instance_running.labels(instance).set(link.status.running)
             metrics.instance_waiting.labels(instance).set(link.status.waiting)
             metrics.instance_kv_free.labels(instance).set(link.status.kv_blocks_free)
+            link.others = max(0, link.status.running + link.status.waiting - len(self._by_link[link]))
         if any(link.is_usable == (instance in model.unusable) for model in self.models.values()):
             self._refresh()
         else:
             self._note_room(link)
+            self._note(link)
 
     def lost(self, link: InstanceLink, reason: str) -> None:
         for attempt in list(self._by_link.get(link, {}).values()):
@@ -120,6 +158,8 @@ class Dispatcher:
             for run in message.runs:
                 attempt = attempts.get(run.attempt)
                 if attempt is not None:
+                    if attempt.first is not None:
+                        self._note_begun(attempt)
                     ids, logprobs = attempt.take(run)
                     if ids:
                         attempt.call.deliver(ids, logprobs)
@@ -131,6 +171,9 @@ class Dispatcher:
         if isinstance(message, Finished):
             attempt.call.cached_prompt_tokens = max(attempt.call.cached_prompt_tokens, message.cached_prompt_tokens)
             attempt.close_leg(message)
+            link.pause_s = 0.0
+            if attempt.first is link:
+                self._note_begun(attempt)
             del self._by_link[link][message.attempt]  # what becomes of that instance matters no more
             self._settle(attempt, link)
             self._close_if_idle(link)
@@ -154,7 +197,10 @@ class Dispatcher:
         if len(call.generated) >= call.asked.max_tokens:  # only the word that it is over was lost
             call.finish(FinishReason.LENGTH)
             return
-        model = self.models.get(call.asked.model)
+        queue, model = self._queues.get(call.asked.model), self.models.get(call.asked.model)
+        if queue is not None:
+            queue.join(call)
+            return
         while model is not None:
             chosen = model.router.choose(model.closed | call.avoided if call.avoided else model.closed)
             if chosen is None:
@@ -169,14 +215,17 @@ class Dispatcher:
         legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
         self._by_call[call] = attempt
+        legs[0][1].prompts += 1
         for leg, link in legs:
             self._by_link[link][leg] = attempt
         hand_offs = [secrets.token_hex(16) for _ in chosen.route.edges]
+        deadline_s = max(0.0, call.asked.deadline_at_s - self._loop.time())
         for part, (leg, link) in zip(parts, legs, strict=True):
             try:
-                link.send(self._generate(call, leg, part, [each for _, each in legs], hand_offs))
+                link.send(part.task(call, leg, [each for _, each in legs], hand_offs, deadline_s))
                 link.room.use()
                 self._note_room(link)
+                self._note(link)
             except MessageTooBigError as error:
                 self._drop(attempt)
                 call.finish(bad_request(f"The request is too big for an instance: {error}", code="request_too_big"))
@@ -185,36 +234,9 @@ class Dispatcher:
                 _log.warning("instance %s does not take %s: %s", link.instance, call.asked.request, error)
                 self._drop(attempt)
                 call.avoided.add(link.instance)
+                self._rest(link)
                 return False
         return True
-
-    def _generate(
-        self, call: Call, attempt: int, part: LegPart, links: Sequence[InstanceLink], hand_offs: Sequence[str]
-    ) -> Generate:
-        """`links`: of each leg. `hand_offs`: of each edge."""
-
-        def peers(*ends: End) -> tuple[OtherLeg, ...]:
-            found = (links[leg].other_leg(hand_offs[edge]) for leg, edge in ends)
-            return tuple(other for other in found if other is not None)
-
-        asked = call.asked
-        return Generate(
-            attempt=attempt,
-            request=asked.request,
-            model=asked.model,
-            prompt=asked.prompt,
-            generated=tuple(call.generated),
-            max_tokens=asked.max_tokens,
-            stop_ids=asked.stop_ids,
-            sampling=asked.sampling,
-            deadline_s=max(0.0, asked.deadline_at_s - self._loop.time()),
-            leg=part.leg,
-            peer=next(iter(peers(part.peer)), None) if part.peer else None,
-            trace=asked.trace,
-            work_class=part.work_class,
-            receives_from=peers(*part.receives_from),
-            sends_to=peers(*part.sends_to),
-        )
 
     def _lose(self, attempt: Attempt, link: InstanceLink, cause: str, reason: str) -> None:
         """The attempt is over without a result: go on elsewhere."""
@@ -227,21 +249,21 @@ class Dispatcher:
             link.room.refuse()
             self._note_room(link)
         else:
-            call.avoided.update(self._suspects(attempt, link, cause))
+            suspects = attempt.links.values() if cause == Failure.HAND_OFF else (link,)  # either end's fault
+            for each in suspects:
+                call.avoided.add(each.instance)
+                self._rest(each)
         call.losses += cause not in _BUSY
         if call.losses > self._settings.max_resumptions:
             call.finish(unavailable(f"The request failed on {call.losses} instances in a row; the last said: {reason}"))
         else:
             self._dispatch(call)
 
-    @staticmethod
-    def _suspects(attempt: Attempt, link: InstanceLink, cause: str) -> set[str]:
-        """Whom to try last: a hand-off that failed is either end's fault."""
-        return {one.instance for one in attempt.links.values()} if cause == Failure.HAND_OFF else {link.instance}
-
     def _drop(self, attempt: Attempt) -> None:
         """Forget an attempt; legs that still hold something free it."""
         del self._by_call[attempt.call]
+        if attempt.first is not None:
+            attempt.first.prompts -= 1
         for leg, link in attempt.links.items():
             # An instance that has done its part may be gone for good by now.
             self._by_link.get(link, {}).pop(leg, None)
@@ -252,6 +274,7 @@ class Dispatcher:
                 _log.debug("instance %s cannot be told to cancel; it frees what it holds itself", link.instance)
         for link in attempt.links.values():
             self._close_if_idle(link)
+            self._note(link)
 
     def _park(self, call: Call) -> None:
         now_s = self._loop.time()
@@ -265,7 +288,6 @@ class Dispatcher:
         again_s = min(until_s, now_s + _RETRY_S) if model is not None and model.is_open else until_s
         parked = self._parked.setdefault(call.asked.model, {})
         parked[call] = self._loop.call_at(again_s, self._retry, call)
-        self._count_parked()
 
     def _retry(self, call: Call) -> None:
         self._unpark(call)
@@ -278,10 +300,9 @@ class Dispatcher:
             handle.cancel()
             if not parked:
                 del self._parked[call.asked.model]
-            self._count_parked()
 
-    def _count_parked(self) -> None:
-        self._metrics.parked_calls.set(sum(len(parked) for parked in self._parked.values()))
+    def _count_waiting(self) -> int:
+        return sum(map(len, self._parked.values())) + sum(map(len, self._queues.values()))
 
     def _refresh(self) -> None:
         """Tell models what can be used, and try parked calls on it."""
@@ -289,6 +310,8 @@ class Dispatcher:
         self._full = frozenset(instance for instance in usable if self._links[instance].room.is_full)
         for model in self.models.values():
             model.take_usable(usable, self._full)
+        for link in self._links.values():
+            self._note(link)
         self._wake()
         self._refreshed(self.models)
 
@@ -302,6 +325,32 @@ class Dispatcher:
             model.take_full(self._full)
         if not is_full:
             self._wake()
+
+    def _note(self, link: InstanceLink) -> None:
+        """Tell queues what it could take now."""
+        queues = self._queues_of.get(link.instance)
+        if queues is not None and self._links.get(link.instance) is link:
+            state = link.state(len(self._by_link[link]))
+            for queue in queues:
+                queue.note(link.instance, state)
+
+    def _note_begun(self, attempt: Attempt) -> None:
+        """Its prompt is computed."""
+        link, attempt.first = attempt.first, None
+        if link is not None:
+            link.prompts -= 1
+            link.pause_s = 0.0
+            self._note(link)
+
+    def _rest(self, link: InstanceLink) -> None:
+        """Have queues send it nothing for a moment: what fails at once would have a place for everybody."""
+        if not link.is_resting:
+            self._loop.call_later(link.rest(), self._end_rest, link)
+            self._note(link)
+
+    def _end_rest(self, link: InstanceLink) -> None:
+        link.is_resting = False
+        self._note(link)
 
     def _wake(self) -> None:
         """Try parked calls of models that are open, each once."""

@@ -92,7 +92,7 @@ class Generation:
                 charges = await self._hold(charges, entry, exchange, gone, events)
                 if params.max_tokens is None:  # who serves it now may have less room than its model's context
                     max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
-            call = Call(self._asked(params, exchange, model, prompt, max_tokens))
+            call = Call(self._asked(params, exchange, model, prompt, max_tokens, started_s))
             gone.add_done_callback(lambda _: self._end(call, client_left()))
             answer_ = Answer(call, model.tokenizer, params.stop, self._dispatcher, started_s)
             deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, call, _too_long())
@@ -122,11 +122,20 @@ class Generation:
         model: ModelEntry,
         prompt: tuple[int, ...],
         max_tokens: int,
+        arrived_s: float,
     ) -> GenerationRequest:
         stop_ids = () if params.ignores_eos else model.tokenizer.stop_ids
         deadline_s = self._loop.time() + self._settings.request_timeout_s
         return GenerationRequest(
-            exchange.request, model.id, prompt, params.sampling, max_tokens, stop_ids, deadline_s, str(exchange.trace)
+            exchange.request,
+            model.id,
+            prompt,
+            params.sampling,
+            max_tokens,
+            stop_ids,
+            deadline_s,
+            str(exchange.trace),
+            arrived_s,
         )
 
     def _model(self, params: GenerationParams) -> ModelEntry:

@@ -11,6 +11,12 @@ from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, 
 from agents.messages.to_scheduler import OtherLeg
 from policies.room import Room
 
+_MOST_PROMPTS = 64
+"""Prompts that an instance has at most to compute for this gateway, whatever it says that it could begin."""
+_REST_S = 0.1
+_LONGEST_REST_S = 10.0
+"""How long an instance is given nothing after a failure: as a rule it is about to go, or one request was to blame."""
+
 
 class LinkOwner(Protocol):
     def changed(self, link: "InstanceLink") -> None:
@@ -30,6 +36,13 @@ class InstanceLink:
         self.address = address
         self.status: Status | None = None
         self.room = Room()
+        self.prompts = 0
+        """Sent to be begun there, and not computed yet, as far as is known."""
+        self.others = 0
+        """Requests of other gateways that it told of last."""
+        self.pause_s = 0.0
+        """How long it rested last; 0: it has served since."""
+        self.is_resting = False
         self.is_retired = False
         """Gone from the table: takes nothing new, closes when its last request is done."""
         self._owner = owner
@@ -43,6 +56,17 @@ class InstanceLink:
             and self.status is not None
             and self.status.state is SchedulerState.READY
         )
+
+    def state(self, held: int) -> tuple[bool, bool, bool, int, int]:
+        """What it could take now, as the fields of `MemberState`. `held`: what this gateway has there."""
+        is_open = self.is_usable and not self.is_resting
+        return is_open, self.prompts < _MOST_PROMPTS, self.prompts == 0, held + self.others, not self.room.is_full
+
+    def rest(self) -> float:
+        """Let it rest for so many seconds, longer each time in a row."""
+        self.is_resting = True
+        self.pause_s = min(max(2 * self.pause_s, _REST_S), _LONGEST_REST_S)
+        return self.pause_s
 
     def other_leg(self, hand_off: str) -> OtherLeg | None:
         """This instance, for who does another leg of a request; None where it takes no part in hand-offs."""

@@ -1,8 +1,11 @@
 """The task of the member that serves a leg of a route, as the wire says it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.messages.to_scheduler import Leg
+from agents.messages.to_scheduler import Generate, Leg, OtherLeg
+from control.gateway.call import Call
+from control.gateway.instance_link import InstanceLink
 from policies.routing_table import RoutedRoute
 from templates_lib.values.work import Unit
 
@@ -18,6 +21,34 @@ class LegPart:
     """Prefill's decode, and the other way round: they hand the KV cache over, and both send tokens."""
     receives_from: tuple[End, ...]
     sends_to: tuple[End, ...]
+
+    def task(
+        self, call: Call, attempt: int, links: Sequence[InstanceLink], hand_offs: Sequence[str], deadline_s: float
+    ) -> Generate:
+        """Make the message that gives it to the member. `links`: of each leg. `hand_offs`: of each edge."""
+
+        def peers(*ends: End) -> tuple[OtherLeg, ...]:
+            found = (links[leg].other_leg(hand_offs[edge]) for leg, edge in ends)
+            return tuple(other for other in found if other is not None)
+
+        asked = call.asked
+        return Generate(
+            attempt=attempt,
+            request=asked.request,
+            model=asked.model,
+            prompt=asked.prompt,
+            generated=tuple(call.generated),
+            max_tokens=asked.max_tokens,
+            stop_ids=asked.stop_ids,
+            sampling=asked.sampling,
+            deadline_s=deadline_s,
+            leg=self.leg,
+            peer=next(iter(peers(self.peer)), None) if self.peer else None,
+            trace=asked.trace,
+            work_class=self.work_class,
+            receives_from=peers(*self.receives_from),
+            sends_to=peers(*self.sends_to),
+        )
 
 
 def leg_parts(route: RoutedRoute) -> tuple[LegPart, ...]:

@@ -7,7 +7,7 @@ from control.gateway.prompt_encoder import PromptEncoder
 from control.gateway.published import PublishedModel
 from control.gateway.tokenizer import Tokenizer
 from policies.admission import Charge, WorkRule, work_rules
-from policies.routing import router_of
+from policies.routing import BY_SLACK, router_of
 
 
 class ModelEntry:
@@ -24,6 +24,11 @@ class ModelEntry:
     @property
     def id(self) -> str:
         return self.served.routing.id
+
+    @property
+    def is_by_slack(self) -> bool:
+        """Its calls wait in a `SlackQueue`."""
+        return self.served.routing.policy == BY_SLACK
 
     @property
     def is_ready(self) -> bool:

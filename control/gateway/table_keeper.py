@@ -9,9 +9,11 @@ from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey, Published, PublishedError, read_published
+from control.gateway.slack_decision import decisions
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_error import TokenizerError
 from control.gateway.tokenizer_source import load_tokenizer
+from policies.routing import BY_SLACK
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +70,8 @@ class TableKeeper:
                 await self._load(served.tokenizer)
             except TokenizerError as error:
                 problems.append(f"model {served.routing.id} is not served: {error}")
+        if any(served.routing.policy == BY_SLACK for served in published.models):
+            await asyncio.to_thread(decisions)
         models = dict[str, ModelEntry]()
         for served in published.models:  # from here on nothing waits: requests see one table or the other
             tokenizer = self._tokenizers.get(served.tokenizer)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,8 @@ from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer_source import load_tokenizer
+from policies.routing import ROUTING_POLICIES
+from templates_lib.values.slo import Slo
 from tests.control.gateway.world import byte_tokenizer
 
 CHANNEL = ChannelSettings(heartbeat_s=0.05, lost_after_s=1.0, reconnect_s=0.02, reconnect_max_s=0.1, linger_s=0.02)
@@ -62,13 +65,15 @@ class Fleet:
             scheduler.close()
 
 
+@pytest.mark.parametrize("policy", ROUTING_POLICIES)
 @pytest.mark.parametrize("seed", range(3))
-def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: int):
+def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: int, policy: str):
     async def one(dispatcher: Dispatcher, fleet: Fleet, n: int, dice: random.Random) -> None:
         prompt = tuple(dice.randrange(256) for _ in range(dice.randrange(1, 30)))
         count = dice.randrange(1, 300)
-        deadline_s = asyncio.get_running_loop().time() + 600
-        call = Call(GenerationRequest(f"call-{n}", "m", prompt, Sampling(0.0, 1.0, 0, n), count, (), deadline_s, ""))
+        now_s = asyncio.get_running_loop().time()
+        sampling = Sampling(0.0, 1.0, 0, n)
+        call = Call(GenerationRequest(f"call-{n}", "m", prompt, sampling, count, (), now_s + 600, "", now_s))
         dispatcher.start(call)
         got: list[int] = []
         while call.end is None or len(got) < len(call.generated):
@@ -89,6 +94,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         fleet = Fleet(keys, seed)
         dispatcher = Dispatcher(keys, GatewaySettings(channel=CHANNEL, max_resumptions=50), metrics, lambda _: None)
         routed = text_model("m", [member("m", name, "z", leg) for name, leg in LEGS.items()])
+        routed = replace(routed, policy=policy, objective=Slo(1000.0, 1000.0))
         served = PublishedModel(routed, "", 10_000, 0)
         addresses = {name: Address(fleet.schedulers[name].endpoint, fleet.keys[name].public) for name in LEGS}
         tokenizer = load_tokenizer(byte_tokenizer(tmp_path))
@@ -103,6 +109,8 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
             assert dispatcher._by_call == {}
             assert dispatcher._parked == {}
             assert dispatcher._parked_until_s == {}
+            assert all(len(queue) == 0 for queue in dispatcher._queues.values())
+            assert all(link.prompts == 0 for link in dispatcher._links.values())
             assert all(attempts == {} for attempts in dispatcher._by_link.values())
             async with asyncio.timeout(120):  # the last cancels are on their way
                 while any(s.status.running or s.status.waiting for s in fleet.schedulers.values()):

@@ -1,6 +1,5 @@
 """How the functions of this package are compiled."""
 
-import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +9,7 @@ import numba
 from numba.experimental import structref
 
 from policies import admission, lanes, later_legs, rows, slack
+from policies.machine_code import machine_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,12 +28,11 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _sources_digest() -> str:
-    """Hash of every source file that is compiled together."""
+def _sources() -> tuple[Path, ...]:
+    """Every source file that is compiled together."""
     serving = Path(__file__).parents[1]
     shared = (admission, lanes, later_legs, rows, slack)
-    sources = [*sorted(serving.glob("*/*.py")), *(Path(str(module.__file__)) for module in shared)]
-    return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
+    return (*sorted(serving.glob("*/*.py")), *(Path(str(module.__file__)) for module in shared))
 
 
 def compiled(function: F) -> F:
@@ -43,8 +42,5 @@ def compiled(function: F) -> F:
 
 
 def entry(function: F) -> F:
-    """Machine code that Python calls, kept on disk until any file of the package changes (numba alone looks at the
-    function's own)."""
-    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
-    dispatcher._cache._cache_file._source_stamp = _sources_digest()
-    return cast(F, dispatcher)
+    """Machine code that Python calls, kept on disk until any file of the package changes."""
+    return machine_code(function, _sources())

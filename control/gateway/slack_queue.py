@@ -1,0 +1,170 @@
+"""Requests of one model that wait in the order of their slack until a member has a place for them (`slack-v1`).
+
+A look binds what can be bound, a few requests in one turn of the event loop, so that no other model waits for this one.
+It is due when a request comes, whenever what is known of a member changes, and at the time for which a place is
+predicted.
+"""
+
+import asyncio
+from math import inf
+from typing import Protocol
+
+from control.gateway.call import Call
+from control.gateway.model_entry import ModelEntry
+from control.gateway.slack_decision import arrays, decisions, new_queue, new_waiting
+from control.gateway.slack_rows import slack_table
+from policies.routing import ChosenRoute
+
+_MOST_BOUND = 16
+"""Requests that one look binds."""
+_TICK_S = 0.001
+"""Resolution of the loop's clock: an earlier look would see the same time."""
+
+
+class BindsCalls(Protocol):
+    def bind(self, call: Call, chosen: ChosenRoute) -> None:
+        """Send a call, which waits no more. It may join the queue again at once."""
+
+    def give_up(self, call: Call) -> None:
+        """End a call, which waits no more: nothing could take it for too long."""
+
+
+class SlackQueue:
+    """Make it on a running loop, once `decisions` has been called."""
+
+    def __init__(self, model: ModelEntry, owner: BindsCalls, most_wait_s: float) -> None:
+        """`most_wait_s`: how long calls wait while no member can take any."""
+        self._owner = owner
+        self._most_wait_s = most_wait_s
+        self._loop = asyncio.get_running_loop()
+        self._decisions = decisions()
+        self._rows: dict[Call, tuple[int, float]] = {}
+        """Who waits, as they came: row, and since when."""
+        self._free: list[int] = []
+        self._calls: list[Call | None] = []
+        """By row."""
+        self._waiting, self._queue = new_waiting(0), new_queue()
+        self._closed_s = inf
+        """When the model was first seen without a member that takes requests."""
+        self._next: asyncio.Handle | None = None
+        self._next_s = inf
+        self._is_looking = False
+        self._table = slack_table(model.served.routing)
+        self._numbers: dict[str, int] = {}
+        """Members by their ids: rows in `states`."""
+        self.update(model)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def update(self, model: ModelEntry) -> None:
+        """Take a new table. Of members that are new nothing is known until it is noted."""
+        waiting = self.take_all()
+        table = slack_table(model.served.routing)
+        for number, member in enumerate(table.of):
+            if member.id in self._numbers:
+                table.rows.states[number] = self._table.rows.states[self._numbers[member.id]]
+        self._model, self._table = model, table
+        self._numbers = {member.id: number for number, member in enumerate(self._table.of)}
+        for call in waiting:
+            self.join(call)
+
+    def take_all(self) -> list[Call]:
+        """Take every call out; nothing is looked for any more until one joins."""
+        calls = list(self._rows)
+        for call in calls:
+            self.leave(call)
+        if self._next is not None:
+            self._next.cancel()
+        self._next, self._next_s = None, inf
+        return calls
+
+    def join(self, call: Call) -> None:
+        if not self._free:
+            self._grow()
+        row, now_s = self._free.pop(), self._loop.time()
+        self._rows[call] = row, now_s
+        self._calls[row] = call
+        table, tokens = self._table.rows, len(call.asked.prompt) + len(call.generated)
+        deadline_s, slo = inf, self._model.served.routing.objective
+        if slo is not None:
+            # The client of a call that goes on elsewhere has tokens, and waits for the next from now on.
+            asked_s = now_s if call.generated else call.asked.arrived_s
+            deadline_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
+        known, queue = (table.states, table.members, table.candidates), (self._waiting, self._queue)
+        self._decisions.join(*known, table.latency_s, *queue, row, float(tokens), deadline_s)
+        self._look_at(0.0)
+
+    def leave(self, call: Call) -> None:
+        """Take a call out. Of one that is not there: no harm."""
+        if call in self._rows:
+            row, _ = self._rows[call]
+            self._decisions.leave(self._waiting, self._queue, row)
+            self._forget(row)
+
+    def note(self, member: str, state: tuple[bool, bool, bool, int, int]) -> None:
+        """Learn what a member could take now: the fields of `MemberState`."""
+        number = self._numbers.get(member)
+        if number is not None:
+            self._table.rows.states[number] = state
+            if self._rows:
+                self._look_at(0.0)
+
+    def _look(self) -> None:
+        self._next, self._next_s, self._is_looking = None, inf, True
+        table, now_s = self._table, self._loop.time()
+        look_s = now_s
+        for turn in range(_MOST_BOUND):
+            row, member = self._decisions.bind(*arrays(table.rows), self._waiting, self._queue, now_s, turn == 0)
+            if row < 0:
+                next_s = self._decisions.next_look_s(table.rows.members, self._waiting, self._queue, now_s)
+                look_s = max(now_s + _TICK_S, min(next_s, self._give_up_late(now_s)))
+                break
+            route = table.routes[table.rows.candidates[member]["route"]]
+            chosen = table.rows.chosen[: len(route.legs)].tolist()
+            self._owner.bind(self._forget(row), ChosenRoute(route, tuple([table.of[each] for each in chosen])))
+        self._is_looking = False
+        if self._rows and look_s < inf:
+            self._look_at(look_s)
+
+    def _give_up_late(self, now_s: float) -> float:
+        """Give up calls that have waited too long while no member took any; when the next one is due."""
+        if self._model.is_open:
+            self._closed_s = inf
+            return inf
+        self._closed_s = min(self._closed_s, now_s)
+        for call, (_, joined_s) in list(self._rows.items()):
+            late_s = max(joined_s, self._closed_s) + self._most_wait_s
+            if late_s > now_s:
+                return late_s
+            self.leave(call)
+            self._owner.give_up(call)
+        return inf
+
+    def _look_at(self, when_s: float) -> None:
+        """Look then, or sooner; within a look what was noted is seen by its next decision."""
+        if self._is_looking or when_s >= self._next_s:
+            return
+        if self._next is not None:
+            self._next.cancel()
+        is_due = when_s <= self._loop.time()
+        self._next_s = when_s
+        self._next = self._loop.call_soon(self._look) if is_due else self._loop.call_at(when_s, self._look)
+
+    def _forget(self, row: int) -> Call:
+        """Let its row be another call's."""
+        call = self._calls[row]
+        assert call is not None  # noqa: S101 - it is in the queue
+        self._calls[row] = None
+        del self._rows[call]
+        self._free.append(row)
+        return call
+
+    def _grow(self) -> None:
+        count = len(self._calls)
+        more = max(64, count)
+        waiting = new_waiting(count + more)
+        waiting[:count] = self._waiting
+        self._waiting = waiting
+        self._calls += [None] * more
+        self._free += range(count, count + more)

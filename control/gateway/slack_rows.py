@@ -1,0 +1,110 @@
+"""A model's part of the routing table, and what is known of its members, in the arrays on which `policies.slack` and
+`policies.later_legs` decide."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.later_legs import Candidate, Flow, Route, Server
+from policies.routing_table import PromptTimes, RoutedInstance, RoutedModel, RoutedRoute
+from policies.rows import Floats, Ints, dtype_of
+from policies.slack import PROMPT_POINTS, Member
+
+Records = NDArray[np.void]
+_NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
+
+
+class MemberState:
+    """What a member could take now."""
+
+    is_open: bool
+    """Requests may be sent to it."""
+    has_place: bool
+    """It could begin a prompt."""
+    is_idle: bool
+    """It has begun all prompts that it was sent."""
+    held: int
+    room: int
+    """As in `policies.later_legs`."""
+
+
+class ServedLeg:
+    """Servers of a leg of a route: see `policies.later_legs.Leg`."""
+
+    server_at: int
+    servers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlackRows:
+    """Arrays in the order in which decisions take them; a member that serves the first leg of several routes has a row
+    in `members` for each."""
+
+    states: Records
+    """(`of`,) `MemberState`; all closed."""
+    members: Records
+    candidates: Records
+    routes: Records
+    legs: Records
+    servers: Records
+    flows: Records
+    flow_zones: Ints
+    latency_s: Floats
+    busy_s: Floats
+    chosen: Ints
+    """(most legs of a route,) where a decision writes rows in `states`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlackTable:
+    rows: SlackRows
+    of: tuple[RoutedInstance, ...]
+    """Members by row in `states`."""
+    routes: tuple[RoutedRoute, ...]
+
+
+def slack_table(model: RoutedModel) -> SlackTable:
+    zones = {zone: number for number, zone in enumerate(sorted({member.zone for member in model.members}))}
+    times: dict[PromptTimes, int] = {}
+    members: list[tuple[float, ...]] = []
+    candidates, routes, legs, servers, flows = (list[tuple[float, ...]]() for _ in range(5))
+    most_legs = max((len(route.legs) for route in model.routes), default=1)
+    flow_zones: list[list[int]] = []
+    for number, route in enumerate(model.routes):
+        routes.append((len(legs), len(route.legs), len(flows), len(route.flows)))
+        for place, leg in enumerate(route.legs):
+            able = [(n, m) for n, m in enumerate(model.members) if leg.work_class in m.units_per_s]
+            legs.append((len(servers), len(able)))
+            servers += [(n, zones[m.zone], m.units_per_s[leg.work_class]) for n, m in able]
+            for n, m in able if place == 0 else ():
+                of = m.times or _NO_TIME
+                row = times.setdefault(of, len(times))
+                usd_per_s = m.usd_per_hour / 3600
+                members.append((False, False, np.inf, 0.0, usd_per_s, row, of.chunk_tokens, -np.inf, 0.0, np.inf))
+                candidates.append((n, number, zones[m.zone]))
+        for flow in route.flows:
+            flows.append((flow.requests_per_s, 0.0))
+            # A zone where no member is: its flow falls back on the others, as one whose zone is full.
+            known = [zones.get(zone, -2) for zone in flow.zones]
+            flow_zones.append(known + [-1] * (most_legs - len(known)))
+    rows = SlackRows(
+        np.zeros(len(model.members), dtype_of(MemberState)),
+        _table(Member, members),
+        _table(Candidate, candidates),
+        _table(Route, routes),
+        _table(ServedLeg, legs),
+        _table(Server, servers),
+        _table(Flow, flows),
+        np.array(flow_zones, np.int64).reshape(-1, most_legs),
+        np.array([of.latency_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
+        np.array([of.busy_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
+        np.zeros(most_legs, np.int64),
+    )
+    return SlackTable(rows, model.members, model.routes)
+
+
+def _table(record: type[Any], rows: Iterable[tuple[float, ...]]) -> Records:
+    return np.array(list(rows), dtype_of(record))
