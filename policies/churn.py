@@ -131,7 +131,7 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     stand still where a move would just have paid, never the other way round.
     """
     running = Counter((i.template_id, i.zone, i.market) for i in snapshot.staying())
-    if not running or _counts(new) == running:
+    if not running or _counts(new) == running:  # nothing would be moved
         return new
     rule = payback or Payback()
     factor = rule.factor(snapshot.settings.startup_minutes)
@@ -148,7 +148,7 @@ def guard(snapshot: Snapshot, library: Library, new: Plan, solve: Solve, payback
     if _serves(stay, new, snapshot) and _cost(stay, factor) <= cost * (1 + snapshot.settings.limits.gap):
         best = stay
     best, stones = with_stepping_stones(best, snapshot, library, rule.horizon_minutes)
-    if _counts(best) == _counts(new):
+    if _counts(best) == _counts(new):  # to move to it at once is best
         return new
     overdue = _overdue(best, new, snapshot, library, solve, rule)
     if overdue is not None:

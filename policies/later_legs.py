@@ -79,7 +79,7 @@ def choose_legs(
     for number in range(1, route.legs):
         leg = legs[route.leg_at + number]
         found = _least_loaded(leg, servers, instances, flow_zones[flow, number] if flow >= 0 else -1)
-        if found < 0:
+        if found < 0:  # serving on beats the price of traffic
             found = _least_loaded(leg, servers, instances, -1)
         if found < 0:
             return False

@@ -328,7 +328,7 @@ class FrameBuilder:
     ) -> None:
         """Flows after a loss. Their traffic is not charged: losses are rare and short."""
         program, keep = self._program, self._settings.survive_share
-        if keep <= 0:
+        if keep <= 0:  # nothing need survive, and a row of zeros would only cost time
             return
         served = {d: program.row(f"{name}/{self._routing.demands[d].key}", keep, INFINITY) for d in sorted(demands)}
         for d, row in served.items():

@@ -39,19 +39,19 @@ def polish(
         for _ in range(PASSES):
             order, gained = rng.permutation(many), False
             for first in range(many):
-                if solved == MOST_SOLVED:
+                if solved == MOST_SOLVED:  # counted, not timed: the same plan on any machine
                     return
                 solved += 1
                 free = order[(first + np.arange(width)) % many]
                 answer = solve(_fixed(restricted, counts, ~np.isin(unit, free)), restricted.start(counts))
-                if answer is None:
+                if answer is None:  # the solve as a whole is out of work: what was found stands
                     return
                 if answer.x is not None and answer.objective < objective * (1 - LEAST_GAIN):
                     counts, objective, gained = restricted.counts(answer.x), answer.objective, True
                     found(counts, objective)
                     if objective <= target:
                         return
-            if not gained:
+            if not gained:  # other orders of this width would find as little: widen
                 break
 
 

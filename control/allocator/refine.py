@@ -84,22 +84,22 @@ def refine(
     done = 0
     for _ in range(rounds if priced is not None else 0):
         vertex, newest = bundles.solve()
-        if vertex.objective - best <= CLOSE * best:
+        if vertex.objective - best <= CLOSE * best:  # prices are as good as they can become
             break
         done += 1
         fresh = False
         for weight in (STEADY, 0.0):
             dual = weight * steady + (1 - weight) * decomposition.shared_dual(newest)
             priced = decomposition.price(dual)
-            if priced is None:
+            if priced is None:  # they would pay for an instance, so they bound nothing
                 continue
             if priced.bound > best:
                 best, steady, best_priced = priced.bound, dual, priced
                 heard(min(best, relaxed.bound + room))
             fresh = bundles.add(decomposition.choices(priced))
-            if fresh:
+            if fresh:  # steadied prices lead on: the raw ones swing, and are asked only where those are stuck
                 break
-        if not fresh:
+        if not fresh:  # every bundle that these prices want is known: the next round would be this one
             break
     rise = decomposition.rises(best_priced) if best_priced is not None else examined.reduced_cost
     below = best_priced.bound if best_priced is not None else relaxed.bound

@@ -106,7 +106,7 @@ def _link_losses(
     `used` is 1 where a (template, group) has an instance: y ≤ most · used, loss ≥ units · used.
     """
     loss = problem.frame.loss_variables
-    if not (loss >= 0).any() or not len(picked):
+    if not (loss >= 0).any() or not len(picked):  # no loss of an instance has to be survived
         return program
     columns, place = problem.columns, problem.group_place
     first = len(problem.frame.variables)

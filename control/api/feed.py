@@ -90,7 +90,7 @@ class Feed:
                 except TimeoutError:
                     yield b": still here\n\n"
                     continue
-                if news is None:
+                if news is None:  # sent away: the follower is too slow, or the process ends
                     return
                 if fleet in (None, news.fleet) and (not news.id or news.id > sent):
                     yield news.encode()

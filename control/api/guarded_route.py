@@ -117,7 +117,7 @@ async def _once(
     except BaseException:
         await run_in_threadpool(answers.forget, asked)
         raise
-    if response.status_code >= 300 or not hasattr(response, "body"):
+    if response.status_code >= 300 or not hasattr(response, "body"):  # a refusal changed nothing: try again
         await run_in_threadpool(answers.forget, asked)
         return response
     headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}

@@ -53,7 +53,7 @@ class PostgresAgentKeys:
                 raise RegistrationRefusedError(f"node {found.name} is gone, and its bootstrap token with it")
             row = connection.execute(select(agent_key).where(agent_key.c.node == found.name)).one_or_none()
             if row is not None:
-                if (row.public_key, row.token_digest) == (public_key, digest):
+                if (row.public_key, row.token_digest) == (public_key, digest):  # its reply was lost
                     return str(found.name)
                 raise RegistrationRefusedError(f"node {found.name} has registered already: its token is spent")
             if found.expires_at <= now:

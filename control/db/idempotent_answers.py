@@ -68,7 +68,7 @@ class PostgresAnswers:
         table, mine = idempotent_answer, self._mine(asked)
         with self.database.transaction() as connection:
             new = insert(table).values(row).on_conflict_do_nothing().returning(table.c.caller)
-            if connection.execute(new).scalar_one_or_none() is not None:
+            if connection.execute(new).scalar_one_or_none() is not None:  # the first under this key
                 return None
             found = connection.execute(select(table).where(*mine).with_for_update()).one_or_none()
             if found is None or found.request != asked.request:

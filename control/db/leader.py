@@ -51,7 +51,7 @@ class PostgresLeader:
             connection = held.enter_context(self._database.session())
             if not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK}).scalar_one():
                 held.close()
-                self.is_lost = self._epoch > 0
+                self.is_lost = self._epoch > 0  # who never led has lost nothing, and stands by
                 return False
             held.callback(_unlock, connection)
             if (connection.execute(select(leader.c.epoch)).scalar_one_or_none() or 0) < self._epoch:

@@ -52,6 +52,7 @@ def match(wanted: Sequence[Target], running: Sequence[Running]) -> Match:
             missing.append(Missing(target, lacks, len(there), failed.get(target.column, 0)))
     for others in staying.values():
         unwanted += others
+    # What is least along goes first, then what computes least, then the dearest; ids so that ties fall alike.
     unwanted.sort(key=lambda r: (r.progress, r.requests, -r.usd_per_hour, r.id))
     return Match(tuple(kept), tuple(unwanted), tuple(leaving), tuple(missing))
 

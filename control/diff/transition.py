@@ -51,7 +51,7 @@ def plan_transition(
     now: Sequence[Running] = running
     for _ in range(2 * (len(running) + sum(t.count for t in wanted)) + 2):
         moves = next_moves(wanted, now, supply, lasting, Past(used=used), _AT_ANY_TIME)
-        if not moves.acts and all(each.is_ready for each in now):
+        if not moves.acts and all(each.is_ready for each in now):  # what still waits waits for supply
             return FleetTransition(tuple(steps), {name: units for name, units in loss.items() if units > 0}, moves.wait)
         if moves.acts:
             steps.append(moves)

@@ -83,7 +83,7 @@ def _recover_cloud(
             if _give_back(name, cloud, executor, recovered):
                 recovered.orphans.append(name)
     for node in before.values():
-        if node.created_at is None:
+        if node.created_at is None:  # nobody knows that it exists: its intent is settled instead
             continue
         if node.name not in listed:
             if node.created_at <= now - min(in_flight, LISTED_WITHIN):

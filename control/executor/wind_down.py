@@ -30,7 +30,7 @@ def wind_down(instances: PostgresInstances, nodes: NodeExecutor, instance_id: st
     """
     instances.apply(instance_id, Event(EventKind.RELEASE, reason), nodes.clock())
     instance = instances.load(instance_id)
-    if instance.state == InstanceState.TERMINATED:
+    if instance.state == InstanceState.TERMINATED:  # an earlier call ended it
         return WoundDown(instance, {})
     if instance.state != InstanceState.TERMINATING:
         raise ValueError(f"instance {instance_id} is {instance.state}: drain it before its nodes are given back")

@@ -45,7 +45,7 @@ def shortage(plan: Plan, snapshot: Snapshot, library: Library, solve: Solve) -> 
         left = sum(other.unmet.values())
         if best is None or left < best[0] - SERVED:
             best = left, lifted, other
-        if left <= SERVED:
+        if left <= SERVED:  # the mildest change that serves all is the one to name
             break
     assert best is not None  # noqa: S101 - supply can always be lifted
     left, lifted, other = best

@@ -121,7 +121,7 @@ def _windows(fields: Fields, layers: int, kinds: tuple[str, ...], state_tokens: 
         return tuple(known[kind] for kind in kinds)
     family = fields.text("model_type", "")
     hybrid = fields.integers("hybrid_layer_pattern")
-    if len(hybrid) == layers:
+    if len(hybrid) == layers:  # a list for each layer says more than any pattern
         return tuple(window if kind else 0 for kind in hybrid)
     if window == 0:
         return (0,) * layers

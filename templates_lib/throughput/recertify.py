@@ -23,7 +23,7 @@ def sustained_units_per_s(
     """
     # A node without a share does nothing, in a set that was not pruned.
     curves = [[_curve(phases, configs[n.config], s, n, len(stages)) for n in s.nodes if n.weight > 0] for s in stages]
-    if any(curve is None for stage in curves for curve in stage):
+    if any(curve is None for stage in curves for curve in stage):  # a node cannot be split so any more
         return 0.0
     known = [[curve for curve in stage if curve is not None] for stage in curves]
     slo_s = phases.served.slo_ms(phases.phase) / 1000

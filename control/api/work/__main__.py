@@ -67,7 +67,7 @@ def _work(database: Database, operations: PostgresOperations, operation: Operati
             problem: dict[str, Any] = {"name": refusal.name, "detail": refusal.detail, "facts": refusal.facts}
             problem["errors"] = [each.model_dump() for each in refusal.errors]
             operations.fail(operation.id, holder, problem, datetime.now(UTC))
-            return
+            return  # a refusal is an outcome: the worker goes on
         operations.succeed(operation.id, holder, result, datetime.now(UTC))
         _log.info("%s is done", operation.kind, extra=extra)
     except StaleVersionError as error:

@@ -117,7 +117,7 @@ class AwsOffers:
         names = sorted({name for known in machines.values() for name in known})
         zones = part(lambda: zones_of(ec2), "zones") if names else None
         sold = part(lambda: offered_zones(ec2, names), "offerings") if zones else None
-        if zones is None or sold is None:
+        if zones is None or sold is None:  # without them nothing of the region can be offered
             return found
         if Market.ON_DEMAND in markets:
             pricing = clients.get("pricing", _HOME)
