@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.diff import ChangeLimits, Disruption, Moves, Running, Target, fleet_diff, plan_transition, supply_of
+from control.diff import ChangeLimits, Disruption, MoveSet, Running, Target, fleet_diff, plan_transition, supply_of
 from control.diff.capacity import planned_units, ready_units
 from tests import factories as make
 from tests.properties.fleet_world import FleetWorld, random_plan, random_supply
@@ -30,7 +30,7 @@ def in_any_window(times: Sequence[datetime], window: timedelta) -> int:
     return max((sum(start <= at < start + window for at in ordered) for start in ordered), default=0)
 
 
-def no_capacity_is_lost(world: FleetWorld, plan: Sequence[Target], moves: Moves) -> None:
+def no_capacity_is_lost(world: FleetWorld, plan: Sequence[Target], moves: MoveSet) -> None:
     """Voluntarily, but where the moves say how much."""
     planned, before = planned_units(plan), ready_units(world.fleet.values())
     drained = {drain.instance_id for drain in moves.drain}
@@ -48,7 +48,7 @@ def reach(world: FleetWorld, plan: Sequence[Target], ticks: int) -> bool:
         moves = world.decide(plan)
         no_capacity_is_lost(world, plan, moves)
         world.carry_out(moves)
-        if moves == Moves() and not any(each.is_leaving or not each.is_ready for each in world.fleet.values()):
+        if moves == MoveSet() and not any(each.is_leaving or not each.is_ready for each in world.fleet.values()):
             return True
         # Where only a window keeps moves back, nothing is missed by a longer step.
         world.pass_time(1 if moves.acts or any(not each.is_ready for each in world.fleet.values()) else 5)
@@ -70,7 +70,7 @@ def test_plan_after_plan_is_reached_whatever_failed_and_however_scarce_nodes_are
         world.calm = True
         assert reach(world, plan, 600)
         assert world.staying == Counter({t.column: t.count for t in plan})
-        assert world.decide(plan) == Moves()
+        assert world.decide(plan) == MoveSet()
 
 
 @settings(deadline=None, max_examples=100)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from control.diff import (
     ChangeLimits,
     Disruption,
-    Moves,
+    MoveSet,
     Past,
     Running,
     Supply,
@@ -41,11 +41,11 @@ def supply(more: int = 10) -> Supply:
     return supply_of([replace(A, available_count=more), replace(B, available_count=more)], (), {A.key: 2}, 4)
 
 
-def moves(wanted: list[Target], running: list[Running], limits: ChangeLimits | None = None, **past: object) -> Moves:
+def moves(wanted: list[Target], running: list[Running], limits: ChangeLimits | None = None, **past: object) -> MoveSet:
     return next_moves(wanted, running, supply(), limits or ChangeLimits(), Past(**past), NOW)  # type: ignore[arg-type]
 
 
-def gone(found: Moves) -> list[str]:
+def gone(found: MoveSet) -> list[str]:
     return [drain.instance_id for drain in found.drain] + [release.instance_id for release in found.release]
 
 
