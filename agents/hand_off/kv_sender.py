@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from agents.engines.protocol import StageEngine
@@ -27,6 +28,15 @@ _Chunk = tuple[str, ChunkHeader]
 """The run that it is of here, and what is sent before it."""
 
 
+@dataclass(slots=True)
+class _Outgoing:
+    blob: Blob[_Chunk]
+    chunks: deque[_Chunk]
+    """Those that are to be added to it."""
+    sent: int = 0
+    """Chunks over this connection, and those that were acknowledged before."""
+
+
 class KvSender:
     """When the link breaks, it waits until it is opened anew, and goes on at the first chunk not acknowledged."""
 
@@ -36,8 +46,8 @@ class KvSender:
         """`engine`: its calls may come from any thread. `broken` is called on the link's thread."""
         self._engine = engine
         self._settings = settings
-        self._blobs: dict[int, tuple[Blob[_Chunk], deque[_Chunk]]] = {}
-        """And what is to be added to them, by the target's run, in the order in which they go."""
+        self._outgoing: dict[int, _Outgoing] = {}
+        """By the target's run, in the order in which they go."""
         self._has_progressed = False
         self._link = ReopenedLink(
             link, lambda epoch, reason: broken(KvLinkBroken(link, epoch, self._has_progressed, reason[:1000]))
@@ -58,31 +68,30 @@ class KvSender:
         )
         if chunks:  # none where windows are so short that nothing is kept
             with self._link.changed:
-                self._blobs[told.target_run] = Blob(1, _UNHEARD * answered, math.inf), chunks
+                self._outgoing[told.target_run] = _Outgoing(Blob(1, _UNHEARD * answered, math.inf), chunks)
                 self._link.changed.notify_all()
 
     def _serve(self, end: LinkEnd) -> None:
         memory = KvMemory(self._engine, self._settings.chunk_bytes)
-        sent: dict[int, int] = {}
-        """Chunks over this connection and those before it, by the target's run."""
+        for each in list(self._outgoing.values()):
+            each.sent = each.blob.done(_TARGET)
         while self._link.is_latest(end):
-            if not self._blobs:
+            if not self._outgoing:
                 with self._link.changed:
-                    self._link.changed.wait_for(lambda: self._blobs or not self._link.is_latest(end))
-            elif not self._send_next(end, memory, sent):
+                    self._link.changed.wait_for(lambda: self._outgoing or not self._link.is_latest(end))
+            elif not self._send_next(end, memory):
                 self._hear(end)
 
-    def _send_next(self, end: LinkEnd, memory: KvMemory, sent: dict[int, int]) -> bool:
+    def _send_next(self, end: LinkEnd, memory: KvMemory) -> bool:
         """False where all is sent, or there is no credit for more."""
-        for run, (blob, chunks) in list(self._blobs.items()):
-            index = sent.setdefault(run, blob.done(_TARGET))
-            if chunks and blob.claim(0):
-                blob.commit(0, chunks.popleft())
-                if not chunks:
+        for each in list(self._outgoing.values()):
+            blob = each.blob
+            if each.chunks and blob.claim(0):
+                blob.commit(0, each.chunks.popleft())
+                if not each.chunks:
                     blob.happen(Event.END)
-            chunk = blob.take(_TARGET, self, index, 0)
-            if chunk is not None:
-                sent[run] += 1
+            if (chunk := blob.take(_TARGET, self, each.sent, 0)) is not None:
+                each.sent += 1
                 self._send(end, memory, *chunk)
                 return True
             if blob.state is State.OPEN:
@@ -95,14 +104,14 @@ class KvSender:
         with suppress(BlobGoneError):
             if end.send_piece(header.packed(), size, memory.outgoing(run, header.part)):
                 return
-        del self._blobs[header.run]  # freed: nobody wants it any more
+        del self._outgoing[header.run]  # freed: nobody wants it any more
 
     def _hear(self, end: LinkEnd) -> None:
         run, index, is_wanted = ACKNOWLEDGEMENT.unpack(end.receive(ACKNOWLEDGEMENT.size))
         self._has_progressed = True
-        if run not in self._blobs:
+        if run not in self._outgoing:
             return  # it was freed since
-        blob = self._blobs[run][0]
+        blob = self._outgoing[run].blob
         blob.take(_TARGET, self, index + 1, index + 1)
         if not is_wanted or blob.state is State.TAKEN:
-            del self._blobs[run]
+            del self._outgoing[run]
