@@ -88,6 +88,10 @@ class RoutedRoute:
         if len({flow.zones for flow in self.flows}) != len(self.flows):
             raise ValueError(f"route {self.id}: flows repeat")
 
+    def work_class_of(self, unit: Unit) -> str:
+        """Class of the first leg that counts `unit`; of the last leg, which answers, where none does."""
+        return next((leg.work_class for leg in self.legs if leg.unit is unit), self.legs[-1].work_class)
+
     def requests_per_s(self, units_per_s: Mapping[str, float]) -> float:
         """Rate that capacity by work class allows: that of the narrowest leg."""
         return min(units_per_s.get(leg.work_class, 0.0) / leg.units_per_request for leg in self.legs)

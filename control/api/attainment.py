@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable
+from itertools import accumulate
 
-from control.db.slo_samples import LatencyHistogram
+from control.db.slo_samples import Judged, LatencyHistogram
+from control.fleet.latency import Histogram
 
 
 def added(parts: Iterable[LatencyHistogram]) -> dict[float, float]:
@@ -16,16 +18,20 @@ def added(parts: Iterable[LatencyHistogram]) -> dict[float, float]:
     return dict(sorted(total.items()))
 
 
+def judged(parts: Iterable[Judged]) -> list[Judged]:
+    """All answers by work class and objective."""
+    total: dict[tuple[str, str], Judged] = {}
+    for part in parts:
+        key = part.work_class, part.objective
+        before = total.get(key, Judged(*key, 0.0, 0.0))
+        total[key] = Judged(*key, before.answers + part.answers, before.kept + part.kept)
+    return [total[key] for key in sorted(total)]
+
+
 def percentile_s(histogram: dict[float, float], percent: float) -> float | None:
     """Interpolated in its bucket; None without observations, or beyond the last finite bound."""
-    rank, below, low = sum(histogram.values()) * percent / 100, 0.0, 0.0
-    if not rank:
-        return None
-    for bound, count in histogram.items():
-        if below + count >= rank and count:
-            return None if math.isinf(bound) else low + (bound - low) * (rank - below) / count
-        below, low = below + count, bound
-    return None
+    found = Histogram(tuple(histogram), tuple(accumulate(histogram.values()))).percentile(percent)
+    return None if found is None or math.isinf(found) else found
 
 
 def share_within(histogram: dict[float, float], limit_s: float) -> float | None:

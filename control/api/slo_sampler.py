@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from control.db.database import Database
 from control.db.errors import DatabaseError
-from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, SloSample
+from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample
 from control.fleet.latency import GatewayFigures, Histogram, gateway_figures
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,16 @@ def _sample(
 ) -> SloSample:
     ttft = _since(now.ttft_s, None if before is None else before.ttft_s)
     tpot = _since(now.tpot_s, None if before is None else before.tpot_s)
-    return SloSample(gateway, model, begins_at, ttft, tpot)
+    return SloSample(gateway, model, begins_at, ttft, tpot, tuple(_judged_since(now, before)))
+
+
+def _judged_since(now: GatewayFigures, before: GatewayFigures | None) -> Iterator[Judged]:
+    for key, (answers, kept) in now.judged.items():
+        earlier, earlier_kept = before.judged.get(key, (0.0, 0.0)) if before is not None else (0.0, 0.0)
+        if earlier > answers:  # it was started again
+            earlier = earlier_kept = 0.0
+        if answers > earlier:
+            yield Judged(*key, answers - earlier, kept - earlier_kept)
 
 
 def _since(now: Histogram, before: Histogram | None) -> LatencyHistogram:

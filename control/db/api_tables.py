@@ -100,6 +100,7 @@ slo_sample = Table(
     Column("begins_at", DateTime(timezone=True), primary_key=True, comment="a minute"),
     Column("ttft", JSON, nullable=False, comment="histogram, seconds"),
     Column("tpot", JSON, nullable=False, comment="histogram, seconds"),
+    Column("judged", JSON, comment="answers by work class and objective; null: nobody counted"),
 )
 Index("ix_slo_sample_model_begins_at", slo_sample.c.model, slo_sample.c.begins_at)
 

@@ -21,6 +21,19 @@ class LatencyHistogram:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Answers whose time an objective judges, by the work class that decides it."""
+
+    work_class: str
+    """Empty: no route was found."""
+    objective: str
+    """`ttft` or `tpot`."""
+    answers: float
+    kept: float
+    """Those of them that were in time."""
+
+
+@dataclass(frozen=True, slots=True)
 class SloSample:
     gateway: str
     model: str
@@ -28,6 +41,7 @@ class SloSample:
     """A whole minute; the sample is of the minute that follows."""
     ttft: LatencyHistogram
     tpot: LatencyHistogram
+    judged: tuple[Judged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +53,8 @@ class PostgresSloSamples:
     def add(self, samples: Iterable[SloSample]) -> None:
         """Add samples; of a minute that another process has sampled already, nothing."""
         rows = [
-            {"gateway": s.gateway, "model": s.model, "begins_at": s.begins_at, "ttft": s.ttft, "tpot": s.tpot}
-            for s in samples
+            {name: getattr(sample, name) for name in ("gateway", "model", "begins_at", "ttft", "tpot", "judged")}
+            for sample in samples
         ]
         if rows:
             with self.database.transaction() as connection:
@@ -60,6 +74,7 @@ class PostgresSloSamples:
                 row.begins_at,
                 msgspec.json.decode(row.ttft, type=LatencyHistogram),
                 msgspec.json.decode(row.tpot, type=LatencyHistogram),
+                () if row.judged is None else msgspec.json.decode(row.judged, type=tuple[Judged, ...]),
             )
             for row in rows
         )

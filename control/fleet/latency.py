@@ -1,7 +1,8 @@
 """Percentiles from the histograms that gateways publish in Prometheus' text format."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -41,6 +42,8 @@ class GatewayFigures:
     prompt_tokens: float
     output_tokens: float
     resumptions: float
+    judged: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """(work class, objective) → answers, and those of them that kept it."""
 
 
 def gateway_figures(text: str) -> dict[str, GatewayFigures]:
@@ -56,6 +59,15 @@ def gateway_figures(text: str) -> dict[str, GatewayFigures]:
     def total(name: str, model: str) -> float:
         return sum(s.value for s in samples if _is(s.name, s.labels, f"{name}_total", model))
 
+    def judged(model: str) -> dict[tuple[str, str], tuple[float, float]]:
+        found: dict[tuple[str, str], tuple[float, float]] = {}
+        for s in samples:
+            if _is(s.name, s.labels, "medley_gateway_judged_answers_total", model):
+                key = s.labels["work_class"], s.labels["objective"]
+                answers, kept = found.get(key, (0.0, 0.0))
+                found[key] = answers + s.value, kept + s.value * (s.labels["kept"] == "true")
+        return found
+
     return {
         model: GatewayFigures(
             histogram("medley_gateway_time_to_first_token_seconds", model),
@@ -63,6 +75,7 @@ def gateway_figures(text: str) -> dict[str, GatewayFigures]:
             total("medley_gateway_prompt_tokens", model),
             total("medley_gateway_output_tokens", model),
             total("medley_gateway_resumptions", model),
+            judged(model),
         )
         for model in models
     }

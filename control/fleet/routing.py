@@ -11,6 +11,7 @@ from control.hub.gang import Gang, placed_gang
 from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Flow, Plan
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Route, Unit, WorkClass
 
 
@@ -37,6 +38,7 @@ class GatewayModel:
     """What becomes of requests while nothing serves it; None: they are refused."""
     longer: str = ""
     """Another model of the table, which serves longer prompts than this one's objective speaks of."""
+    objective: Slo | None = None
 
 
 def gateway_model(
@@ -60,6 +62,7 @@ def gateway_model(
         fleet,
         hold,
         longer,
+        served.slo,
     )
 
 
@@ -109,7 +112,8 @@ class Routing:
             members = tuple(member for member in members_there if not units.keys().isdisjoint(member.units_per_s))
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
             routes = (routed_route(route, units, self.plan.flows) for route in model.routes)
-            models.append(RoutedModel(name, tuple(_within(route, places) for route in routes), members))
+            own = tuple(_within(route, places) for route in routes)
+            models.append(RoutedModel(name, own, members, objective=model.objective))
         return tuple(models)
 
     def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:

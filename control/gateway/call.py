@@ -7,6 +7,7 @@ from typing import NamedTuple
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import ApiError
+from policies.routing_table import RoutedRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Call:
         """Instances that failed this call since it was last parked."""
         self.end: FinishReason | ApiError | None = None
         self.cached_prompt_tokens = 0
+        self.route: RoutedRoute | None = None
+        """Route of the latest attempt."""
         self._read = 0
         self._logprobs: list[TokenLogprobs] = []
         self._waiter: asyncio.Future[None] | None = None

@@ -214,7 +214,7 @@ class Dispatcher:
         """Begin an attempt; True when it is under way, or the call has ended."""
         legs = [(next(self._ids), self._links[member.id]) for member in chosen.members]
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
-        self._by_call[call] = attempt
+        self._by_call[call], call.route = attempt, chosen.route
         legs[0][1].prompts += 1
         for leg, link in legs:
             self._by_link[link][leg] = attempt

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
@@ -24,10 +25,15 @@ from control.gateway.reply import Reply, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
+from templates_lib.values.work import Unit
 
 MakeReply = Callable[[str, str, int, Tokenizer, bool], Reply]
 
 
+_UNITS = {"ttft": Unit.PROMPT_TOKEN, "tpot": Unit.OUTPUT_TOKEN}
+"""Objective → unit of the leg that decides it."""
+_FAULT = 500
+"""Statuses of failures that are not the client's."""
 TIMEOUT_SLACK_S = 10.0
 """Beyond a request's time-out, for its client to take in the error before the connection is cut."""
 
@@ -254,11 +260,27 @@ class Generation:
         metrics.output_tokens.labels(model).inc(made)
         now_s = time.monotonic()
         if answer_.first_token_s is not None:
-            metrics.first_token_s.labels(model).observe(answer_.first_token_s - answer_.started_s)
+            ttft_s = answer_.first_token_s - answer_.started_s
+            metrics.first_token_s.labels(model).observe(ttft_s)
+            self._judge(call, "ttft", ttft_s)
             if made > 1:
-                metrics.per_token_s.labels(model).observe((now_s - answer_.first_token_s) / (made - 1))
+                tpot_s = (now_s - answer_.first_token_s) / (made - 1)
+                metrics.per_token_s.labels(model).observe(tpot_s)
+                self._judge(call, "tpot", tpot_s)
+        elif isinstance(call.end, ApiError) and call.end.status >= _FAULT:
+            self._judge(call, "ttft", inf)
         if is_whole:
             metrics.request_s.labels(model).observe(now_s - answer_.started_s)
+
+    def _judge(self, call: Call, objective: str, took_s: float) -> None:
+        """Count whether it was kept, for the work class that decides it, where a route was found at all."""
+        model, unit = self._dispatcher.models.get(call.asked.model), _UNITS[objective]
+        slo = None if model is None else model.served.routing.objective
+        if slo is not None:
+            limit_ms = slo.tpot_ms if objective == "tpot" else slo.first_token_ms(len(call.asked.prompt))
+            work_class = "" if call.route is None else call.route.work_class_of(unit)
+            kept = str(1000 * took_s <= limit_ms).lower()
+            self._metrics.judged.labels(call.asked.model, work_class, objective, kept).inc()
 
 
 def _too_long() -> ApiError:

@@ -23,6 +23,8 @@ class GatewayMetrics:
         self.requests = counter("requests", "Answers by endpoint and status", "endpoint", "status")
         self.prompt_tokens = counter("prompt_tokens", "Tokens of admitted prompts", "model")
         self.output_tokens = counter("output_tokens", "Tokens that instances made for clients", "model")
+        about, labels = "Answers by whether they kept an objective", ("model", "work_class", "objective", "kept")
+        self.judged = counter("judged_answers", about, *labels)
         self.resumptions = counter("resumptions", "Attempts lost and gone on with elsewhere", "model", "cause")
         self.disconnects = counter("disconnects", "Clients that left before the end of their answer", "model")
         self.table_errors = counter("table_errors", "Routing tables that could not be used")

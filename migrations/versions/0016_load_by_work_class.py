@@ -1,5 +1,6 @@
-"""Offered load is counted by work class and unit"""
+"""Offered load is counted by work class and unit, answers by work class and objective"""
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
@@ -17,6 +18,8 @@ _TEXT = {"prompt_token": "prefill", "output_token": "decode"}
 
 
 def upgrade() -> None:
+    comment = "answers by work class and objective; null: nobody counted"
+    op.add_column("slo_sample", sa.Column("judged", sa.JSON(), nullable=True, comment=comment))
     for table, (key, other) in _KEYS.items():
         op.execute(f"ALTER TABLE {table} RENAME requests TO offered")
         op.execute(f"ALTER TABLE {table} RENAME served_requests TO served")
@@ -40,6 +43,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_column("slo_sample", "judged")
     for table, (key, _) in _KEYS.items():
         for unit in _TEXT:
             for column, of in ((f"{unit}s", "offered"), (f"served_{unit}s", "served")):

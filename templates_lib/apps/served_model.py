@@ -37,8 +37,7 @@ class ServedModel:
         """Budget of all stages together: a pass over the prompt for the first phase, one step for the others."""
         if phase is not Phase.PREFILL:
             return self.slo.tpot_ms
-        prompt = self.shape.prompt_percentile(self.slo.percentile)
-        return self.slo.ttft_ms + self.slo.ttft_ms_per_1k_prompt_tokens * prompt / 1000
+        return self.slo.first_token_ms(self.shape.prompt_percentile(self.slo.percentile))
 
     def work_classes(self) -> tuple[WorkClass, ...]:
         return tuple(

@@ -19,3 +19,7 @@ class Slo:
     queueing: bool = False
     """Templates are certified for what `percentile` of the requests meet when they come at random (Poisson), waiting
     included; without, for a request of that percentile's length alone."""
+
+    def first_token_ms(self, prompt_tokens: float) -> float:
+        """Time that the first token may take."""
+        return self.ttft_ms + self.ttft_ms_per_1k_prompt_tokens * prompt_tokens / 1000

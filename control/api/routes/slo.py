@@ -1,10 +1,11 @@
 """Attainment of objectives over time."""
 
 from datetime import datetime, timedelta
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from control.api.attainment import added, burn_rate, percentile_s, share_within
+from control.api.attainment import added, burn_rate, judged, percentile_s, share_within
 from control.api.documented import problems
 from control.api.fleet_document import document_of
 from control.api.guarded_route import ServicesOf, api_router
@@ -35,12 +36,24 @@ class SloPoint(BaseModel):
     tpot: Attainment
 
 
+class WorkSlo(BaseModel):
+    """Attainment of one objective in the whole span, as gateways judged answers one by one."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    work_class: str = Field(description="Empty: an answer for which no route was found.")
+    objective: Literal["ttft", "tpot"]
+    answers: int
+    kept: int
+
+
 class ModelSlo(BaseModel):
     model: str
     ttft_ms: float
     tpot_ms: float
     percentile: float
     items: list[SloPoint]
+    work: list[WorkSlo] = Field(description="By the work class that decides the objective.")
 
 
 class FleetSlo(BaseModel):
@@ -71,6 +84,10 @@ def get_slo(
                 tpot_ms=slo.tpot_ms,
                 percentile=slo.percentile,
                 items=[_point(part, slo, [s for s in samples if s.model == name]) for part in parts(span, points)],
+                work=[
+                    WorkSlo.model_validate(each)
+                    for each in judged(one for s in samples if s.model == name for one in s.judged)
+                ],
             )
             for name, slo in slos.items()
         ]

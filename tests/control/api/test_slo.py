@@ -5,12 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from sqlalchemy import insert
 
 from control.api.attainment import added, burn_rate, percentile_s, share_within
 from control.api.slo_sampler import SloSampler, at_addresses, each_gateway
+from control.db.api_tables import slo_sample
 from control.db.database import Database
-from control.db.slo_samples import LatencyHistogram, PostgresSloSamples
+from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples
 from tests.control.api.conftest import Api
 from tests.control.api.worlds import spec
 from tests.http_endpoint import Asked, Said, serving
@@ -24,11 +26,15 @@ class Gateway:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         names = ("medley_gateway_time_to_first_token_seconds", "medley_gateway_time_per_output_token_seconds")
+        labels = ["model", "work_class", "objective", "kept"]
+        self.judged = Counter("medley_gateway_judged_answers", "A test.", labels, registry=self.registry)
         self.ttft, self.tpot = (
             Histogram(name, "A test.", ["model"], buckets=(1, 10, 60, 120), registry=self.registry) for name in names
         )
 
     def answered(self, ttft_s: float, tpot_s: float) -> None:
+        self.judged.labels(MODEL, f"{MODEL}/prefill", "ttft", "true" if ttft_s <= 60 else "false").inc()
+        self.judged.labels(MODEL, f"{MODEL}/decode", "tpot", "true").inc()
         self.ttft.labels(MODEL).observe(ttft_s)
         self.tpot.labels(MODEL).observe(tpot_s)
 
@@ -70,6 +76,43 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
     assert 1000 <= first["ttft"]["p50_ms"] <= 10_000 < first["ttft"]["p99_ms"] <= 120_000
     assert (second["ttft"]["within"], second["tpot"]["burn_rate"]) == (1.0, pytest.approx(0.0))
     assert (third["ttft"]["observed"], third["ttft"]["within"], third["ttft"]["burn_rate"]) == (0, None, None)
+    assert model["work"] == [
+        {"work_class": f"{MODEL}/decode", "objective": "tpot", "answers": 20, "kept": 20},
+        {"work_class": f"{MODEL}/prefill", "objective": "ttft", "answers": 20, "kept": 19},
+    ]
+
+
+def test_a_gateway_that_was_started_again_counts_from_nothing(database: Database) -> None:
+    minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=10)
+    gateways = [Gateway(), Gateway()]
+    for _ in range(5):
+        gateways[0].answered(5, 1)
+    gateways[1].answered(100, 1)
+    now = [minute]
+    sampler = SloSampler(database, (), lambda: now[0])
+
+    async def look(url: str) -> None:
+        async with httpx.AsyncClient(timeout=60) as client:
+            for _ in range(2):
+                await sampler.look(client, url)
+                now[0] += timedelta(minutes=1)
+
+    def metrics(asked: Asked) -> Said:
+        return gateways[(now[0] - minute) // timedelta(minutes=1)].metrics(asked)
+
+    with serving(metrics) as endpoint:
+        asyncio.run(look(endpoint.url))
+    (sample,) = PostgresSloSamples(database).read([MODEL], minute, datetime.now(UTC))
+    assert set(sample.judged) == {Judged(f"{MODEL}/prefill", "ttft", 1, 0), Judged(f"{MODEL}/decode", "tpot", 1, 1)}
+
+
+def test_a_sample_of_the_release_before_judges_no_answer(database: Database) -> None:
+    minute, nothing = datetime.now(UTC).replace(second=0, microsecond=0), {"bounds_s": [None], "counts": [3.0]}
+    row = {"gateway": "g", "model": MODEL, "begins_at": minute, "ttft": nothing, "tpot": nothing}
+    with database.transaction() as connection:
+        connection.execute(insert(slo_sample).values(row))
+    (sample,) = PostgresSloSamples(database).read([MODEL], minute, minute + timedelta(minutes=1))
+    assert (sample.ttft.counts, sample.judged) == ((3.0,), ())
 
 
 def test_a_name_with_several_addresses_is_several_gateways() -> None:
