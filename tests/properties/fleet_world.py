@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from control.diff import ChangeLimits, Moves, Past, Running, Supply, Target, next_moves, supply_of
+from control.diff import ChangeLimits, MoveSet, Past, Running, Supply, Target, next_moves, supply_of
 from control.diff.supply import Ledger
 from control.lifecycle.advance import Transition, advance
 from control.lifecycle.event import Event, EventKind
@@ -94,11 +94,11 @@ class FleetWorld:
     used: set[str] = field(default_factory=set)
     most_held: Counter[str] = field(default_factory=Counter)
 
-    def decide(self, plan: Sequence[Target]) -> Moves:
+    def decide(self, plan: Sequence[Target]) -> MoveSet:
         past = Past(tuple(self.drained_at), tuple(self.rented_at), frozenset(self.used))
         return next_moves(plan, list(self.fleet.values()), self.supply, self.limits, past, self.now)
 
-    def carry_out(self, moves: Moves) -> None:
+    def carry_out(self, moves: MoveSet) -> None:
         for launch in moves.launch:
             assert launch.id not in self.used
             self.used.add(launch.id)
