@@ -1,81 +1,52 @@
 """A simulation cut into the intervals that plans are made at: what was wanted, there, and paid in each."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
+from control.simulator.fleet_history import FleetHistory
 from control.simulator.plane_log import PlanMade
-from control.simulator.result import Epoch, SimulatedModel
+from control.simulator.result import Epoch
+from control.simulator.scenario import Scenario
 from control.simulator.serving.fleet_timeline import InstanceLife
-from control.simulator.traffic import Load, Traffic
+from control.simulator.standing_plan import StandingPlan
 
 _MADE_WITHIN_S = 10.0
 """A plan that is due at the start of an interval is made within this time."""
+_NO_PLAN = PlanMade(0.0, "", 0.0, 0.0, 0.0, 0.0, {}, {}, "", ())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EpochCutter:
-    """Cuts a run of `length_s` into epochs, in steps of `step_s`."""
-
-    traffic: Traffic
-    models: Sequence[SimulatedModel]
-    step_s: float
-    length_s: float
-
-    def cut(
-        self,
-        plans: Sequence[PlanMade],
-        lives: Iterable[InstanceLife],
-        spent_usd: Mapping[tuple[float, float], float],
-    ) -> tuple[Epoch, ...]:
-        """`plans`: in the order in which they were made. `spent_usd`: by interval."""
-        own = tuple(lives)
-        return tuple(self._epoch(span, plans, own, spent_usd[span]) for span in self.spans())
-
-    def spans(self) -> Iterator[tuple[float, float]]:
-        for n in range(ceil(self.length_s / self.step_s - 1e-9)):
-            yield n * self.step_s, min((n + 1) * self.step_s, self.length_s)
-
-    def _epoch(
-        self,
-        span: tuple[float, float],
-        plans: Sequence[PlanMade],
-        lives: Iterable[InstanceLife],
-        spent_usd: float,
-    ) -> Epoch:
-        from_s, until_s = span
-        held = [plan for plan in plans if plan.at_s <= from_s + _MADE_WITHIN_S][-1:]
-        plan = held[0] if held else None
-        load = self.traffic.load(from_s, until_s)
-        return Epoch(
+def epochs_of(
+    scenario: Scenario, history: FleetHistory | StandingPlan, lives: Sequence[InstanceLife], step_s: float
+) -> Iterator[Epoch]:
+    """Cut the scenario into steps of `step_s`, of which the last may be shorter."""
+    for n in range(ceil(scenario.length_s / step_s - 1e-9)):
+        from_s, until_s = n * step_s, min((n + 1) * step_s, scenario.length_s)
+        plan = ([_NO_PLAN] + [each for each in history.plans if each.at_s <= from_s + _MADE_WITHIN_S])[-1]
+        load, seconds, needed = scenario.traffic.load(from_s, until_s), until_s - from_s, dict[str, float]()
+        for model in scenario.models:
+            of = load[model.name]
+            for name, units in model.work_classes.items():
+                came = units[0] * of.requests + units[1] * of.prompt_tokens + units[2] * of.output_tokens
+                needed[name] = needed.get(name, 0.0) + came / seconds
+        yield Epoch(
             from_s,
             until_s,
-            plan.plan_id if plan else "",
-            plan.usd_per_hour if plan else 0.0,
-            plan.init_usd if plan else 0.0,
-            plan.traffic_usd_per_hour if plan else 0.0,
-            spent_usd,
-            sum(each.solve_s for each in plans if from_s <= each.at_s < until_s),
-            plan.demand if plan else {},
-            plan.unmet if plan else {},
-            {app: of.requests / (until_s - from_s) for app, of in load.items()},
-            _capacity(span, lives),
-            self._demand(load, until_s - from_s),
+            plan.plan_id,
+            plan.usd_per_hour,
+            plan.init_usd,
+            plan.traffic_usd_per_hour,
+            history.spent_usd(from_s, until_s),
+            sum(each.solve_s for each in history.plans if from_s <= each.at_s < until_s),
+            plan.demand,
+            plan.unmet,
+            {app: of.requests / seconds for app, of in load.items()},
+            _capacity(from_s, until_s, lives),
+            needed,
         )
 
-    def _demand(self, load: Mapping[str, Load], seconds: float) -> dict[str, float]:
-        units: dict[str, float] = {}
-        for model in self.models:
-            of = load[model.name]
-            for name, each in model.work_classes.items():
-                came = each[0] * of.requests + each[1] * of.prompt_tokens + each[2] * of.output_tokens
-                units[name] = units.get(name, 0.0) + came / seconds
-        return units
 
-
-def _capacity(span: tuple[float, float], lives: Iterable[InstanceLife]) -> dict[str, float]:
+def _capacity(from_s: float, until_s: float, lives: Iterable[InstanceLife]) -> dict[str, float]:
     """Return units per second of what took requests, in the mean, by work class."""
-    from_s, until_s = span
     units: dict[str, float] = {}
     for life in lives:
         there_s = min(life.drain_s, life.gone_s, until_s) - max(life.ready_s, from_s)

@@ -93,26 +93,17 @@ class FleetHistory:
         return tuple(sorted(found, key=lambda event: event.at_s))
 
     def _node(self, cloud: str, life: NodeLife) -> NodeSpan:
-        return NodeSpan(
-            life.node.name,
-            life.node.tags[INSTANCE_TAG],
-            life.offer.key,
-            life.offer.node_config,
-            life.offer.zone_id,
-            life.offer.market.value,
-            max(life.from_s, 0.0),
-            min(life.until_s, self._length_s),
-            self._clouds[cloud].cost_usd(life, self._length_s),
-        )
+        of, usd = life.offer, self._clouds[cloud].cost_usd(life, self._length_s)
+        what = life.node.name, life.node.tags[INSTANCE_TAG], of.key, of.node_config, of.zone_id, of.market.value
+        return NodeSpan(*what, max(life.from_s, 0.0), min(life.until_s, self._length_s), usd)
 
     def _instance(self, name: str, times: _Times) -> InstanceSpan | None:
         wanted = self._log.wanted.get(name)
         if wanted is None:
             return None
         gone_s = self._gone(name) if name in self._gone_s else times.failed_s
-        return instance_span(
-            name, wanted, times.requested_s, times.ready_s, times.drain_s, None if gone_s == inf else gone_s
-        )
+        later_s = times.ready_s, times.drain_s, None if gone_s == inf else gone_s
+        return instance_span(name, wanted, times.requested_s, *later_s)
 
     def _gone(self, name: str) -> float:
         """When it was no more: with its first node, or when it failed."""
@@ -143,26 +134,9 @@ def _times(steps: Iterable[tuple[float, PastTransition]]) -> dict[str, _Times]:
     return found
 
 
-def instance_span(
-    name: str,
-    wanted: Target,
-    requested_s: float,
-    ready_s: float | None,
-    drain_s: float | None = None,
-    gone_s: float | None = None,
-) -> InstanceSpan:
-    template = wanted.template
-    return InstanceSpan(
-        name,
-        wanted.model,
-        "+".join(dict.fromkeys(name.rpartition("/")[2] for name in wanted.classes)),
-        template.id,
-        wanted.zone,
-        wanted.market.value,
-        dict(template.nodes),
-        sum(count * node_config_from_id(config).gpu_count for config, count in template.nodes.items()),
-        requested_s,
-        ready_s,
-        drain_s,
-        gone_s,
-    )
+def instance_span(name: str, wanted: Target, requested_s: float, *later_s: float | None) -> InstanceSpan:
+    """`later_s`: when it was ready, drained and gone."""
+    phases, nodes = dict.fromkeys(of.rpartition("/")[2] for of in wanted.classes), wanted.template.nodes
+    gpus = sum(count * node_config_from_id(config).gpu_count for config, count in nodes.items())
+    what = wanted.model, "+".join(phases), wanted.template.id, wanted.zone, wanted.market.value
+    return InstanceSpan(name, *what, dict(nodes), gpus, requested_s, *later_s)

@@ -103,7 +103,7 @@ class _Plane:
 
     def _demand(self, database: Database) -> DemandSource:
         scenario = self._scenario
-        if scenario.demand is DemandSeen.ORACLE:
+        if scenario.demand == DemandSeen.ORACLE:
             return KnownDemand(scenario.traffic, scenario.start, scenario.replan_s, scenario.length_s)
         return ReportedDemand(database, scenario.traffic, scenario.start, min(scenario.replan_s, scenario.length_s))
 

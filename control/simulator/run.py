@@ -6,7 +6,7 @@ serving went; so the two are simulated one after the other.
 
 from collections.abc import Sequence
 
-from control.simulator.epochs import EpochCutter
+from control.simulator.epochs import epochs_of
 from control.simulator.fleet_history import FleetHistory
 from control.simulator.fleet_run import Around, run_fleet
 from control.simulator.plane_log import PlanMade
@@ -31,17 +31,14 @@ def simulate(
     served = serve(scenario.traffic.requests, fleet, settings or ServingSettings())
     finished = around.clock()
     nodes = history.nodes()
-    facts = _facts(scenario, history.plans)
-    step_s = facts.replan_s / (_EPOCHS if isinstance(scenario, SnapshotScenario) else 1)
-    cutter = EpochCutter(scenario.traffic, scenario.models, step_s, scenario.length_s)
-    spent = {span: history.spent_usd(*span) for span in cutter.spans()}
+    step_s = scenario.replan_s / (_EPOCHS if isinstance(scenario, SnapshotScenario) else 1)
     return SimulationResult(
-        facts=facts,
+        facts=_facts(scenario, history.plans),
         models=scenario.models,
         requests=scenario.traffic.requests,
         served=served,
         fleet=fleet,
-        epochs=cutter.cut(history.plans, fleet.instances, spent),
+        epochs=tuple(epochs_of(scenario, history, fleet.instances, step_s)),
         instances=history.instances(),
         nodes=nodes,
         events=history.events(),
@@ -60,22 +57,17 @@ def _history(scenario: FleetScenario | SnapshotScenario, around: Around) -> Flee
 
 def _facts(scenario: FleetScenario | SnapshotScenario, plans: Sequence[PlanMade]) -> Facts:
     last = plans[-1] if plans else None
-    if isinstance(scenario, SnapshotScenario):
-        fleet, demand, replan_s = scenario.recording.name, "snapshot", scenario.length_s
-        notes = scenario.notes
-    else:
-        fleet, demand, replan_s = scenario.world.name, scenario.demand.value, scenario.replan_s
-        notes = (*scenario.notes, *scenario.market.notes)
+    of_market = scenario.market.notes if isinstance(scenario, FleetScenario) else ()
     return Facts(
         scenario.name,
-        fleet,
+        scenario.fleet,
         scenario.strategy,
-        demand,
+        scenario.demand,
         scenario.start.isoformat(),
         scenario.length_s,
         scenario.seed,
-        replan_s,
+        scenario.replan_s,
         last.cost_model if last else "",
         scenario.sources,
-        tuple(dict.fromkeys((*notes, *(last.notes if last else ())))),
+        tuple(dict.fromkeys((*scenario.notes, *of_market, *(last.notes if last else ())))),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import inf
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from control.simulator.market_rows import LogTime, Place, read_log
 from control.simulator.recorded_models import recorded_models, text_model
 from control.simulator.request_trace import Stream
 from control.simulator.result import SimulatedModel
-from control.simulator.scenario_schema import DemandSeen, MarketSection, ScenarioFile, StreamSection
+from control.simulator.scenario_schema import MarketSection, ScenarioFile, StreamSection
 from control.simulator.step_log import StepLog
 from control.simulator.streams import Span, stream_of
 from control.simulator.traffic import Traffic
@@ -43,15 +43,17 @@ class Scenario:
     """`medley`, a baseline as `policies.baselines.BASELINES` calls it, or `fixed`."""
     fixed: Plan | None
     """Plan of strategy `fixed`."""
+    fleet: str
+    """Name of the fleet, or of the snapshot."""
+    demand: str
+    """A `DemandSeen`, or `snapshot`: what that states."""
+    replan_s: float
     models: tuple[SimulatedModel, ...]
     traffic: Traffic
     sources: tuple[str, ...]
     """Sources of traffic, prices and availability, in words."""
     notes: tuple[str, ...]
     """On what was left out of the traces of the traffic and of the fleet."""
-
-    def at(self, seconds: float) -> datetime:
-        return self.start + timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +66,6 @@ class FleetScenario(Scenario):
     """Its text."""
     folder: str
     """Where relative paths in it begin."""
-    demand: DemandSeen
-    replan_s: float
     startup_s: tuple[float, float]
     """Least and most, from a whole gang to its first request."""
     warm: bool
@@ -84,19 +84,20 @@ def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
     document = parse(read_text(path), str(path))
     file, folder, at = validated(document, ScenarioFile), path.parent, document.position
     world = recording = market = traffic = None
+    length_s = 60 * file.minutes
     if file.snapshot is not None:
         templates = folder / file.templates if file.templates else None
         recording = located(at("snapshot"), read_recording, folder / file.snapshot, templates)
         models = located(at("snapshot"), recorded_models, recording)
         apps = {each.name: (each, *(m for m in models if m.name == serving_id(each.name, LONG))) for each in models}
-        name, notes = f"snapshot {recording.name}", list(recording.notes)
+        name, notes, demand, replan_s = recording.name, list(recording.notes), "snapshot", length_s
     else:
         spec = folder / (file.fleet or "")
         world = located(at("fleet"), read_world, spec)
         apps = {app.name: tuple(map(text_model, app.components)) for app in world.fleet.apps}
-        name, notes = f"fleet {world.name}", list(world.notes)
+        name, notes, demand = world.name, list(world.notes), file.demand.value
+        replan_s = 60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes)
     fixed = None if file.plan is None else located(at("plan"), read_plan, folder / file.plan)
-    length_s = 60 * file.minutes
     problems: list[SpecProblem] = []
     try:
         traffic = _traffic(document, file, name, apps, Span(file.start, length_s), notes)
@@ -109,7 +110,7 @@ def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
     if problems or traffic is None:
         raise SpecError(problems)
     common = (
-        file.name, file.start, length_s, file.seed, file.strategy.replace("-", "_"), fixed,
+        file.name, file.start, length_s, file.seed, file.strategy.replace("-", "_"), fixed, name, demand, replan_s,
         tuple(dict.fromkeys(model for own in apps.values() for model in own)), traffic, tuple(_sources(file)),
         tuple(dict.fromkeys(notes)),
     )  # fmt: skip
@@ -123,8 +124,6 @@ def read_scenario(path: Path) -> FleetScenario | SnapshotScenario:
         world=world,
         spec=read_text(spec),
         folder=str(spec.absolute().parent),
-        demand=file.demand,
-        replan_s=60 * (file.replan_minutes or world.fleet.reconcile.replan_minutes),
         startup_s=((60 * startup.least_minutes, 60 * startup.most_minutes) if startup else (own_startup, own_startup)),
         warm=file.warm,
         market=market,
@@ -145,7 +144,8 @@ def _traffic(
     for place, section in enumerate(file.traffic):
         key = ("traffic", place)
         if section.model not in apps:
-            text = f"{section.model!r} is not in {name}; {nearest_name(section.model, apps)}"
+            where = f"{'fleet' if file.fleet else 'snapshot'} {name}"
+            text = f"{section.model!r} is not in {where}; {nearest_name(section.model, apps)}"
             problems.append(document.problem((*key, "model"), f"traffic[{place}].model: {text}"))
             continue
         try:

@@ -42,7 +42,7 @@ class StandingPlan:
         return timeline_of_plan(self._plan, self._recipe, self._snapshot.routes, self._length_s)
 
     def instances(self) -> tuple[InstanceSpan, ...]:
-        return tuple(instance_span(name, each, 0.0, 0.0) for name, each in planned_instances(self._plan))
+        return tuple(instance_span(name, each, 0.0, 0.0, None, None) for name, each in planned_instances(self._plan))
 
     def nodes(self) -> tuple[NodeSpan, ...]:
         """Nodes of its instances, on the offers that the plan uses."""

@@ -1,13 +1,18 @@
-"""What a station of batches costs in time: an encoder, a generator, a unit that several models share."""
+"""Stations of batches, and what they cost in time: an encoder, a generator, a unit that several models share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
+from math import comb, inf
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from templates_lib.ports.cost_model import Floats
+from templates_lib.sources.listed_source import ListedTemplate
+from templates_lib.values.hardware import node_config_from_id
+from templates_lib.values.work import Route
 
 MOST_CORNERS = 20_000
 """Sets of limits that are tried for the facets of a capacity."""
@@ -75,3 +80,45 @@ def _corner(rows: Floats, limits: Floats, held: list[int]) -> list[Floats]:
     points = limits > 0
     is_inside = (corner >= -_ROUNDING).all() and (rows[points] @ corner <= 1 + _ROUNDING).all()
     return [np.maximum(corner, 0.0)] if is_inside else []
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """Batches as a placement may state them."""
+
+    batch: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
+    """Calls in one of them. 0: one where it serves a single work class, else all that wait: of several classes only a
+    mixture is what a point promises."""
+    lanes: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    """Batches at once."""
+    start_ms: Annotated[float, msgspec.Meta(ge=0, le=3.6e6)] = 0.0
+    """Time that a batch takes whatever is in it."""
+
+
+def station_of(listed: ListedTemplate, routes: Iterable[Route], share: Mapping[str, float]) -> BatchModel:
+    """Make the station of an instance of the template, or of one of its executors, for calls as large as those of
+    `routes`. `share`: units/s by work class that are the executor's of the instance; empty: all of it.
+
+    Raises ValueError for a placement whose batches cannot be."""
+    points = (share,) if share else tuple(point.units_per_s for point in listed.points)
+    rates = {name: max(point.get(name, 0.0) for point in points) for point in points for name in point}
+    where = f"template {listed.template().id} of {listed.software.model}"
+    try:
+        given = msgspec.convert(listed.placement.payload, Batching)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{where}: its placement cannot be simulated: {error}") from error
+    if given.start_ms and not given.batch:
+        text = f"it states start_ms {given.start_ms:g} and no batch; say how many calls share a start"
+        raise ValueError(f"{where}: its placement cannot be simulated: {text}")
+    legs = [leg for route in routes for leg in route.legs if leg.work_class in rates]
+    largest_s = given.lanes * max((leg.units_per_request / rates[leg.work_class] for leg in legs), default=0.0)
+    batch_s = given.batch * largest_s if given.batch else 0.0 if len(rates) == 1 else inf
+    nodes = [node_config_from_id(config) for config in listed.nodes]
+    return BatchModel(
+        points,
+        batch_s,
+        min(given.start_ms / 1000, batch_s),
+        given.lanes,
+        sum(listed.nodes.values()),
+        min(node.network_gbps for node in nodes) * 1e9 / 8,
+    )

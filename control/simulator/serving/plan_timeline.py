@@ -11,9 +11,8 @@ from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
 from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.autoregressive.prompt_times import prompt_times
 from control.simulator.serving.autoregressive.template_model import TemplateModels
-from control.simulator.serving.batch_model import BatchModel
+from control.simulator.serving.batch_model import BatchModel, station_of
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
-from control.simulator.serving.listed_stations import station_of
 from control.simulator.serving.zoneless_flows import anywhere
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from templates_lib.apps.app import serving_id

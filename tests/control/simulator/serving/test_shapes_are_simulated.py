@@ -11,9 +11,8 @@ import pytest
 from control.allocator import solve
 from control.planning.recipe import Recipe
 from control.planning.recording import versioned
-from control.simulator.serving.batch_model import BatchModel
+from control.simulator.serving.batch_model import BatchModel, station_of
 from control.simulator.serving.fleet_timeline import FleetTimeline
-from control.simulator.serving.listed_stations import station_of
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
