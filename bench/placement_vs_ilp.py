@@ -27,7 +27,7 @@ from bench.setups import EXAMPLES, SETUPS
 from control.planning.world import read_world
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.sources.enumeration import node_sets
-from templates_lib.throughput.budgets import even_budgets
+from templates_lib.sources.pipeline_source import even_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.hardware import load_gpus
 

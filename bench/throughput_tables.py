@@ -12,7 +12,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
-from templates_lib.throughput.budgets import even_budgets
+from templates_lib.sources.pipeline_source import even_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.hardware import load_gpus, node_config_from_id
 from templates_lib.values.slo import Slo

@@ -27,8 +27,7 @@ from control.planning.world import World, read_world
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.placement_solver.search import find_placements
 from templates_lib.sources.enumeration import NodeSets, node_sets
-from templates_lib.sources.pipeline_source import TICKS
-from templates_lib.throughput.budgets import even_budgets, uneven_budgets
+from templates_lib.sources.pipeline_source import TICKS, even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.settings import SloSplit

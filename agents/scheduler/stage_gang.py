@@ -25,7 +25,6 @@ from agents.messages.to_stage_scheduler import (
     ToStageScheduler,
 )
 from agents.scheduler.flight import BadResultError
-from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv, StepEntry
 from agents.scheduler.stage_check import faults
@@ -33,6 +32,34 @@ from agents.scheduler.workers import WorkerPlace, Workers
 from agents.transfer.rendezvous import Rendezvous
 
 _log = logging.getLogger(__name__)
+
+
+class KvArrivals:
+    """KV cache that comes for each run, from its reservation to its release: a peer that is a pipeline inside has all
+    of it when each of its parts has."""
+
+    def __init__(self) -> None:
+        self._moved_bytes: dict[int, dict[WorkerPlace, int | None]] = {}
+        """By run and worker; None: not there yet."""
+
+    def expect(self, run: int, places: list[WorkerPlace]) -> None:
+        self._moved_bytes[run] = dict.fromkeys(places)
+
+    def arrive(self, run: int, place: WorkerPlace, moved_bytes: int) -> int | None:
+        """Bytes over the links for the whole peer, once the last of its parts has its own; None: not yet, or the run is
+        gone. Raises BadResultError."""
+        known = self._moved_bytes.get(run)
+        if known is None:
+            return None
+        if known.get(place, 0) is not None:
+            raise BadResultError(f"the worker at {place} got KV cache of run {run}, of which it waits for none")
+        known[place] = moved_bytes
+        of_peer = [moved for at, moved in known.items() if (at.stage, at.node) == (place.stage, place.node)]
+        there = [moved for moved in of_peer if moved is not None]
+        return sum(there) if len(there) == len(of_peer) else None
+
+    def forget(self, run: int) -> None:
+        self._moved_bytes.pop(run, None)
 
 
 class GangEvents(Protocol):

@@ -12,7 +12,7 @@ from control.planning.recipe import PipelineRecipe
 from templates_lib.placement_solver.found import FoundPlacements
 from templates_lib.placement_solver.search import find_placements
 from templates_lib.sources.enumeration import NodeSets, node_sets
-from templates_lib.throughput.budgets import even_budgets
+from templates_lib.sources.pipeline_source import even_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.work import Phase
 

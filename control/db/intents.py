@@ -11,12 +11,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from control.access.secret import Secret
 from control.db.access_tables import bootstrap_token
+from control.db.cost_tables import leak
 from control.db.database import Database
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.fleet_tables import instance, intent, node
 from control.db.leader import check_epoch
-from control.db.leaks import end_leak, record_leak
-from control.db.node_prices import stamp_of
+from control.db.node_prices import current_price, stamp_of
 from control.lifecycle.intent import Intent, IntentKind, IntentState, intent_key
 from control.lifecycle.names import node_name
 from control.lifecycle.state import InstanceState
@@ -201,3 +201,35 @@ def _intent(row: Row[Any]) -> Intent:
         attempted_at=row.attempted_at.astimezone(UTC).isoformat(),
         outcome=row.outcome,
     )
+
+
+def record_leak(
+    connection: Connection,
+    name: str,
+    cloud: str,
+    asked_at: datetime | None,
+    usd_per_hour: Decimal | None,
+    now: datetime,
+) -> None:
+    """Record a node that a cloud has and no row wants. One that has a living row is none; a second call changes
+    nothing.
+
+    Where its row is on record, and gone, the row says what it costs and explains it until its end; else `asked_at` and
+    `usd_per_hour`, as the node itself carries them, or from `now` on at nobody knows what.
+    """
+    query = select(node, current_price().label("price")).where(node.c.name == name)
+    row = connection.execute(query).one_or_none()
+    if row is not None and row.gone_at is None:
+        return
+    if row is not None:
+        cloud, usd_per_hour = row.cloud, usd_per_hour if row.price is None else row.price
+        # What was refused is not charged at all: should it exist after all, none of it is explained.
+        asked_at = row.gone_at if row.charged else row.requested_at
+    values = {"node": name, "cloud": cloud, "since": asked_at or now, "found_at": now, "usd_per_hour": usd_per_hour}
+    new = insert(leak).values(values)
+    connection.execute(new.on_conflict_do_update(index_elements=[leak.c.node], set_={"gone_at": None}))
+
+
+def end_leak(connection: Connection, name: str, now: datetime) -> None:
+    """End a leak that its cloud does not list any more. A node that was never a leak does no harm."""
+    connection.execute(update(leak).where(leak.c.node == name, leak.c.gone_at.is_(None)).values(gone_at=now))

@@ -18,7 +18,6 @@ from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.enumeration import node_sets
 from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
-from templates_lib.throughput.budgets import even_budgets, uneven_budgets
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.gpu import Gpu
@@ -255,3 +254,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise TypeError(f"cannot fingerprint a {type(value).__name__}")
+
+
+def even_budgets(slo_ms: float, max_stages: int) -> tuple[float, ...]:
+    """SLO / S for S = 1 .. `max_stages`, in that order (Coral, section 4.2): index S - 1 is for S stages."""
+    return tuple(slo_ms / stages for stages in range(1, max_stages + 1))
+
+
+def uneven_budgets(slo_ms: float, ticks: int) -> tuple[float, ...]:
+    """q / Q · SLO for q = 1 .. Q = `ticks`: stages whose ticks add up to Q keep the objective."""
+    return tuple(slo_ms * tick / ticks for tick in range(1, ticks + 1))

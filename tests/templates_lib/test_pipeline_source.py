@@ -16,8 +16,7 @@ from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.catalogue import load_models
 from templates_lib.ports.source import TemplateBatch
 from templates_lib.sources.pipeline_record import read_record
-from templates_lib.sources.pipeline_source import PipelineTemplateSource
-from templates_lib.throughput.budgets import even_budgets
+from templates_lib.sources.pipeline_source import PipelineTemplateSource, even_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig, config_id

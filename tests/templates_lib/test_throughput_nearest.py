@@ -5,7 +5,7 @@ import pytest
 
 from bench.placement_oracles.best_placement import best_placement
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.throughput.budgets import even_budgets
+from templates_lib.sources.pipeline_source import even_budgets
 from templates_lib.throughput.nearest import NearestMiss, nearest_miss
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.throughput_table import StageRole

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.model_spec import ExpertSpec
 from templates_lib.ports.cost_model import NodeStep, Parallel
-from templates_lib.throughput.budgets import even_budgets, uneven_budgets
+from templates_lib.sources.pipeline_source import even_budgets, uneven_budgets
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.throughput_table import StageRole, ThroughputTable

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.pipeline_record import read_record
-from templates_lib.throughput.budgets import uneven_budgets
+from templates_lib.sources.pipeline_source import uneven_budgets
 from templates_lib.values.slo import Slo
 from templates_lib.values.throughput_table import StageRole, ThroughputTable
 from templates_lib.values.work import Phase

@@ -1,7 +1,8 @@
 """The torch engine."""
 
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -13,7 +14,6 @@ from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import Lend
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
-from agents.engines.torch_engine.copy_stream import CopyStream
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
@@ -26,6 +26,32 @@ from agents.engines.torch_engine.stage_weights import read_stage
 from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
+
+
+class CopyStream:
+    """A stream for copies alone: work on a stream waits for all that was put on it before, and a step is put there as a
+    whole, so that on the steps' stream each chunk of a hand-off would wait for the step under way. A CPU has no
+    streams: nothing is done."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def wait_for_steps(self) -> None:
+        """Begin later copies behind the steps asked for so far. To be called when blocks change hands: such a step may
+        still use them. Called from any thread: all ask for steps of the device's own stream."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """Run the block's copies on the stream; they are done at its end. Called from any thread."""
+        if self._stream is None:
+            yield
+            return
+        with torch.cuda.stream(self._stream):
+            yield
+            self._stream.synchronize()
 
 
 def load_torch_engine(

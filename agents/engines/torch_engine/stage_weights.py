@@ -1,6 +1,9 @@
 """Reads the held layers of a decoder out of a checkpoint, and nothing else."""
 
+from dataclasses import dataclass
+
 import torch
+from torch.nn import functional
 
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.attention import Attention
@@ -10,13 +13,26 @@ from agents.engines.torch_engine.decoder_stage import DecoderStage, LanguageHead
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
 from agents.engines.torch_engine.layer_reader import LayerReader
 from agents.engines.torch_engine.linear import Linear, packed
-from agents.engines.torch_engine.mlp import GatedMlp
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.weights.checkpoint import Checkpoint
 
 EMBEDDING = "model.embed_tokens.weight"
 NORM = "model.norm"
 HEAD = "lm_head.weight"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatedMlp:
+    """down(silu(gate(x)) × up(x)) (Shazeer 2020, SwiGLU)."""
+
+    gate_up: Linear
+    """Rows of gate, then of up: one product instead of two."""
+    down: Linear
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """(tokens, hidden) → (tokens, hidden)"""
+        gate, up = self.gate_up(rows).chunk(2, dim=-1)
+        return self.down(functional.silu(gate) * up)
 
 
 def layer_prefix(layer: int) -> str:

@@ -5,7 +5,7 @@ may be set as for gcloud (CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE, …_CLOUDBILL
 compute.machineTypes.list, compute.regions.list, and the Cloud Billing API enabled in the project.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from control.offers.interruptions import interruptions_per_hour
 from control.offers.live.bounds import MAX_OFFERS, bounded
 from control.offers.live.gcp_prices import PriceBook, Shape, price_book
-from control.offers.live.gcp_quotas import quota_pools_of
 from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
 from control.offers.selection import Selection
-from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
+from templates_lib.values.hardware import InstanceType, instance_type, load_instance_types, node_configs
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.supply import SupplyPool
 
@@ -29,6 +28,9 @@ COMPUTE_ENGINE = "services/6F81-5844-456A"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TIMEOUT_S = 30.0
 _RETRY_S = 60.0
+
+
+_SPOT = "PREEMPTIBLE_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +215,34 @@ def _source_error(error: Exception, what: str) -> SourceError:
     if isinstance(error, RetryError) and error.cause is not None:
         return _source_error(error.cause, what)
     return NoAnswerError(f"{what}: {said}")
+
+
+def quota_pools_of(regions: Iterable[Any], offers: Iterable[Offer]) -> tuple[SupplyPool, ...]:
+    """Make the pools of `google.cloud.compute_v1.Region`s. Where there is no quota for spot GPUs, spot counts against
+    the other one.
+
+    What others in the project run counts against a quota too, and is not known here.
+    """
+    listed = [(offer, instance_type(offer.cloud, offer.instance_type)) for offer in offers]
+    pools: list[SupplyPool] = []
+    for region in regions:
+        limits = {quota.metric: float(quota.limit) for quota in region.quotas}
+        mine = [(offer, machine) for offer, machine in listed if offer.region == region.name]
+        for family in sorted({machine.quota_family for _, machine in mine}):
+            own = [(offer, machine) for offer, machine in mine if machine.quota_family == family]
+            if limits.get(f"{_SPOT}{family}"):
+                for market, metric in ((Market.ON_DEMAND, family), (Market.SPOT, f"{_SPOT}{family}")):
+                    part = [(offer, machine) for offer, machine in own if offer.market is market]
+                    pools += _pool(f"gcp/{region.name}/{family}/{market.value}", metric, limits, part)
+            else:
+                pools += _pool(f"gcp/{region.name}/{family}/{Market.ON_DEMAND.value}", family, limits, own)
+    return tuple(pools)
+
+
+def _pool(
+    identity: str, metric: str, limits: dict[str, float], own: list[tuple[Offer, InstanceType]]
+) -> list[SupplyPool]:
+    if not own or metric not in limits:
+        return []
+    members = {offer.key: float(machine.gpu_count) for offer, machine in own}
+    return [SupplyPool(identity, limits[metric], "gpus", members, f"quota {metric}")]

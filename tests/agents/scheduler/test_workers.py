@@ -5,11 +5,10 @@ import pytest
 from agents.messages.kv_shape import KvShape, StageLayers
 from agents.messages.to_stage import NOWHERE
 from agents.scheduler.flight import BadResultError
-from agents.scheduler.kv_arrivals import KvArrivals
 from agents.scheduler.kv_overlap import mismatch, overlaps
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import GroupStep, StepEntry
-from agents.scheduler.stage_gang import node_steps
+from agents.scheduler.stage_gang import KvArrivals, node_steps
 from agents.scheduler.workers import WorkerPlace, Workers
 from tests.agents.scheduler.fake_stages import BLOCK_TOKENS, GREEDY
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control.api.saving import saving_of
+from control.api.routes.plans import saving_of
 from control.db.plan_summary import ListedPlan, PlanSummary
 from templates_lib.ports.plan_store import Baseline
 
