@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
@@ -23,9 +25,10 @@ from agents.messages.to_gateway import (
     Tokens,
     WorkDone,
 )
-from agents.messages.to_scheduler import AskStats, AskStatus, Cancel, Drain, Generate, ToScheduler
+from agents.messages.to_scheduler import AskPlaces, AskStats, AskStatus, Cancel, Drain, Generate, Leg, ToScheduler
 from agents.tracing.spans import Span, spans_of
 from agents.tracing.trace_parent import read_trace_parent
+from policies.places import GRANT_S, Places
 from policies.room import Room
 
 _log = logging.getLogger(__name__)
@@ -83,6 +86,8 @@ class Gateways:
         self._heartbeat_s = settings.heartbeat_s
         self._room = Room()
         """As all gateways together know it."""
+        self._places = Places[Peer]()
+        self._again: asyncio.TimerHandle | None = None
         self._start_span = spans_of("medley-scheduler")
         self._open: dict[tuple[bytes, int], _Followed] = {}
         self._listener: Listener[ToScheduler] = Listener(bind, keys, allowed, ToScheduler, self, settings)
@@ -103,24 +108,52 @@ class Gateways:
     def tell_status(self) -> None:
         status = self._scheduler.status
         self._room.tell(status.room)
+        self._places.give_out(status.places or 0, self._loop.time())
         for gateway in self._listener.peers:
-            self.send(gateway, status)
+            self.send(gateway, self._status_for(gateway, status))
 
     def tell_room(self) -> None:
-        """Tell gateways that there is room again. To be called when requests were admitted, or have gone."""
+        """Tell gateways that there is room again, or that they have places. To be called when requests were admitted,
+        prompts computed, or requests have gone."""
         if self._room.is_full and self._scheduler.status.room:
             self.tell_status()
+        elif self._places.are_due:
+            self._give_out()
+
+    def _give_out(self) -> None:
+        status = self._scheduler.status
+        for gateway in self._places.give_out(status.places or 0, self._loop.time()):
+            self.send(gateway, self._status_for(gateway, status))
+        if status.places and self._again is None:  # who uses its places in time need not give way to who asks
+            self._again = self._loop.call_later(GRANT_S, self._give_out_again)
+
+    def _give_out_again(self) -> None:
+        self._again = None
+        self.tell_room()
+
+    def _status_for(self, gateway: Peer, status: Status) -> Status:
+        own, is_shared = self._places.of(gateway), self._places.are_shared(gateway)
+        return msgspec.structs.replace(status, places=own, is_shared=is_shared)
 
     def close(self) -> None:
         self._timer.cancel()
+        if self._again is not None:
+            self._again.cancel()
         self._listener.close()
 
     def joined(self, peer: Peer) -> None:
-        self.send(peer, self._scheduler.status)
+        if peer.role != "gateway":  # an agent, which sends no requests
+            self.send(peer, self._scheduler.status)
+            return
+        self._places.join(peer)
+        status = self._scheduler.status
+        self._places.give_out(status.places or 0, self._loop.time())
+        self.send(peer, self._status_for(peer, status))
 
     def left(self, peer: Peer, _reason: str) -> None:
         for key in [key for key in self._open if key[0] == peer.connection]:
             del self._open[key]
+        self._places.leave(peer)
         self._scheduler.leave(peer)
 
     def received(self, peer: Peer, message: ToScheduler) -> None:
@@ -130,6 +163,8 @@ class Gateways:
                     span = self._start_span(f"{message.leg} {message.model}", parent)
                     self._open[peer.connection, message.attempt] = _Followed(message.request, span, self._loop.time())
                 self._room.use()
+                if message.leg is not Leg.DECODE and peer.role == "gateway":
+                    self._places.use(peer)
                 self._scheduler.submit(peer, message)
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
@@ -138,7 +173,10 @@ class Gateways:
                 self._scheduler.drain()
                 self.tell_status()
             case AskStatus():
-                self.send(peer, self._scheduler.status)
+                self.send(peer, self._status_for(peer, self._scheduler.status))
+            case AskPlaces() if peer.role == "gateway":
+                self._places.ask(peer, message.slack_s, message.calls, self._loop.time())
+                self._give_out()
             case AskStats():
                 status, done = self._scheduler.status, self._scheduler.done
                 self.send(peer, Stats(status, self._generated, self._finished, self._failed, done))

@@ -61,6 +61,7 @@ class EchoScheduler:
             self._kv_blocks_free,
             hand_off=self.endpoint,
             room=max(0, self._settings.max_waiting - len(self._waiting)),
+            places=0 if self._waiting else self._settings.max_running - len(self._running),
         )
 
     @property

@@ -112,6 +112,10 @@ class Status(Struct, frozen=True, array_like=True, tag="status"):
     """Where its scheduler takes part in hand-offs of KV cache; None: it does whole requests only."""
     room: Count | None = None
     """Requests that it would take now; None: it does not say, as one of the previous version."""
+    places: Count | None = None
+    """Of them, prompts that this gateway may send to be begun at once; None: one of the previous version, as above."""
+    is_shared: bool = False
+    """Other gateways use its places too: who needs more asks for them."""
 
 
 class NodeStats(Struct, frozen=True, array_like=True):

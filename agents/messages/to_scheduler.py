@@ -115,8 +115,18 @@ class AskStatus(Struct, frozen=True, array_like=True, tag="ask_status"):
     """Answered by a `Status`."""
 
 
+class AskPlaces(Struct, frozen=True, array_like=True, tag="ask_places"):
+    """Calls wait at the gateway, the first of which must begin within `slack_s`; holds for a second.
+
+    Answered by a `Status` once there are places (`policies.places`). Not for a scheduler that says no `places`, as one
+    of the release before."""
+
+    slack_s: Annotated[float, Meta(ge=-1e6, le=1e6)]
+    calls: Annotated[int, Meta(ge=0, le=4096)]
+
+
 class AskStats(Struct, frozen=True, array_like=True, tag="ask_stats"):
     """Answered by `Stats`."""
 
 
-ToScheduler = Generate | Cancel | Drain | AskStatus | AskStats
+ToScheduler = Generate | Cancel | Drain | AskStatus | AskPlaces | AskStats

@@ -75,6 +75,7 @@ class SchedulerCore:
             min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
             self._groups.least_free,
             room=max(0, self._max_waiting - waiting),
+            places=0 if self._waiting else self._groups.places,
         )
 
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[GatewayMessage, ...]:

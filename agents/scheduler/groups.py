@@ -28,6 +28,14 @@ class Groups:
         """Free blocks of the stage that has the fewest."""
         return min(sum(stage) for stage in self._free)
 
+    @property
+    def places(self) -> int:
+        """Prompts that could be begun: an idle lane for each, or a place in a group. An instance does prompts alone or
+        the whole, so what it does not do limits the other little."""
+        lanes = sum(not any(prompts[0]) for prompts in self._lane_prompts)
+        most = min(sum(node.batch_cap for node in stage) for stage in self._layout.stages)
+        return min(lanes, sum(max(0, most - self._size(group)) for group in range(self._layout.groups)))
+
     def _size(self, group: int) -> int:
         return sum(self._members[group][0])
 

@@ -82,7 +82,8 @@ class VllmScheduler:
         if load is not None:
             running, blocks, free = min(load.running, held), load.kv_blocks, load.kv_blocks_free
         room = max(0, self._settings.max_waiting - (held - running))
-        return Status(state, running, held - running, blocks, free, room=room)
+        places = node.batch_cap - held if held == running else 0
+        return Status(state, running, held - running, blocks, free, room=room, places=max(0, places))
 
     @property
     def done(self) -> WorkDone:

@@ -10,7 +10,8 @@ one becomes usable or says that it has room (`policies.room`).
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 
 from agents.channels.errors import ChannelError, MessageTooBigError
@@ -29,6 +30,7 @@ from control.gateway.published import Published
 from control.gateway.settings import GatewaySettings
 from control.gateway.slack_queue import SlackQueue
 from policies.routing import ChosenRoute
+from policies.routing_table import RoutedInstance
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +112,11 @@ class Dispatcher:
 
     def give_up(self, call: Call) -> None:
         call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
+
+    def ask_for_places(self, members: Iterable[RoutedInstance], slack_s: float, calls: int) -> None:
+        for link in [self._links[member.id] for member in members]:
+            with suppress(ChannelError):
+                link.ask(slack_s, calls)
 
     def start(self, call: Call) -> None:
         self._dispatch(call)
@@ -216,6 +223,7 @@ class Dispatcher:
         attempt = Attempt(call, legs, sum(not part.sends_to for part in parts))
         self._by_call[call], call.route = attempt, chosen.route
         legs[0][1].prompts += 1
+        legs[0][1].places.use()
         for leg, link in legs:
             self._by_link[link][leg] = attempt
         hand_offs = [secrets.token_hex(16) for _ in chosen.route.edges]

@@ -8,11 +8,12 @@ from agents.channels.dialer import Address, Dialer
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
-from agents.messages.to_scheduler import OtherLeg
+from agents.messages.to_scheduler import AskPlaces, OtherLeg
 from policies.room import Room
 
 _MOST_PROMPTS = 64
 """Prompts that an instance has at most to compute for this gateway, whatever it says that it could begin."""
+_MOST_SLACK_S = 1e6
 _REST_S = 0.1
 _LONGEST_REST_S = 10.0
 """How long an instance is given nothing after a failure: as a rule it is about to go, or one request was to blame."""
@@ -36,6 +37,8 @@ class InstanceLink:
         self.address = address
         self.status: Status | None = None
         self.room = Room()
+        self.places = Room()
+        """Room for prompts that are begun at once."""
         self.prompts = 0
         """Sent to be begun there, and not computed yet, as far as is known."""
         self.others = 0
@@ -60,7 +63,13 @@ class InstanceLink:
     def state(self, held: int) -> tuple[bool, bool, bool, int, int]:
         """What it could take now, as the fields of `MemberState`. `held`: what this gateway has there."""
         is_open = self.is_usable and not self.is_resting
-        return is_open, self.prompts < _MOST_PROMPTS, self.prompts == 0, held + self.others, not self.room.is_full
+        has_place = self.prompts < _MOST_PROMPTS and not self.places.is_full
+        return is_open, has_place, self.prompts == 0, held + self.others, not self.room.is_full
+
+    def ask(self, slack_s: float, calls: int) -> None:
+        """Ask for places, where other gateways have them. Raises ChannelError."""
+        if self.is_usable and self.places.is_full and self.status is not None and self.status.is_shared:
+            self._dialer.send(AskPlaces(min(max(slack_s, -_MOST_SLACK_S), _MOST_SLACK_S), min(calls, _MOST_PROMPTS)))
 
     def rest(self) -> float:
         """Let it rest for so many seconds, longer each time in a row."""
@@ -91,6 +100,7 @@ class InstanceLink:
         if isinstance(message, Status):
             self.status = message
             self.room.tell(message.room)
+            self.places.tell(message.places)
             self._owner.changed(self)
         elif not isinstance(message, Stats):  # a gateway does not ask for them
             self._owner.heard(self, message)

@@ -6,6 +6,7 @@ predicted.
 """
 
 import asyncio
+from collections.abc import Iterable
 from math import inf
 from typing import Protocol
 
@@ -14,9 +15,12 @@ from control.gateway.model_entry import ModelEntry
 from control.gateway.slack_decision import arrays, decisions, new_queue, new_waiting
 from control.gateway.slack_rows import slack_table
 from policies.routing import ChosenRoute
+from policies.routing_table import RoutedInstance
 
 _MOST_BOUND = 16
 """Requests that one look binds."""
+_ASK_S = 0.1
+"""How often members are asked for places: asking holds for a second."""
 _TICK_S = 0.001
 """Resolution of the loop's clock: an earlier look would see the same time."""
 
@@ -24,6 +28,9 @@ _TICK_S = 0.001
 class BindsCalls(Protocol):
     def bind(self, call: Call, chosen: ChosenRoute) -> None:
         """Send a call, which waits no more. It may join the queue again at once."""
+
+    def ask_for_places(self, members: Iterable[RoutedInstance], slack_s: float, calls: int) -> None:
+        """Ask those that have none for us: so many calls wait, and the first must begin within `slack_s`."""
 
     def give_up(self, call: Call) -> None:
         """End a call, which waits no more: nothing could take it for too long."""
@@ -49,6 +56,7 @@ class SlackQueue:
         self._next: asyncio.Handle | None = None
         self._next_s = inf
         self._is_looking = False
+        self._asked_s = -inf
         self._table = slack_table(model.served.routing)
         self._numbers: dict[str, int] = {}
         """Members by their ids: rows in `states`."""
@@ -124,6 +132,10 @@ class SlackQueue:
             chosen = table.rows.chosen[: len(route.legs)].tolist()
             self._owner.bind(self._forget(row), ChosenRoute(route, tuple([table.of[each] for each in chosen])))
         self._is_looking = False
+        if self._rows and now_s >= self._asked_s + _ASK_S:
+            self._asked_s, head = now_s, int(self._queue[0]["head"])
+            slack_s = inf if head < 0 else float(self._waiting[head]["latest_s"]) - now_s
+            self._owner.ask_for_places(table.of, slack_s, len(self._rows))
         if self._rows and look_s < inf:
             self._look_at(look_s)
 

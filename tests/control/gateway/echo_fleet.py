@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from agents.channels.dialer import Address
 from agents.channels.keys import KeyPair
@@ -37,6 +38,7 @@ def whole(name: str, seconds: float, usd_per_hour: float = 1.0, model: str = "m"
 
 @dataclass
 class EchoFleet:
+    scheduler: ClassVar[type[EchoScheduler]] = EchoScheduler
     folder: Path
     settings: Mapping[str, EchoSettings]
     keys: KeyPair = field(default_factory=KeyPair.generate)
@@ -49,7 +51,7 @@ class EchoFleet:
         """Start it, again at its address."""
         own = self._own.setdefault(name, KeyPair.generate())
         bind = self.schedulers[name].endpoint if name in self.schedulers else "tcp://127.0.0.1:0"
-        self.schedulers[name] = EchoScheduler(bind, own, {self.keys.public: "gateway"}, self.settings[name], CHANNEL)
+        self.schedulers[name] = self.scheduler(bind, own, {self.keys.public: "gateway"}, self.settings[name], CHANNEL)
 
     def dispatcher(self, **settings: float) -> Dispatcher:
         made = Dispatcher(
@@ -95,9 +97,9 @@ def slack_model(*members: RoutedInstance, model: str = "m", **changes: object) -
 
 
 @contextmanager
-def echo_fleet(folder: Path, **settings: EchoSettings) -> Iterator[EchoFleet]:
+def echo_fleet(folder: Path, kind: type[EchoFleet] = EchoFleet, **settings: EchoSettings) -> Iterator[EchoFleet]:
     """One scheduler for each of the settings, which are closed again with all dispatchers."""
-    fleet = EchoFleet(folder, settings)
+    fleet = kind(folder, settings)
     try:
         for name in settings:
             fleet.start(name)

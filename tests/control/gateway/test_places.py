@@ -1,0 +1,126 @@
+"""Several gateways before the same instances, and instances that say what is not so."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from agents.channels.peer import Peer
+from agents.echo.scheduler import EchoScheduler, EchoSettings
+from agents.messages.to_gateway import Status
+from agents.messages.to_scheduler import Generate
+from control.gateway.call import Call
+from tests.control.gateway.echo_fleet import EchoFleet, echo_fleet, ended, slack_model, whole
+from tests.control.gateway.test_slack_queue import assert_whole, nothing_waits, one_by_one
+
+ENOUGH_S = 3600.0
+
+
+class Watched(EchoScheduler):
+    """An echo that notes how many requests ever waited in it, and may say any number of places."""
+
+    most_waiting = 0
+    said: int | None = None
+
+    @property
+    def status(self) -> Status:
+        true = super().status
+        return true if self.said is None else msgspec.structs.replace(true, places=self.said)
+
+    def submit(self, gateway: Peer, request: Generate) -> None:
+        super().submit(gateway, request)
+        self.most_waiting = max(self.most_waiting, len(self._waiting) + len(self._running))
+
+
+class Watching(EchoFleet):
+    scheduler = Watched
+
+
+def started(fleet: EchoFleet, dispatcher: int, count: int, tokens: int = 8) -> list[Call]:
+    calls = [fleet.call(tokens) for _ in range(count)]
+    for call in calls:
+        fleet.dispatchers[dispatcher].start(call)
+    return calls
+
+
+def test_gateways_share_the_places_of_instances_and_none_waits_for_the_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        settings = EchoSettings(max_running=4, step_s=0.01, tokens_per_step=4)
+        with echo_fleet(tmp_path, Watching, one=settings, two=settings) as fleet:
+            model = slack_model(whole("one", 0.0), whole("two", 0.0))
+            for _ in range(3):
+                fleet.publish(fleet.dispatcher(), model)
+            for dispatcher in fleet.dispatchers:
+                await fleet.usable(dispatcher)
+            first = [started(fleet, number, 1) for number in range(3)]  # instances get to know who there is
+            for (call,) in first:
+                assert_whole(await ended(call))
+            many, few, some = (started(fleet, number, count) for number, count in enumerate((400, 20, 60)))
+            for call in few:
+                assert_whole(await ended(call))
+            assert sum(call.end is None for call in many) > 100  # whoever has few did not wait for who has many
+            for call in (*many, *some):
+                assert_whole(await ended(call))
+            assert all(nothing_waits(dispatcher) for dispatcher in fleet.dispatchers)
+            for scheduler in fleet.schedulers.values():
+                assert isinstance(scheduler, Watched)
+                assert scheduler.most_waiting <= 2 * 4  # a place that was taken back may have been used just then
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_says_too_many_places_gets_a_bounded_number_of_calls(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, Watching, liar=one_by_one(ENOUGH_S), honest=one_by_one(0.001)) as fleet:
+            dispatcher = fleet.dispatcher()
+            fleet.schedulers["liar"].said = 1 << 40  # type: ignore[attr-defined]
+            fleet.publish(dispatcher, slack_model(whole("liar", 0.0, 0.1), whole("honest", 0.001)))
+            await fleet.usable(dispatcher)
+            calls = started(fleet, 0, 300, 100)
+            async with asyncio.timeout(60):
+                while sum(call.end is not None for call in calls) < 230:
+                    await asyncio.sleep(0.001)
+            assert len(fleet.schedulers["liar"].calls) <= 70
+            fleet.schedulers["liar"].close()
+            for call in calls:
+                assert_whole(await ended(call))
+            assert nothing_waits(dispatcher)
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_that_never_says_any_places_leaves_calls_to_the_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, Watching, mute=EchoSettings(), honest=one_by_one(0.001)) as fleet:
+            dispatcher = fleet.dispatcher()
+            fleet.schedulers["mute"].said = 0  # type: ignore[attr-defined]
+            fleet.publish(dispatcher, slack_model(whole("mute", 0.0), whole("honest", 0.001)))
+            await fleet.usable(dispatcher)
+            for call in started(fleet, 0, 50):
+                assert_whole(await ended(call))
+            assert not fleet.schedulers["mute"].calls
+
+    asyncio.run(scenario())
+
+
+def test_schedulers_and_gateways_of_the_release_before_serve_beside_new_ones(tmp_path: Path) -> None:
+    def former(_gateway: Peer, status: Status) -> Status:
+        """What such a scheduler says."""
+        return msgspec.structs.replace(status, places=None, is_shared=False)
+
+    async def scenario() -> None:
+        settings = EchoSettings(max_running=2, step_s=0.002, max_waiting=8)
+        with echo_fleet(tmp_path, old=settings, new=settings) as fleet:
+            fleet.schedulers["old"]._gateways._status_for = former  # type: ignore[method-assign]
+            by_slack = slack_model(whole("old", 0.0), whole("new", 0.0))
+            for model in (by_slack, replace(by_slack, policy="wrr-v1")):  # the latter neither asks nor reads places
+                fleet.publish(fleet.dispatcher(), model)
+            for dispatcher in fleet.dispatchers:
+                await fleet.usable(dispatcher)
+            calls = [*started(fleet, 0, 80), *started(fleet, 1, 80)]
+            for call in calls:
+                assert_whole(await ended(call))
+            assert all(nothing_waits(dispatcher) for dispatcher in fleet.dispatchers)
+
+    asyncio.run(scenario())
