@@ -156,3 +156,18 @@ def test_whole_requests_have_their_groups_beside_the_lanes() -> None:
         submit(at, attempt, 3, Leg.WHOLE)
     at.order()
     assert [len(step.entries) for step in steps_of(at)] == [2, 2, 1, 1, 1, 1]
+
+
+def test_a_place_is_an_idle_lane_while_nothing_waits() -> None:
+    at, places = stages(layout((1.0,), chunk=60)), []
+    for attempt in range(3):
+        places.append(at.core.status.places)
+        submit(at, attempt, 60)  # none shares a step with another
+        assert at.core.status.places == 0
+        at.order()
+    at.report(1)
+    assert places == [2, 1, 0]
+    assert at.core.status.places == 0, "the third still waits"
+    at.order()
+    at.report(2)
+    assert at.core.status.places == 1
