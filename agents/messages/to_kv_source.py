@@ -18,6 +18,8 @@ class KvTarget(Struct, frozen=True, array_like=True, tag="kv_target"):
     """Of our two instances: the links between them are named after it."""
     rendezvous_host: Name
     rendezvous_port: Port
+    streams: bool = False
+    """Offers may come while prompts are computed; not to one of the previous version, which does not say."""
 
 
 class Accept(Struct, frozen=True, array_like=True, tag="accept"):

@@ -19,21 +19,24 @@ class KvSource(Struct, frozen=True, array_like=True, tag="kv_source"):
 
 
 class Offer(Struct, frozen=True, array_like=True, tag="offer"):
-    """The prompt is computed: take its KV cache when you have room. Answered by `Accept`, `Taken` or `Decline`.
+    """Take the KV cache of a prompt when you have room. Answered by `Accept`, `Taken` or `Decline`.
 
+    Said while the prompt is computed, where `KvTarget.streams` allows it, and again when its first token is known.
     Repeated after a lost connection for everything that is not known to be taken."""
 
     hand_off: Name
     tokens: Position
-    """In the KV cache."""
-    token: TokenId
-    """Sampled behind them, and sent to the client already."""
+    """In the KV cache, once the prompt is computed."""
+    token: TokenId | None
+    """Sampled behind them, and sent to the client already; None: not known yet."""
 
 
 class Withdraw(Struct, frozen=True, array_like=True, tag="withdraw"):
     """There is nothing to hand off any more. Not answered."""
 
     hand_off: Name
+    is_early: bool = False
+    """No token was offered: the gateway ends the request, or has it computed elsewhere."""
 
 
 class OpenLink(Struct, frozen=True, array_like=True, tag="open_link"):

@@ -111,7 +111,8 @@ class CloseKvLink(Struct, frozen=True, array_like=True, tag="close_kv_link"):
 
 
 class SendKv(Struct, frozen=True, array_like=True, tag="send_kv"):
-    """Send what these layers keep of a run. A link that breaks goes on, connected anew, where it was."""
+    """Send what these layers keep of a run, as it is computed. A link that breaks goes on, connected anew, where it
+    was."""
 
     link: Name
     run: Count

@@ -33,6 +33,8 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """The kind of it that rows are on: `cpu` or `cuda`."""
     worker: Annotated[int, Meta(ge=0, lt=MAX_PARTS * MAX_PARTS)] = 0
     """Which of its node's workers it is: replica by replica, and of each part by part."""
+    streams_kv: bool = False
+    """It may be told to send KV cache that is still to be computed; not one of the previous version."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

@@ -47,10 +47,12 @@ class GatewayMessage:
 
 
 class SchedulerCore:
-    def __init__(self, layout: PipelineLayout, max_waiting: int) -> None:
-        """`max_waiting`: requests not admitted yet; more are refused as overloaded."""
+    def __init__(self, layout: PipelineLayout, max_waiting: int, *, streams_kv: bool = False) -> None:
+        """`max_waiting`: requests not admitted yet; more are refused as overloaded. `streams_kv`: whether the stages
+        can send KV cache while it is computed."""
         self._layout = layout
         self._max_waiting = max_waiting
+        self.streams_kv = streams_kv
         self._groups = Groups(layout)
         self._is_draining = False
         self._broken = ""
@@ -131,21 +133,25 @@ class SchedulerCore:
     def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[GatewayMessage, ...]:
         """The decode leg's scheduler, known by its key, about one of our prefill legs."""
         sequence = self._hand_offs.find(key, message.hand_off, Leg.PREFILL)
-        if sequence is None or sequence.phase is not SequencePhase.HELD or sequence.admission is None:
+        if sequence is None or not sequence.is_offered:
             self.tally.sent_kv_bytes += self._hand_offs.taken_after_all(key, message)
             return ()  # over, and said so
         peer, held = sequence.request.peer, sequence.admission
         if isinstance(message, Decline):
-            held.target_run = -1  # it goes nowhere: no word of it is to come
+            if held is not None:
+                held.target_run = -1  # it goes nowhere: no word of it is to come
             return self._fail([sequence], Failure.HAND_OFF, f"the decode leg does not take it: {message.reason}")
-        if isinstance(message, Accept) and peer is not None:
+        if held is None or peer is None:
+            return ()  # preempted; it is offered again when it begins anew
+        if isinstance(message, Accept):
             if held.target_run != message.run:  # else it was said twice
                 held.target_run = message.run
-                self._due.append(Dispatch(held.run, held.nodes, held.position, peer, message.run, message.nodes))
+                self._due.append(Dispatch(held.run, held.nodes, held.prompt, peer, message.run, message.nodes))
             return ()
-        if isinstance(message, Taken):
-            self.tally.sent_kv_bytes += message.moved_bytes
-        sequence.phase = SequencePhase.COMPUTED
+        if sequence.phase is not SequencePhase.HELD:
+            return ()  # not even computed
+        self.tally.sent_kv_bytes += message.moved_bytes
+        sequence.is_offered = False
         self._forget(sequence, "")
         finished = Finished(sequence.request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens)
         return (GatewayMessage(sequence.key[0], finished),)
@@ -157,15 +163,16 @@ class SchedulerCore:
             self._hand_offs.forget_early(key, message.hand_off)
             if sequence is None or sequence.phase is SequencePhase.COMPUTED:
                 return ()
+            if message.is_early:
+                self._expect_again(sequence)
+                return ()
             return self._fail([sequence], Failure.HAND_OFF, "the prefill leg has nothing to hand off any more")
         if sequence is None:
             self._hand_offs.keep_early(key, message)
-        elif sequence.phase is SequencePhase.EXPECTED:
-            return self._take_offer(sequence, message)
-        elif sequence.phase is SequencePhase.COMING:
-            self._hand_offs.accept(sequence)
         elif sequence.phase is SequencePhase.COMPUTED:
             self._hand_offs.taken(sequence)
+        else:
+            return self._take_offer(sequence, message)
         return ()
 
     def offer_again(self, key: str) -> None:
@@ -179,12 +186,12 @@ class SchedulerCore:
     def lose_peer(self, key: str, reason: str) -> tuple[GatewayMessage, ...]:
         """Give up what is between another instance, which is out of reach, and us: it cannot be handed off."""
         self._hand_offs.forget_early(key)
-        waiting = [s for s in self._hand_offs.of(key) if s.phase is not SequencePhase.COMPUTED]
+        waiting = [s for s in self._hand_offs.of(key) if s.is_pinned or s.phase is not SequencePhase.COMPUTED]
         return self._fail(waiting, Failure.HAND_OFF, reason)
 
     def give_up(self, runs: Collection[int], reason: str) -> tuple[GatewayMessage, ...]:
         """Fail the requests of runs whose KV cache cannot be sent."""
-        stuck = [s for run, s in self._running.items() if run in runs and s.phase is SequencePhase.HELD]
+        stuck = [s for run, s in self._running.items() if run in runs and s.is_offered]
         return self._fail(stuck, Failure.HAND_OFF, reason)
 
     def arrive(self, run: int, stage: int, node: int, moved_bytes: int) -> None:
@@ -198,9 +205,7 @@ class SchedulerCore:
         held.awaited.remove(stage)
         held.moved_bytes += moved_bytes
         self.tally.received_kv_bytes += moved_bytes
-        if not held.awaited:
-            sequence.phase = SequencePhase.COMPUTED
-            self._hand_offs.taken(sequence)
+        self._go_on(sequence, held)
 
     def next_orders(self) -> tuple[Order, ...]:
         """Admit what fits and order a step of every group that has none under way and something to do."""
@@ -251,7 +256,8 @@ class SchedulerCore:
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
             if reason is None and sequence.request.leg is Leg.PREFILL:
-                self._hand_offs.hold(sequence, sequence.admission.position)
+                sequence.phase = SequencePhase.HELD
+                self._hand_offs.offer(sequence)
             if reason is not None:
                 self._forget(sequence, "")
                 finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
@@ -279,27 +285,52 @@ class SchedulerCore:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 
     def _take_offer(self, sequence: Sequence, offer: Offer) -> tuple[GatewayMessage, ...]:
-        """The KV cache of an expected request can come, behind whose tokens one more is known."""
-        sequence.phase = SequencePhase.OFFERED
-        if offer.tokens != len(sequence.tokens) or offer.token >= self._layout.vocab_size:
-            reason = f"{offer.tokens} tokens and token {offer.token} are offered, of a prompt of {len(sequence.tokens)}"
-            return self._fail([sequence], Failure.HAND_OFF, reason)
-        sequence.tokens.append(offer.token)
-        if sequence.output_tokens >= sequence.max_output:  # our context is shorter than theirs
+        """The KV cache of a request can come, or the token behind it is known, or both was said before."""
+        is_new, held = sequence.phase is SequencePhase.EXPECTED, sequence.admission
+        if is_new and offer.token is None and sequence.output_tokens + 1 >= sequence.max_output:
+            return ()  # our context is shorter than theirs: it ends with that token
+        if is_new:
+            sequence.phase, sequence.lacks_token = SequencePhase.OFFERED, True
+        if sequence.lacks_token:
+            if offer.tokens != len(sequence.tokens) or (offer.token or 0) >= self._layout.vocab_size:
+                told = f"{offer.tokens} tokens and token {offer.token} are offered"
+                return self._fail([sequence], Failure.HAND_OFF, f"{told}, of a prompt of {len(sequence.tokens)}")
+            if offer.token is not None:
+                sequence.lacks_token = False
+                sequence.tokens.append(offer.token)
+        if sequence.output_tokens >= sequence.max_output:
             self._hand_offs.taken(sequence)
             sequence.phase = SequencePhase.COMPUTED
             self._forget(sequence, "")
             finished = Finished(sequence.request.attempt, FinishReason.LENGTH, sequence.output_tokens)
             return (GatewayMessage(sequence.key[0], finished),)
-        insort(self._waiting, sequence, key=lambda s: s.arrival)
+        if is_new:
+            insort(self._waiting, sequence, key=lambda s: s.arrival)
+        elif held is not None and not self._go_on(sequence, held):
+            self._hand_offs.accept(sequence)
         return ()
+
+    def _go_on(self, sequence: Sequence, held: ActiveRun) -> bool:
+        """Have a request take part in steps, once its KV cache is here and the token behind it is known."""
+        if held.awaited or sequence.lacks_token:
+            return False
+        sequence.phase = SequencePhase.COMPUTED
+        self._hand_offs.taken(sequence)
+        return True
+
+    def _expect_again(self, sequence: Sequence) -> None:
+        """What was offered does not come: give back what it holds."""
+        if sequence in self._waiting:
+            self._waiting.remove(sequence)
+        self._stop(sequence)
+        sequence.phase, sequence.lacks_token = SequencePhase.EXPECTED, False
 
     def _admit(self, busy: Collection[int]) -> None:
         """Admit waiting requests in order: one that does not fit keeps those behind from starving it."""
         while self._waiting:
             sequence = self._waiting[0]
-            blocks, most = self._layout.blocks(len(sequence.tokens)), self._layout.blocks(sequence.most_cached)
-            tokens = len(sequence.tokens)
+            tokens = sequence.needed_tokens
+            blocks, most = self._layout.blocks(tokens), self._layout.blocks(sequence.most_cached)
             if sequence.request.leg is Leg.PREFILL:
                 place = self._groups.place_prompt(busy, blocks, tokens)
             else:
@@ -319,7 +350,7 @@ class SchedulerCore:
     def _await_kv(self, sequence: Sequence, held: ActiveRun) -> None:
         """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
         sequence.phase = SequencePhase.COMING
-        held.position = len(sequence.tokens) - 1
+        held.position = sequence.needed_tokens - 1
         held.has_sampled = True
         held.awaited = set(range(len(self._layout.stages)))
         self._due.append(ReserveKv(held.run, held.nodes, held.position))
@@ -330,7 +361,7 @@ class SchedulerCore:
         members = [(s, s.admission) for s in self._running.values() if s.admission and s.admission.group == group]
         entries = []
         for sequence, held in sorted(members, key=lambda member: member[0].arrival):
-            if sequence.admission is not held or sequence.is_pinned:
+            if sequence.admission is not held or sequence.phase is not SequencePhase.COMPUTED:
                 continue  # preempted for an older one a moment ago, or handed off
             count = len(sequence.tokens) - held.position
             if not held.has_sampled:
@@ -350,6 +381,10 @@ class SchedulerCore:
         self._steps += 1
         step = GroupStep(self._steps, group, entries)
         self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
+        if self.streams_kv:
+            for sequence in [self._running[entry.run] for entry in entries if not entry.position]:
+                if sequence.request.leg is Leg.PREFILL and sequence.output_tokens + 1 < sequence.max_output:
+                    self._hand_offs.offer(sequence)
         return step
 
     def _grow(self, sequence: Sequence, held: ActiveRun, tokens: int) -> bool:

@@ -1,10 +1,13 @@
 """Requests of two legs, by the name of their hand-off, and what is to be said about them to the other leg's scheduler.
 
-Theory of operation: the prefill leg computes the prompt, sends one token, keeps the KV cache (`HELD`) and offers it.
-The decode leg has been `EXPECTED` until then, and holds nothing: so that KV blocks are held by requests that go on, and
-two instances that wait for each other's blocks cannot be. `OFFERED`, it waits for its turn; once its blocks are
-reserved (`COMING`) it accepts, which is the prefill leg's credit to send. When all nodes have all of it, it takes part
-in steps (`COMPUTED`), and says `Taken`, upon which the prefill leg frees its own. Every message may come twice.
+Theory of operation: the prefill leg offers its KV cache when the first step of its prompt begins, and again, with the
+token behind it, when the prompt is computed: it keeps the cache then (`HELD`). The decode leg has been `EXPECTED` until
+the first offer, and holds nothing: so that KV blocks are held by requests that go on, and two instances that wait for
+each other's blocks cannot be. `OFFERED`, it waits for its turn; once its blocks are reserved (`COMING`) it accepts,
+which is the prefill leg's credit to send what is computed, and the rest as it comes. When all nodes have all of it and
+the token is known, it takes part in steps (`COMPUTED`), and says `Taken`, upon which the prefill leg frees its own.
+Every message may come twice. Where an answer ends before its second token, what was offered is withdrawn, and the
+decode leg is `EXPECTED` again: its gateway ends it.
 
 A short output may be over before `Taken` gets through, and its gateway then cancels the prefill leg, which withdraws
 what has long gone. So what was withdrawn after its credit had come is known until the other leg says what became of it,
@@ -62,9 +65,10 @@ class HandOffs:
         peer = sequence.request.peer
         if peer is None or self._by_name.pop(peer.hand_off, None) is None:
             return
-        if sequence.phase is SequencePhase.HELD:
-            self._say(peer, Withdraw(peer.hand_off))
-            if sequence.admission is not None and sequence.admission.target_run >= 0:
+        is_held = sequence.phase is SequencePhase.HELD
+        if sequence.is_offered:
+            self._say(peer, Withdraw(peer.hand_off, not is_held))
+            if is_held and sequence.admission is not None and sequence.admission.target_run >= 0:
                 self._withdrawn[peer.hand_off] = (peer.public_key, sequence.expires_s)
             if len(self._withdrawn) > _MAX_WITHDRAWN:
                 del self._withdrawn[next(iter(self._withdrawn))]
@@ -94,21 +98,22 @@ class HandOffs:
         """All whose other leg is there."""
         return [sequence for sequence in self._by_name.values() if _peer(sequence).public_key == key]
 
-    def hold(self, sequence: Sequence, tokens: int) -> None:
-        """Offer a request's KV cache, as its prompt is computed."""
-        sequence.phase = SequencePhase.HELD
-        peer = _peer(sequence)
-        self._say(peer, Offer(peer.hand_off, tokens, sequence.tokens[-1]))
+    def offer(self, sequence: Sequence) -> None:
+        """Offer a request's KV cache, as its prompt is computed or about to be."""
+        sequence.is_offered = True
+        peer, tokens = _peer(sequence), sequence.tokens
+        is_held = sequence.phase is SequencePhase.HELD
+        self._say(peer, Offer(peer.hand_off, len(tokens) - is_held, tokens[-1] if is_held else None))
 
     def offer_again(self, key: str) -> None:
         """The connection was lost, and with it perhaps what was said."""
         for sequence in self.of(key):
-            if sequence.phase is SequencePhase.HELD:
-                self.hold(sequence, len(sequence.tokens) - 1)
+            if sequence.is_offered:
+                self.offer(sequence)
 
     def keep_early(self, key: str, offer: Offer) -> None:
         """Keep an offer for a request that has not come yet."""
-        if len(self._early) < _MAX_EARLY:
+        if len(self._early) < _MAX_EARLY or offer.hand_off in self._early:
             self._early[offer.hand_off] = (key, offer)
 
     def forget_early(self, key: str, name: str | None = None) -> None:
@@ -128,6 +133,13 @@ class HandOffs:
 
     def _say(self, peer: OtherLeg, message: Offer | Withdraw | Accept | Taken | Decline) -> None:
         self._words.append(PeerMessage(peer, message))
+
+
+def is_early(message: object) -> bool:
+    """Tell whether a message is about a prompt that is still to be computed."""
+    if isinstance(message, Withdraw):
+        return message.is_early
+    return isinstance(message, Offer) and message.token is None
 
 
 def _peer(sequence: Sequence) -> OtherLeg:

@@ -131,7 +131,7 @@ class KvSources:
         reason = mismatch(source.shape, self._shape)
         if reason:
             _log.error("%s cannot hand KV cache to us: %s", key, reason)
-        self.say(key, KvTarget(self._shape, source.pair, *self._rendezvous))
+        self.say(key, KvTarget(self._shape, source.pair, *self._rendezvous, streams=True))
 
     def _open(self, source: _Source, order: OpenLink) -> None:
         mine, theirs = self._shape, source.shape

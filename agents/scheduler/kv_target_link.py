@@ -23,6 +23,7 @@ from agents.messages.to_scheduler import OtherLeg
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.scheduler.hand_off_events import HandOffEvents
+from agents.scheduler.hand_offs import is_early
 from agents.scheduler.kv_overlap import has_peers, mismatch, overlaps
 from agents.scheduler.orders import Dispatch
 from agents.scheduler.settings import SchedulerSettings
@@ -178,8 +179,12 @@ class KvTargetLink:
         elif not self._is_met:
             self._wait()
         else:
-            while self._unsaid and self._send(self._unsaid[0]):
+            while self._unsaid and (not self._is_told(self._unsaid[0]) or self._send(self._unsaid[0])):
                 self._unsaid.popleft()
+
+    def _is_told(self, message: msgspec.Struct) -> bool:
+        """Tell whether the other instance is to hear this: of the previous version, it knows of no early offers."""
+        return self._target is None or self._target.streams or not is_early(message)
 
     def _send(self, message: msgspec.Struct) -> bool:
         try:

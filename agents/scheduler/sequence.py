@@ -61,6 +61,10 @@ class Sequence:
     """The request's own limit, or what the context leaves."""
     phase: SequencePhase = SequencePhase.COMPUTED
     admission: ActiveRun | None = None
+    is_offered: bool = False
+    """Prefill leg: the other instance has been told of its KV cache."""
+    lacks_token: bool = False
+    """Decode leg: the token behind its KV cache is not known yet."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
 
@@ -72,6 +76,11 @@ class Sequence:
         return len(self.tokens) - len(self.request.prompt)
 
     @property
+    def needed_tokens(self) -> int:
+        """Tokens that need room when it is admitted."""
+        return len(self.tokens) + self.lacks_token
+
+    @property
     def most_cached(self) -> int:
         """Tokens in the cache when its last one is sampled."""
         if self.request.leg is Leg.PREFILL:
@@ -81,7 +90,8 @@ class Sequence:
     @property
     def is_pinned(self) -> bool:
         """Tell whether another instance reads or writes its KV cache, which it cannot give up alone then."""
-        return self.phase in (SequencePhase.COMING, SequencePhase.HELD)
+        is_sent = self.admission is not None and self.admission.target_run >= 0
+        return is_sent or self.phase in (SequencePhase.COMING, SequencePhase.HELD)
 
     def append(self, token: int, logprobs: TokenLogprobs | None) -> tuple[TokenRun | None, FinishReason | None]:
         """Append a sampled token; return what to tell of it, and the reason once it ends the output. A stop token is

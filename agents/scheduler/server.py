@@ -114,6 +114,7 @@ class InstanceScheduler:
         self._wake()
 
     def stages_ready(self) -> None:
+        self._core.streams_kv = self._gang.streams_kv
         self._desk.begin(self._gang.kv_shape)
         self._gateways.tell_status()
         self._wake()

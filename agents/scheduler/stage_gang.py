@@ -125,6 +125,11 @@ class StageGang:
         return KvShape(stages, one.kv_heads, one.head_dim, one.dtype)
 
     @property
+    def streams_kv(self) -> bool:
+        """Whether all workers send KV cache while it is computed."""
+        return all(loaded.streams_kv for loaded in self._loaded.values())
+
+    @property
     def node_stats(self) -> tuple[NodeStats, ...]:
         """Return counters of the nodes whose workers have all loaded."""
         stats = []

@@ -20,10 +20,12 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
-@given(layouts(), layouts(), st.lists(ACTIONS, max_size=80))
-def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(prefill, decode, actions: list) -> None:
-    at = TwoCores(prefill, decode)
+@settings(max_examples=600, deadline=None)
+@given(layouts(), layouts(), st.booleans(), st.booleans(), st.lists(ACTIONS, max_size=80))
+def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(
+    prefill, decode, streams_kv: bool, hears_early: bool, actions: list
+) -> None:
+    at = TwoCores(prefill, decode, streams_kv, hears_early)
     for name, *arguments in actions:
         getattr(at, name)(*arguments)
     at.run_dry()
@@ -47,9 +49,11 @@ def test_every_request_gets_its_tokens_once_and_neither_side_holds_anything(pref
 
 
 @settings(max_examples=100, deadline=None)
-@given(layouts(), layouts(), st.lists(st.tuples(st.integers(1, 12), st.integers(1, 14)), max_size=12))
-def test_without_failures_everything_is_handed_over_and_finished(prefill, decode, requests: list) -> None:
-    at = TwoCores(prefill, decode)
+@given(layouts(), layouts(), st.booleans(), st.lists(st.tuples(st.integers(1, 12), st.integers(1, 14)), max_size=12))
+def test_without_failures_everything_is_handed_over_and_finished(
+    prefill, decode, streams_kv: bool, requests: list
+) -> None:
+    at = TwoCores(prefill, decode, streams_kv)
     for n, (length, max_tokens) in enumerate(requests):
         at.submit(length, max_tokens, 0, decode_first=bool(n % 2))
     at.run_dry()

@@ -104,7 +104,7 @@ class FakeStages:
             self.releases += 1
             return
         if isinstance(order, Dispatch):
-            assert len(self.cached[order.run]) == order.tokens
+            assert len(self.cached.get(order.run, ())) <= order.tokens
             assert order not in self.dispatches, "nothing is sent twice"
             self.dispatches.append(order)
             return

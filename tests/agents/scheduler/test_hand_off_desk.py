@@ -10,7 +10,7 @@ import pytest
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.messages.kv_shape import KvShape, StageLayers
-from agents.messages.to_kv_source import Accept, Decline, Taken
+from agents.messages.to_kv_source import Accept, Decline, KvTarget, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
@@ -233,5 +233,38 @@ def test_an_address_that_can_be_none_is_refused_and_harms_no_other():
             prefill.desk.meet(asked(1, leg=Leg.PREFILL, peer=OtherLeg("other", "ipc://x", "k" * 40, "h2")))
         await meet(prefill, decode)
         await meet(decode, prefill)
+
+    play(scenario)
+
+
+def test_an_instance_of_the_release_before_is_told_of_a_prompt_only_when_it_is_whole():
+    async def scenario(prefill: Side, decode: Side) -> None:
+        sources = decode.desk._sources
+        say = sources.say
+
+        def said_before(key: str, message: msgspec.Struct) -> None:
+            """Without what the release before does not know of."""
+            say(key, msgspec.structs.replace(message, streams=False) if isinstance(message, KvTarget) else message)
+
+        sources.say = said_before
+        prefill.desk.meet(asked(1, leg=Leg.PREFILL, peer=decode.other_leg()))
+        decode.desk.meet(asked(1, leg=Leg.DECODE, peer=prefill.other_leg()))
+        for message in (Offer("h1", 3, None), Withdraw("h1", is_early=True), Offer("h1", 3, 9), Withdraw("h1")):
+            prefill.desk.say(PeerMessage(decode.other_leg(), message))
+        await decode.until(lambda: len(decode.heard) == 2)
+        assert [message for _, _, message in decode.heard] == [Offer("h1", 3, 9), Withdraw("h1")]
+
+    play(scenario)
+
+
+def test_an_instance_of_today_is_told_of_a_prompt_as_it_begins():
+    async def scenario(prefill: Side, decode: Side) -> None:
+        prefill.desk.meet(asked(1, leg=Leg.PREFILL, peer=decode.other_leg()))
+        decode.desk.meet(asked(1, leg=Leg.DECODE, peer=prefill.other_leg()))
+        told = [Offer("h1", 3, None), Withdraw("h1", is_early=True)]
+        for message in told:
+            prefill.desk.say(PeerMessage(decode.other_leg(), message))
+        await decode.until(lambda: len(decode.heard) == 2)
+        assert [message for _, _, message in decode.heard] == told
 
     play(scenario)

@@ -14,6 +14,7 @@ def withdraw(hand_offs: HandOffs, number: int, target_run: int = 7) -> None:
     peer = OtherLeg("other", "tcp://other:1", DECODE, f"h{number}")
     sequence = Sequence(("gw", number), asked(number, leg=Leg.PREFILL, peer=peer), number, 10.0 + number, 8)
     hand_offs.begin(sequence)
+    sequence.is_offered = True
     sequence.phase, sequence.admission = SequencePhase.HELD, ActiveRun(number, 0, (0,), 1, 3, target_run=target_run)
     hand_offs.end(sequence, "cancelled")
 

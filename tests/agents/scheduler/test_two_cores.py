@@ -235,3 +235,111 @@ def test_who_waits_for_its_cache_to_go_is_not_preempted_for_a_longer_one():
     assert at.prefill.tokens[9] == continuation((5, 6, 7), 18)
     assert at.prefill.tokens[0] == at.wanted[0]
     assert is_empty(at)
+
+
+def begun(at: TwoCores, chunks: int = 1) -> TwoCores:
+    """The first of some chunks of a prompt is under way, and what is said of it heard by both sides."""
+    at.submit(8 * chunks, 6, 0, decode_first=True)
+    for is_decode in (False, True):
+        at.order(is_decode)
+        at.hear(is_decode=not is_decode)
+    at.order(is_decode=False)
+    return at
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_prompt_is_sent_from_its_first_step_on_and_the_second_token_follows_the_first_at_once(chunks: int):
+    at = begun(TwoCores(SHAPE, layout((1.0,)), streams_kv=True), chunks)
+    (order,) = at.prefill.dispatches
+    assert (order.tokens, order.target_nodes) == (8 * chunks, (0,))
+    assert at.prefill.tokens[0] == [], "nothing is sampled yet"
+    for _ in range(chunks - 1):
+        assert not at.deliver(0), "it is not all computed"
+        at.report(False, 0)
+        at.order(False)
+    assert at.deliver(0), "ahead of the first token"
+    assert not at.order(True), "what follows the prompt is not known"
+    at.report(False, 0)
+    at.order(False)
+    assert [word.message for word in at.to_decode] == [Offer("h0", 8 * chunks, at.wanted[0][0])]
+    at.hear(is_decode=True)
+    assert at.order(True) == 1
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert at.prefill.ended[0] == [Finished(0, FinishReason.HANDED_OFF, 1)]
+    assert at.prefill.core.tally.sent_kv_bytes == at.decode.core.tally.received_kv_bytes > 0
+    assert is_empty(at)
+
+
+@pytest.mark.parametrize("streams_kv", [True, False])
+@pytest.mark.parametrize("end", range(1, 17))
+def test_an_answer_that_ends_at_any_position_by_length_or_by_a_stop_token(end: int, streams_kv: bool):
+    stop = continuation(tuple(range(20)), 17)[end]
+    for max_tokens, stop_ids in ((end, ()), (40, (stop,))):
+        at = TwoCores(SHAPE, layout((1.0,), (1.0,)), streams_kv=streams_kv)
+        at.submit(20, max_tokens, 0, decode_first=True, stop_ids=stop_ids)
+        at.run_dry()
+        assert at.prefill.tokens[0] == at.wanted[0]
+        assert is_empty(at)
+
+
+def test_an_answer_of_one_token_that_nobody_foresaw_is_withdrawn_and_its_room_is_free_again():
+    at = TwoCores(SHAPE, SHAPE, streams_kv=True)
+    stop = continuation(tuple(range(7)), 1)[0]
+    at.submit(7, 6, 0, decode_first=True, stop_ids=(stop,))
+    for is_decode in (False, True):
+        at.order(is_decode)
+        at.hear(is_decode=not is_decode)
+    at.prefill.report(1)
+    assert at.prefill.ended[0] == [Finished(0, FinishReason.STOP, 0)]
+    at.order(False)
+    assert [word.message for word in at.to_decode] == [Withdraw("h0", is_early=True)]
+    assert at.decode.core.status.kv_blocks_free < at.decode.core.status.kv_blocks
+    at.decode.hear(at.decode.core.hear_source(PREFILL, at.to_decode.popleft().message))
+    assert at.decode.core.status.kv_blocks_free == at.decode.core.status.kv_blocks
+    assert 0 not in at.decode.ended, "its gateway knows of the end by the other leg"
+    at.settle()
+    at.run_dry()
+    assert is_empty(at)
+
+
+def test_a_decode_instance_that_has_room_only_when_the_prompt_is_done_takes_it_then():
+    at = TwoCores(SHAPE, layout((1.0,), blocks=8), streams_kv=True)
+    at.decode.hear(at.decode.core.submit("gw", asked(9, max_tokens=20), 0.0))
+    at.decode.order()
+    at.submit(21, 6, 0, decode_first=True)
+    while at.order(False) or at.prefill.flights:
+        at.report(False, 0)
+        at.hear(is_decode=True)
+        at.order(True)
+    assert not at.prefill.dispatches
+    assert len(at.prefill.tokens[0]) == 1
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert at.prefill.tokens[9] == continuation((5, 6, 7), 20)
+    assert is_empty(at)
+
+
+def test_a_prompt_that_is_preempted_before_its_credit_comes_is_offered_again():
+    """An older whole request needs blocks of the one node, and the credit comes when the prompt has lost its own."""
+    at = TwoCores(layout((1.0,), blocks=6, cap=4), layout((1.0,)), streams_kv=True)
+    at.prefill.hear(at.prefill.core.submit("gw", asked(9, max_tokens=18), 0.0))
+    at.submit(16, 6, 0, decode_first=True)
+    while not at.prefill.core.tally.preemptions:
+        at.order(False)
+        at.prefill.report(max(at.prefill.flights, key=lambda step: (at.prefill.flights[step][0].group == 0, step)))
+        at.order(False)
+    at.run_dry()
+    assert at.prefill.tokens[0] == at.wanted[0]
+    assert at.prefill.tokens[9] == continuation((5, 6, 7), 18)
+    assert is_empty(at)
+
+
+def test_a_prompt_whose_way_is_broken_fails_and_leaves_nothing():
+    for fail in (TwoCores.strand, lambda at: at.part(is_decode=False), lambda at: at.part(is_decode=True)):
+        at = begun(TwoCores(SHAPE, SHAPE, streams_kv=True), chunks=2)
+        fail(at)
+        at.run_dry()
+        assert 0 in at.stopped
+        assert at.prefill.tokens[0] == []
+        assert is_empty(at)

@@ -8,7 +8,7 @@ from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.core import SchedulerCore
-from agents.scheduler.hand_offs import PeerMessage
+from agents.scheduler.hand_offs import PeerMessage, is_early
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch
 from tests.agents.scheduler.fake_stages import FakeStages, asked, continuation
@@ -21,6 +21,9 @@ PREFILL, DECODE = "p" * 40, "d" * 40
 class TwoCores:
     prefill_layout: PipelineLayout
     decode_layout: PipelineLayout
+    streams_kv: bool = False
+    hears_early: bool = True
+    """Whether the decode side is told of prompts that are still being computed; else it is of the release before."""
     wanted: dict[int, list[int]] = field(default_factory=dict)
     stopped: set[int] = field(default_factory=set)
     """Cancelled, or failed: a gateway would try these elsewhere."""
@@ -28,21 +31,25 @@ class TwoCores:
     to_prefill: deque[PeerMessage] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.prefill = FakeStages(SchedulerCore(self.prefill_layout, 1000), self.prefill_layout)
-        self.decode = FakeStages(SchedulerCore(self.decode_layout, 1000), self.decode_layout)
+        self.prefill, self.decode = (
+            FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv), layout)
+            for layout in (self.prefill_layout, self.decode_layout)
+        )
         self.decode.tokens = self.prefill.tokens
         self.arrived: set[tuple[int, int]] = set()
 
-    def submit(self, length: int, max_tokens: int, resumed: int, decode_first: bool) -> None:
+    def submit(
+        self, length: int, max_tokens: int, resumed: int, decode_first: bool, stop_ids: tuple[int, ...] = (1,)
+    ) -> None:
         attempt = len(self.wanted)
         prompt = tuple(range(attempt, attempt + length))
-        self.wanted[attempt] = continuation(prompt, max_tokens, (1,))
+        self.wanted[attempt] = continuation(prompt, max_tokens, stop_ids)
         sent = tuple(self.wanted[attempt][:resumed])
         self.prefill.tokens[attempt] = list(sent)
         for leg in (Leg.DECODE, Leg.PREFILL) if decode_first else (Leg.PREFILL, Leg.DECODE):
             side, other = (self.prefill, DECODE) if leg is Leg.PREFILL else (self.decode, PREFILL)
             peer = OtherLeg("other", "tcp://other:1", other, f"h{attempt}")
-            request = asked(attempt, prompt, max_tokens, generated=sent, stop_ids=(1,), leg=leg, peer=peer)
+            request = asked(attempt, prompt, max_tokens, generated=sent, stop_ids=stop_ids, leg=leg, peer=peer)
             side.hear(side.core.submit("gw", request, 0.0))
         self.settle()
 
@@ -70,6 +77,8 @@ class TwoCores:
         for word in side.core.take_words():
             is_ours = isinstance(word.message, Offer | Withdraw)
             assert word.to.public_key == (DECODE if is_ours else PREFILL)
+            if is_ours and is_early(word.message) and not self.hears_early:
+                continue
             (self.to_decode if is_ours else self.to_prefill).append(word)
         return count
 
@@ -100,9 +109,11 @@ class TwoCores:
         return True
 
     def _deliveries(self) -> Iterator[tuple[Dispatch, int]]:
+        """What is computed, or is in the step that the end of the prompt goes through."""
         for order in self.prefill.dispatches:
             for stage in range(len(order.target_nodes)):
-                is_on_its_way = order.run in self.prefill.cached and order.target_run in self.decode.coming
+                is_computed = len(self.prefill.cached.get(order.run, ())) == order.tokens
+                is_on_its_way = is_computed and order.target_run in self.decode.coming
                 if is_on_its_way and (order.target_run, stage) not in self.arrived:
                     yield order, stage
 
