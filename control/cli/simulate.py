@@ -31,7 +31,8 @@ def simulate(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Simulate a fleet over logs of traffic, prices and availability: what it costs, and what requests see of it.
+    """Simulate a fleet over logs of traffic, prices and availability, or the plan of a recorded snapshot: what it
+    costs, and what requests see of it.
 
     Prints a summary; the folder gets summary.json, rows of everything, pictures and one page with them all. Nothing is
     rented; of the database only libraries of templates are used, and built on first use.

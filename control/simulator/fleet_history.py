@@ -1,4 +1,4 @@
-"""What became of a simulated fleet: lives of its nodes and instances, what routed to them, and what they cost."""
+"""History of a simulated fleet: lives of its nodes and instances, what routed to them, and what they cost."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class FleetHistory:
         return sum(cloud.spent_between_usd(from_s, until_s) for cloud in self._clouds.values())
 
     def nodes(self) -> tuple[NodeSpan, ...]:
-        """What was paid for between 0 and the end."""
+        """Return what was paid for between 0 and the end."""
         return tuple(
             self._node(cloud, life)
             for cloud, lives in self._lives.items()
@@ -59,7 +59,7 @@ class FleetHistory:
         )
 
     def instances(self) -> tuple[InstanceSpan, ...]:
-        """Instances that were there between 0 and the end, by the time that they were asked for."""
+        """Return instances that were there between 0 and the end, by the time that they were asked for."""
         spans = (self._instance(name, times) for name, times in self._times.items())
         there = (span for span in spans if span is not None and (span.gone_s is None or span.gone_s > 0))
         return tuple(sorted(there, key=lambda span: (span.requested_s, span.id)))
@@ -106,12 +106,12 @@ class FleetHistory:
         return instance_span(name, wanted, times.requested_s, *later_s)
 
     def _gone(self, name: str) -> float:
-        """When it was no more: with its first node, or when it failed."""
+        """Return when it was no more: with its first node, or when it failed."""
         failed_s = self._times[name].failed_s
         return min(self._gone_s.get(name, inf), inf if failed_s is None else failed_s)
 
     def _tables(self, lives: Mapping[str, InstanceLife]) -> Iterator[tuple[float, tuple[RoutedModel, ...]]]:
-        """Tables from 0 on, of what is in the timeline."""
+        """Yield the tables from 0 on, of what is in the timeline."""
         before = [table for table in self._log.tables if table[0] <= 0][-1:]
         for at_s, models in [*before, *(table for table in self._log.tables if table[0] > 0)]:
             yield (

@@ -59,7 +59,7 @@ class FleetRun:
 
 
 def run_fleet(scenario: FleetScenario, around: Around) -> FleetRun:
-    """Raises ValueError for a fleet that cannot be planned at all."""
+    """Run a scenario's control plane to the end. Raises ValueError for a fleet that cannot be planned at all."""
     with tempfile.TemporaryDirectory(prefix="medley-", dir=around.folder) as name:
         home = Path(name)
         with open_database(None, home / "postgres") as database:

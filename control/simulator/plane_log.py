@@ -1,4 +1,4 @@
-"""What a simulated control plane did, as it did it."""
+"""Log of a simulated control plane: its plans, steps, routing tables and troubles."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

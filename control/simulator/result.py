@@ -1,4 +1,4 @@
-"""What a simulation gives: what became of every request, and of the fleet, epoch by epoch."""
+"""Result of a simulation: what became of every request, and of the fleet, epoch by epoch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

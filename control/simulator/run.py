@@ -23,7 +23,7 @@ _EPOCHS = 30
 def simulate(
     scenario: FleetScenario | SnapshotScenario, around: Around, settings: ServingSettings | None = None
 ) -> SimulationResult:
-    """Raises ValueError and LookupError for a fleet that cannot be planned at all."""
+    """Simulate a scenario. Raises ValueError and LookupError for a fleet that cannot be planned at all."""
     began = around.clock()
     history = _history(scenario, around)
     planned = around.clock()

@@ -1,4 +1,4 @@
-"""What a scenario file may say: `apiVersion: medley/v1`, `kind: Scenario`. Paths are relative to the file.
+"""Schema of a scenario file: `apiVersion: medley/v1`, `kind: Scenario`. Paths are relative to the file.
 
 Every field's default is what the file means when it leaves the field out. docs/simulate.md tells it to people.
 """

@@ -15,7 +15,7 @@ from policies.metered_work import text_classes
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came within some time."""
+    """Requests that came within some time, and their tokens."""
 
     requests: int
     prompt_tokens: int
@@ -47,7 +47,7 @@ class Traffic:
         self._arrivals = [self.requests.arrival_s[self.requests.app == n] for n in range(len(served))]
 
     def load(self, from_s: float, until_s: float) -> Mapping[str, Load]:
-        """By app, of what arrives in [from, until)."""
+        """Return the load by app that arrives in [from, until)."""
         found = {}
         for n, app in enumerate(self.requests.apps):
             first, last = np.searchsorted(self._arrivals[n], (from_s, until_s))
@@ -56,7 +56,7 @@ class Traffic:
         return found
 
     def history(self, app: str, from_s: float, until_s: float, step_s: float) -> DemandHistory:
-        """Rates of arrivals in [from, until), cut into steps from the start on; the last one may be shorter."""
+        """Return rates of arrivals in [from, until), cut into steps from the start on; the last one may be shorter."""
         n = self.requests.apps.index(app)
         edges = np.minimum(np.arange(from_s, until_s + step_s, step_s), until_s)
         edges = edges[np.concatenate(([True], np.diff(edges) > 0))]
@@ -67,12 +67,12 @@ class Traffic:
         return DemandHistory(until_s, step_s, np.diff(at) / lengths, dict(zip(work, sums, strict=True)))
 
     def longest_output_tokens(self, app: str) -> int:
-        """0 for an app that nobody asks."""
+        """Return the longest output of its requests; 0 for an app that nobody asks."""
         own = self.requests.output_tokens[self.requests.app == self.requests.apps.index(app)]
         return int(own.max(initial=0))
 
     def _sums(self, tokens: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-        """By app: of the first 0, 1, … n requests."""
+        """Return sums over the first 0, 1, … n requests, by app."""
         return [
             np.concatenate(([0], np.cumsum(tokens[self.requests.app == n], dtype=np.int64)))
             for n in range(len(self.requests.apps))

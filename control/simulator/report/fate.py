@@ -1,4 +1,4 @@
-"""What a request came to, as its client would judge it."""
+"""Fates of requests, as their clients would judge them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Judged:
 
 
 def judge(requests: Requests, served: Served, slos: Mapping[str, Slo], length_s: float) -> Judged:
-    """By the objectives of each app (`templates_lib.values.slo`). KeyError for an app that has none.
+    """Judge requests by the objectives of each app (`templates_lib.values.slo`). Raises KeyError for one without.
 
     Attainment counts each request as one: within both objectives or not (Coral, section 6.1, counts tokens of requests
     within them as goodput).
@@ -67,7 +67,7 @@ def judge(requests: Requests, served: Served, slos: Mapping[str, Slo], length_s:
 
 
 def share_within(fate: NDArray[np.int8]) -> float:
-    """Share of the requests whose fate is known; NaN for none."""
+    """Return the share of `WITHIN` among the requests whose fate is known; NaN for none."""
     known = int((fate != Fate.UNFINISHED).sum())
     return float((fate == Fate.WITHIN).sum()) / known if known else float("nan")
 

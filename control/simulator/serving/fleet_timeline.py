@@ -1,4 +1,4 @@
-"""Which instances serve when, and which routing table holds when."""
+"""Timeline of a simulated fleet: the instances that serve, and the routing tables that hold."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ class FleetTimeline:
                         raise ValueError(f"the table of {at_s} s routes {classes} to {routed.id}, which {what}")
 
     def routes(self, apps: tuple[str, ...]) -> tuple[RoutedRoute, ...]:
-        """All that requests of these apps may take, whichever table holds, without flows."""
+        """Return every route that requests of these apps may take, whichever table holds, without flows."""
         models = (model for _, models in self.tables for model in models if model.id in apps)
         return tuple(dict.fromkeys(replace(route, flows=()) for model in models for route in model.routes))
 

@@ -24,8 +24,8 @@ from templates_lib.values.work import Phase, Route, WorkClass
 
 
 class RecipeStations:
-    """What serves the work of a recipe's templates: pipelines of text, in step times that are measured where the recipe
-    has a profile and else estimated, and stations of batches, with the capacity that is listed."""
+    """Stations that serve the work of a recipe's templates: pipelines of text, in step times that are measured where
+    there is a profile and else estimated, and stations of batches, with the capacity that is listed."""
 
     def __init__(self, recipe: Recipe, routes: Iterable[Route]) -> None:
         """`routes`: those that requests may take. Raises ValueError for one that no source of the recipe serves."""
