@@ -4,7 +4,6 @@ pass. No node ever runs: the test says what nodes would report."""
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ class Plane:
             LiveMarket(database),
             MeteredDemand(database),
             PostgresInstances(database).drained_since,
-            spending_limit=partial(spending_limit, database),
+            spending_limit=lambda record, now: spending_limit(database, record.name, record.project, now),
         )
         self.loop = Reconciler(
             ReconcilePorts(
