@@ -42,7 +42,7 @@ def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> li
     count = len(model.members) // 2
     for number in range(len(model.members)):
         has_place = number >= count or (number + 1) % (count // free) == 0  # the last, a slow one, always
-        table.states[number] = (True, has_place, has_place, number % 7, 1000)
+        table.states[number] = (True, has_place, has_place, number % 7, 1000, 1.0)
     for row in range(waiting):
         _join(table, rows, queue, row, tokens)
     found = []
@@ -56,8 +56,8 @@ def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> li
 
 
 def _join(table: SlackRows, rows: Records, queue: Records, row: int, tokens: float) -> None:
-    known = table.states, table.members, table.candidates, table.latency_s
-    decisions().join(*known, rows, queue, row, tokens, 1.0 + row * 1e-6)
+    known = table.states, table.members, table.candidates, table.latency_s, table.busy_s
+    decisions().join(*known, rows, queue, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
 
 
 def main() -> int:

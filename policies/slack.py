@@ -43,6 +43,8 @@ class Member:
     step_tokens: float
     step_deadline_s: float
     """The first of the deadlines in it."""
+    pace: float
+    """Times of its prompts as they were observed, over those of the table."""
 
 
 class Waiting:
@@ -53,14 +55,16 @@ class Waiting:
     deadline_s: float
     latest_s: float
     """When the fastest member has to begin at the latest."""
+    order_s: float
+    """The same, and later for whoever has more waiting than others: the queue is in this order."""
     is_late: bool
     previous: int
     next: int
 
 
 class Queue:
-    """Ends of two lists through rows of `Waiting`, -1 where one is empty: by `latest_s`, and of those that are late, as
-    they became so."""
+    """Ends of two lists through rows of `Waiting`, -1 where one is empty: of those that can be kept, and of those that
+    are late, both by `order_s`."""
 
     head: int
     tail: int
@@ -83,28 +87,53 @@ def fastest_s(members: Rows[Member], first: int, end: int, latency_s: Floats, to
     best = np.inf
     for at in range(first, end):
         if members[at].is_open:
-            best = min(best, seconds(latency_s[members[at].times], tokens))
+            best = min(best, _paced_s(members[at], latency_s, tokens))
     return best
 
 
 @register_jitable
+def together_s(members: Rows[Member], first: int, end: int, busy_s: Floats, tokens: float) -> float:
+    """Time in which the members [first, end) that are open compute as much as such a prompt, all together."""
+    rate = 0.0
+    for at in range(first, end):
+        if members[at].is_open:
+            rate += 1.0 / max(_paced_s(members[at], busy_s, tokens), 1e-9)
+    return 1.0 / rate if rate > 0.0 else 0.0
+
+
+@register_jitable
+def _paced_s(member: Member, times: Floats, tokens: float) -> float:
+    return member.pace * seconds(times[member.times], tokens)
+
+
+@register_jitable
 def insert(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
-    """Put a request into the queue by its `latest_s`, behind its equals."""
-    before = queue.tail
-    while before >= 0 and waiting[before].latest_s > waiting[row].latest_s:
-        before = waiting[before].previous
-    after = queue.head if before < 0 else waiting[before].next
+    """Put a request into the queue by its `order_s`, behind its equals."""
     waiting[row].is_late = False
+    _insert(waiting, queue, row, queue.head, queue.tail)
+
+
+@register_jitable
+def _insert(waiting: Rows[Waiting], queue: Queue, row: int, head: int, tail: int) -> None:
+    """Put a row into the list with these ends."""
+    before, is_late = tail, waiting[row].is_late
+    while before >= 0 and waiting[before].order_s > waiting[row].order_s:
+        before = waiting[before].previous
+    after = head if before < 0 else waiting[before].next
     waiting[row].previous = before
     waiting[row].next = after
-    if before < 0:
-        queue.head = row
-    else:
+    if before >= 0:
         waiting[before].next = row
-    if after < 0:
-        queue.tail = row
+    elif is_late:
+        queue.late_head = row
     else:
+        queue.head = row
+    if after >= 0:
         waiting[after].previous = row
+    elif is_late:
+        queue.late_tail = row
+    else:
+        queue.tail = row
 
 
 @register_jitable
@@ -126,34 +155,26 @@ def remove(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
 
 
 @register_jitable
-def set_late_aside(waiting: Rows[Waiting], queue: Queue, now_s: float) -> None:
-    """Move those that no member can keep any more to the late list."""
-    while queue.head >= 0 and waiting[queue.head].latest_s < now_s:
-        row = queue.head
-        remove(waiting, queue, row)
-        waiting[row].is_late = True
-        waiting[row].previous = queue.late_tail
-        waiting[row].next = -1
-        if queue.late_tail < 0:
-            queue.late_head = row
-        else:
-            waiting[queue.late_tail].next = row
-        queue.late_tail = row
+def _set_late_aside(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
+    """Move a request that no member can keep any more to the late list."""
+    remove(waiting, queue, row)
+    waiting[row].is_late = True
+    _insert(waiting, queue, row, queue.late_head, queue.late_tail)
 
 
 @register_jitable
 def take(member: Member, busy_s: Floats, tokens: float, deadline_s: float, now_s: float) -> None:
     """Count a prompt that a member was given, as `choose` reckoned with it."""
     if _joins(member, tokens, now_s):
-        before = seconds(busy_s[member.times], member.step_tokens)
+        before_s = _paced_s(member, busy_s, member.step_tokens)
         member.step_tokens += tokens
-        member.free_s += seconds(busy_s[member.times], member.step_tokens) - before
+        member.free_s += _paced_s(member, busy_s, member.step_tokens) - before_s
         member.step_deadline_s = min(member.step_deadline_s, deadline_s)
     else:
         member.step_s = max(now_s, member.free_s)
         member.step_tokens = tokens
         member.step_deadline_s = deadline_s
-        member.free_s = member.step_s + seconds(busy_s[member.times], tokens)
+        member.free_s = member.step_s + _paced_s(member, busy_s, tokens)
     member.tokens_free -= tokens
 
 
@@ -187,13 +208,13 @@ def choose(
             continue
         if _joins(member, tokens, now_s):
             total = member.step_tokens + tokens
-            end_s = member.step_s + seconds(latency_s[member.times], total)
+            end_s = member.step_s + _paced_s(member, latency_s, total)
             if end_s > member.step_deadline_s:
                 continue
-            busy = seconds(busy_s[member.times], total) - seconds(busy_s[member.times], member.step_tokens)
+            busy = _paced_s(member, busy_s, total) - _paced_s(member, busy_s, member.step_tokens)
         elif member.has_place and member.free_s - now_s <= lead_s:
-            end_s = max(now_s, member.free_s) + seconds(latency_s[member.times], tokens)
-            busy = seconds(busy_s[member.times], tokens)
+            end_s = max(now_s, member.free_s) + _paced_s(member, latency_s, tokens)
+            busy = _paced_s(member, busy_s, tokens)
         else:
             continue
         usd = busy * member.usd_per_s
@@ -216,17 +237,19 @@ def next_binding(
 ) -> tuple[int, int]:
     """Find a request and the member that is to have it now; (-1, -1) where nothing is to be bound.
 
-    Late ones are taken, as they came, when nothing that can still be kept wants a free member."""
-    set_late_aside(waiting, queue, now_s)
-    row = queue.head
-    for _ in range(SCAN):
-        if row < 0:
-            break
+    Late ones are taken, in their order, when nothing that can still be kept wants a free member."""
+    row, looked = queue.head, 0
+    while row >= 0 and looked < SCAN:
         own = waiting[row]
-        found = choose(members, first, end, latency_s, busy_s, own.tokens, own.deadline_s, now_s, lead_s)
-        if found >= 0:
-            return row, found
-        row = own.next
+        after = own.next
+        if own.latest_s < now_s:
+            _set_late_aside(waiting, queue, row)
+        else:
+            looked += 1
+            found = choose(members, first, end, latency_s, busy_s, own.tokens, own.deadline_s, now_s, lead_s)
+            if found >= 0:
+                return row, found
+        row = after
     if queue.late_head >= 0:
         own = waiting[queue.late_head]
         found = choose(members, first, end, latency_s, busy_s, own.tokens, np.inf, now_s, lead_s)

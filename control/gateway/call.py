@@ -7,6 +7,7 @@ from typing import NamedTuple
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import ApiError
+from policies.fair_order import Account
 from policies.routing_table import RoutedRoute
 
 
@@ -27,6 +28,8 @@ class GenerationRequest:
     """`traceparent` of the gateway's own span."""
     arrived_s: float
     """On the loop's clock."""
+    account: Account = ("", "")
+    """Whose it is; of an open gateway nobody's."""
 
 
 class News(NamedTuple):

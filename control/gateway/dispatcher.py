@@ -106,7 +106,9 @@ class Dispatcher:
                 self._queues_of.setdefault(member.id, []).append(queue)
         return left
 
-    def bind(self, call: Call, chosen: ChosenRoute) -> None:
+    def bind(self, call: Call, chosen: ChosenRoute, predicted_s: float) -> None:
+        first = self._links[chosen.members[0].id]
+        first.pace.begin(call, predicted_s, self._loop.time(), is_alone=not first.prompts)
         if not self._send(call, chosen, self.models[call.asked.model].parts[chosen.route.id]):
             self._dispatch(call)
 
@@ -348,6 +350,7 @@ class Dispatcher:
         if link is not None:
             link.prompts -= 1
             link.pause_s = 0.0
+            link.pace.end(attempt.call, self._loop.time())
             self._note(link)
 
     def _rest(self, link: InstanceLink) -> None:

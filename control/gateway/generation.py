@@ -131,7 +131,7 @@ class Generation:
         arrived_s: float,
     ) -> GenerationRequest:
         stop_ids = () if params.ignores_eos else model.tokenizer.stop_ids
-        deadline_s = self._loop.time() + self._settings.request_timeout_s
+        deadline_s, key = self._loop.time() + self._settings.request_timeout_s, exchange.key
         return GenerationRequest(
             exchange.request,
             model.id,
@@ -142,6 +142,7 @@ class Generation:
             deadline_s,
             str(exchange.trace),
             arrived_s,
+            ("", "") if key is None else (key.project, key.id),
         )
 
     def _model(self, params: GenerationParams) -> ModelEntry:

@@ -26,7 +26,7 @@ class Decisions:
 
     def __init__(self) -> None:
         """Compile, or load; takes seconds where nothing is on disk. Any thread will do."""
-        self.join: Callable[..., None] = machine_code(_join, _SOURCES)
+        self.join: Callable[..., float] = machine_code(_join, _SOURCES)
         self.leave: Callable[..., None] = machine_code(_leave, _SOURCES)
         self.bind: Callable[..., tuple[int, int]] = machine_code(_bind, _SOURCES)
         self.next_look_s: Callable[..., float] = machine_code(_next_look_s, _SOURCES)
@@ -34,7 +34,8 @@ class Decisions:
 
     def _compile(self) -> None:
         table, waiting, queue = slack_table(RoutedModel("")).rows, new_waiting(1), new_queue()
-        self.join(table.states, table.members, table.candidates, table.latency_s, waiting, queue, 0, 1.0, 0.0)
+        known = table.states, table.members, table.candidates, table.latency_s, table.busy_s
+        self.join(*known, waiting, queue, 0, 1.0, 0.0, 0.0, 0.0)
         self.next_look_s(table.members, waiting, queue, 0.0)
         self.bind(*arrays(table), waiting, queue, 0.0, True)
         self.leave(waiting, queue, 0)
@@ -64,20 +65,27 @@ def _join(
     members: Rows[slack.Member],
     candidates: Rows[Candidate],
     latency_s: Floats,
+    busy_s: Floats,
     waiting: Rows[slack.Waiting],
     queue: Rows[slack.Queue],
     row: int,
     tokens: float,
+    asked_s: float,
     deadline_s: float,
-) -> None:
-    """Put a request into the queue, as a row of `waiting`."""
+    behind_s: float,
+) -> float:
+    """Put a request into the queue, as a row of `waiting`, so many seconds behind its place; the time that it takes all
+    members together."""
     for at in range(len(members)):
         members[at].is_open = states[candidates[at].instance].is_open
     own_s = slack.fastest_s(members, 0, len(members), latency_s, tokens)
     waiting[row].tokens = tokens
     waiting[row].deadline_s = deadline_s
     waiting[row].latest_s = deadline_s - (own_s if own_s < np.inf else 0.0)
+    # Without an objective none is later than another.
+    waiting[row].order_s = (asked_s if deadline_s == np.inf else waiting[row].latest_s) + behind_s
     slack.insert(waiting, queue[0], row)
+    return slack.together_s(members, 0, len(members), busy_s, tokens)
 
 
 def _leave(waiting: Rows[slack.Waiting], queue: Rows[slack.Queue], row: int) -> None:
@@ -106,6 +114,7 @@ def _bind(
     for at in range(len(members)):
         member, state = members[at], states[candidates[at].instance]
         member.is_open = state.is_open
+        member.pace = state.pace
         member.has_place = state.has_place and state.room > 0
         if state.is_idle:  # it can begin at once, whatever was predicted
             member.free_s = min(member.free_s, now_s)

@@ -14,8 +14,10 @@ from control.gateway.call import Call
 from control.gateway.model_entry import ModelEntry
 from control.gateway.slack_decision import arrays, decisions, new_queue, new_waiting
 from control.gateway.slack_rows import slack_table
+from policies.fair_order import Backlog
 from policies.routing import ChosenRoute
 from policies.routing_table import RoutedInstance
+from policies.slack import seconds
 
 _MOST_BOUND = 16
 """Requests that one look binds."""
@@ -26,8 +28,9 @@ _TICK_S = 0.001
 
 
 class BindsCalls(Protocol):
-    def bind(self, call: Call, chosen: ChosenRoute) -> None:
-        """Send a call, which waits no more. It may join the queue again at once."""
+    def bind(self, call: Call, chosen: ChosenRoute, predicted_s: float) -> None:
+        """Send a call, which waits no more. It may join the queue again at once. `predicted_s`: time of its prompt by
+        the table."""
 
     def ask_for_places(self, members: Iterable[RoutedInstance], slack_s: float, calls: int) -> None:
         """Ask those that have none for us: so many calls wait, and the first must begin within `slack_s`."""
@@ -45,8 +48,9 @@ class SlackQueue:
         self._most_wait_s = most_wait_s
         self._loop = asyncio.get_running_loop()
         self._decisions = decisions()
-        self._rows: dict[Call, tuple[int, float]] = {}
-        """Who waits, as they came: row, and since when."""
+        self._rows: dict[Call, tuple[int, float, float]] = {}
+        """Who waits, as they came: row, since when, and its work as the backlog has it."""
+        self._backlog = Backlog()
         self._free: list[int] = []
         self._calls: list[Call | None] = []
         """By row."""
@@ -90,27 +94,29 @@ class SlackQueue:
     def join(self, call: Call) -> None:
         if not self._free:
             self._grow()
-        row, now_s = self._free.pop(), self._loop.time()
-        self._rows[call] = row, now_s
-        self._calls[row] = call
+        row, now_s, account = self._free.pop(), self._loop.time(), call.asked.account
         table, tokens = self._table.rows, len(call.asked.prompt) + len(call.generated)
+        # The client of a call that goes on elsewhere has tokens, and waits for the next from now on.
+        asked_s = now_s if call.generated else call.asked.arrived_s
         deadline_s, slo = inf, self._model.served.routing.objective
         if slo is not None:
-            # The client of a call that goes on elsewhere has tokens, and waits for the next from now on.
-            asked_s = now_s if call.generated else call.asked.arrived_s
             deadline_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
-        known, queue = (table.states, table.members, table.candidates), (self._waiting, self._queue)
-        self._decisions.join(*known, table.latency_s, *queue, row, float(tokens), deadline_s)
+        known = table.states, table.members, table.candidates, table.latency_s, table.busy_s
+        asked = float(tokens), asked_s, deadline_s, self._backlog.behind_s(account)
+        together_s = self._decisions.join(*known, self._waiting, self._queue, row, *asked)
+        self._backlog.add(account, together_s)
+        self._rows[call] = row, now_s, together_s
+        self._calls[row] = call
         self._look_at(0.0)
 
     def leave(self, call: Call) -> None:
         """Take a call out. Of one that is not there: no harm."""
         if call in self._rows:
-            row, _ = self._rows[call]
+            row = self._rows[call][0]
             self._decisions.leave(self._waiting, self._queue, row)
             self._forget(row)
 
-    def note(self, member: str, state: tuple[bool, bool, bool, int, int]) -> None:
+    def note(self, member: str, state: tuple[bool, bool, bool, int, int, float]) -> None:
         """Learn what a member could take now: the fields of `MemberState`."""
         number = self._numbers.get(member)
         if number is not None:
@@ -130,7 +136,10 @@ class SlackQueue:
                 break
             route = table.routes[table.rows.candidates[member]["route"]]
             chosen = table.rows.chosen[: len(route.legs)].tolist()
-            self._owner.bind(self._forget(row), ChosenRoute(route, tuple([table.of[each] for each in chosen])))
+            times = table.rows.latency_s[table.rows.members[member]["times"]]
+            predicted_s = seconds(times, float(self._waiting[row]["tokens"]))
+            chosen_route = ChosenRoute(route, tuple([table.of[each] for each in chosen]))
+            self._owner.bind(self._forget(row), chosen_route, predicted_s)
         self._is_looking = False
         if self._rows and now_s >= self._asked_s + _ASK_S:
             self._asked_s, head = now_s, int(self._queue[0]["head"])
@@ -145,7 +154,7 @@ class SlackQueue:
             self._closed_s = inf
             return inf
         self._closed_s = min(self._closed_s, now_s)
-        for call, (_, joined_s) in list(self._rows.items()):
+        for call, (_, joined_s, _) in list(self._rows.items()):
             late_s = max(joined_s, self._closed_s) + self._most_wait_s
             if late_s > now_s:
                 return late_s
@@ -168,7 +177,7 @@ class SlackQueue:
         call = self._calls[row]
         assert call is not None  # noqa: S101 - it is in the queue
         self._calls[row] = None
-        del self._rows[call]
+        self._backlog.remove(call.asked.account, self._rows.pop(call)[2])
         self._free.append(row)
         return call
 

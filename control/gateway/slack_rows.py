@@ -29,6 +29,8 @@ class MemberState:
     held: int
     room: int
     """As in `policies.later_legs`."""
+    pace: float
+    """As in `policies.slack.Member`."""
 
 
 class ServedLeg:
@@ -83,7 +85,7 @@ def slack_table(model: RoutedModel) -> SlackTable:
                 of = m.times or _NO_TIME
                 row = times.setdefault(of, len(times))
                 usd_per_s = m.usd_per_hour / 3600
-                members.append((False, False, np.inf, 0.0, usd_per_s, row, of.chunk_tokens, -np.inf, 0.0, np.inf))
+                members.append((False, False, np.inf, 0.0, usd_per_s, row, of.chunk_tokens, -np.inf, 0.0, np.inf, 1.0))
                 candidates.append((n, number, zones[m.zone]))
         for flow in route.flows:
             flows.append((flow.requests_per_s, 0.0))

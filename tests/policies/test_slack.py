@@ -31,15 +31,17 @@ class Pool:
             usd_per_s=self.usd_per_s,
             times=np.arange(count),
             step_s=-np.inf,
+            pace=1.0,
         )
         self.latency_s = np.outer(self.per_token_s, slack.PROMPT_POINTS)
         self.waiting: Rows[slack.Waiting] = rows_of(slack.Waiting, 64, previous=-1, next=-1)
         (self.queue,) = rows_of(slack.Queue, 1, head=-1, tail=-1, late_head=-1, late_tail=-1)
 
-    def add(self, row: int, tokens: float, deadline_s: float) -> None:
+    def add(self, row: int, tokens: float, deadline_s: float, behind_s: float = 0.0) -> None:
         own = self.waiting[row]
         own.tokens, own.deadline_s = tokens, deadline_s
         own.latest_s = deadline_s - slack.fastest_s(self.members, 0, len(self.members), self.latency_s, tokens)
+        own.order_s = own.latest_s + behind_s
         slack.insert(self.waiting, self.queue, row)
 
     def bind(self, now_s: float) -> tuple[int, int]:

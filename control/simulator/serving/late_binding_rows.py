@@ -66,7 +66,7 @@ def late_binding_rows(
         for (instance, number), (of, usd_per_hour) in own.items():
             number_of = times.setdefault(of, len(times))
             members.append(
-                (False, False, 0.0, 0.0, usd_per_hour / 3600, number_of, of.chunk_tokens, -np.inf, 0.0, np.inf)
+                (False, False, 0.0, 0.0, usd_per_hour / 3600, number_of, of.chunk_tokens, -np.inf, 0.0, np.inf, 1.0)
             )
             candidates.append((instance, number, served[number][0][instance]))
         spans.append((at, len(own)))

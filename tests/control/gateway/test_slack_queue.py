@@ -207,3 +207,37 @@ def test_decode_legs_go_by_the_flows_of_the_plan_and_in_their_zone_to_who_has_le
             assert got == {"d1": 30, "d2": 10, "d3": 20}
 
     asyncio.run(scenario())
+
+
+def test_a_key_that_floods_the_queue_does_not_hold_up_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, one=one_by_one(0.02)) as fleet:
+            dispatcher = fleet.dispatcher()
+            fleet.publish(dispatcher, slack_model(whole("one", 0.02), objective=Slo(600_000.0, 1e3)))
+            await fleet.usable(dispatcher)
+            flood = [fleet.call(8, account=("p", "heavy")) for _ in range(150)]
+            for call in flood:
+                dispatcher.start(call)
+            light = fleet.call(8, account=("p", "light"))
+            dispatcher.start(light)
+            assert_whole(await ended(light))
+            assert sum(call.end is None for call in flood) > 100
+            for call in flood:
+                assert_whole(await ended(call))
+
+    asyncio.run(scenario())
+
+
+def test_what_is_observed_of_a_member_corrects_what_its_table_says(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, quick=EchoSettings()) as fleet:
+            dispatcher = fleet.dispatcher()
+            fleet.publish(dispatcher, slack_model(whole("quick", 30.0)))
+            await fleet.usable(dispatcher)
+            for _ in range(20):
+                call = fleet.call(4)
+                dispatcher.start(call)
+                assert_whole(await ended(call))
+            assert 0.25 <= dispatcher._links["quick"].pace.ratio < 0.3
+
+    asyncio.run(scenario())
