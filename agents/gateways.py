@@ -121,10 +121,10 @@ class Gateways:
             self._give_out()
 
     def _give_out(self) -> None:
-        status = self._scheduler.status
-        for gateway in self._places.give_out(status.places or 0, self._loop.time()):
+        status, now_s = self._scheduler.status, self._loop.time()
+        for gateway in self._places.give_out(status.places or 0, now_s):
             self.send(gateway, self._status_for(gateway, status))
-        if status.places and self._again is None:  # who uses its places in time need not give way to who asks
+        if status.places and self._again is None and self._places.is_anyone_short(now_s):
             self._again = self._loop.call_later(GRANT_S, self._give_out_again)
 
     def _give_out_again(self) -> None:
@@ -169,6 +169,7 @@ class Gateways:
             case Cancel():
                 self._open.pop((peer.connection, message.attempt), None)
                 self._scheduler.cancel(peer, message.attempt)
+                self.tell_room()
             case Drain():
                 self._scheduler.drain()
                 self.tell_status()

@@ -12,12 +12,13 @@ import sys
 import time
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from bench.text_tables import DECODE, PREFILL, member, text_model
-from control.gateway.slack_decision import arrays, decisions, new_queue, new_waiting
-from control.gateway.slack_rows import Records, SlackRows, slack_table
+from control.gateway.slack_decision import bind, join
+from control.gateway.slack_rows import MemberState, blank_rows, slack_rows
 from policies.routing_table import PromptTimes, RoutedModel, ZoneFlow
-from policies.slack import PROMPT_POINTS
+from policies.slack import PROMPT_POINTS, Waiting
 
 BAR_US = 20.0
 TURNS = 2000
@@ -38,26 +39,21 @@ def routed(instances: int) -> RoutedModel:
 
 def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> list[float]:
     """Time of decisions with `free` prefill instances that have a place, while requests of `tokens` wait."""
-    table, rows, queue = slack_table(model).rows, new_waiting(waiting), new_queue()
-    count = len(model.members) // 2
+    w, count = slack_rows(model)._replace(waiting=blank_rows(Waiting, waiting)), len(model.members) // 2
+    states: Any = w.states
     for number in range(len(model.members)):
         has_place = number >= count or (number + 1) % (count // free) == 0  # the last, a slow one, always
-        table.states[number] = (True, has_place, has_place, number % 7, 1000, 1.0)
+        states[number] = MemberState(True, has_place, has_place, number % 7, 1000, 1.0)
     for row in range(waiting):
-        _join(table, rows, queue, row, tokens)
+        join(w, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
     found = []
     for _ in range(TURNS):
         start_s = time.perf_counter()
-        row, _ = decisions().bind(*arrays(table), rows, queue, 0.0, True)
+        row, _, _ = bind(w, 0.0, True)
         found.append(time.perf_counter() - start_s)
         if row >= 0:
-            _join(table, rows, queue, row, float(rows[row]["tokens"]))
+            join(w, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
     return found
-
-
-def _join(table: SlackRows, rows: Records, queue: Records, row: int, tokens: float) -> None:
-    known = table.states, table.members, table.candidates, table.latency_s, table.busy_s
-    decisions().join(*known, rows, queue, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
 
 
 def main() -> int:

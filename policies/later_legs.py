@@ -53,12 +53,13 @@ class Flow:
 
 
 class Loaded(Protocol):
-    """An instance."""
+    """An instance: how many legs it has, and how many more it would take."""
 
-    held: int
-    """Legs that it has."""
-    room: int
-    """Legs that it would take."""
+    @property
+    def held(self) -> int: ...
+
+    @property
+    def room(self) -> int: ...
 
 
 @register_jitable

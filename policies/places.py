@@ -38,6 +38,10 @@ class Places(Generic[Gateway]):
         """Tell whether a gateway has used all that it was given, so that it is worth looking for more."""
         return any(share.places == 0 for share in self._shares.values())
 
+    def is_anyone_short(self, now_s: float) -> bool:
+        """Tell whether a gateway asks for more than it has."""
+        return any(s.places < s.calls and s.asked_s + ASK_S > now_s for s in self._shares.values())
+
     def of(self, gateway: Gateway) -> int:
         """Return how many the gateway may use."""
         share = self._shares.get(gateway)

@@ -9,6 +9,7 @@ from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_gateway import Failed, Finished, SchedulerState, Stats, Status, ToGateway, Tokens
 from agents.messages.to_scheduler import AskPlaces, OtherLeg
+from control.gateway.slack_rows import MemberState
 from policies.pace import Pace
 from policies.room import Room
 
@@ -62,12 +63,12 @@ class InstanceLink:
             and self.status.state is SchedulerState.READY
         )
 
-    def state(self, held: int) -> tuple[bool, bool, bool, int, int, float]:
-        """What it could take now, as the fields of `MemberState`. `held`: what this gateway has there."""
+    def state(self, held: int) -> MemberState:
+        """What it could take now. `held`: what this gateway has there."""
         is_open = self.is_usable and not self.is_resting
         has_place = self.prompts < _MOST_PROMPTS and not self.places.is_full
         held, room = held + self.others, not self.room.is_full
-        return is_open, has_place, self.prompts == 0, held, room, self.pace.ratio
+        return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio)
 
     def ask(self, slack_s: float, calls: int) -> None:
         """Ask for places, where other gateways have them. Raises ChannelError."""

@@ -8,16 +8,17 @@ predicted.
 import asyncio
 from collections.abc import Iterable
 from math import inf
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from control.gateway.call import Call
 from control.gateway.model_entry import ModelEntry
-from control.gateway.slack_decision import arrays, decisions, new_queue, new_waiting
-from control.gateway.slack_rows import slack_table
+from control.gateway.slack_decision import bind, join, leave, next_look_s
+from control.gateway.slack_rows import MemberState, blank_rows, slack_rows
 from policies.fair_order import Backlog
 from policies.routing import ChosenRoute
 from policies.routing_table import RoutedInstance
-from policies.slack import seconds
+from policies.rows import copied
+from policies.slack import Waiting
 
 _MOST_BOUND = 16
 """Requests that one look binds."""
@@ -25,6 +26,13 @@ _ASK_S = 0.1
 """How often members are asked for places: asking holds for a second."""
 _TICK_S = 0.001
 """Resolution of the loop's clock: an earlier look would see the same time."""
+
+
+class _Wait(NamedTuple):
+    row: int
+    joined_s: float
+    work_s: float
+    """As the backlog counts it."""
 
 
 class BindsCalls(Protocol):
@@ -40,50 +48,50 @@ class BindsCalls(Protocol):
 
 
 class SlackQueue:
-    """Make it on a running loop, once `decisions` has been called."""
+    """Make it on a running loop, after `compile_decisions`."""
 
     def __init__(self, model: ModelEntry, owner: BindsCalls, most_wait_s: float) -> None:
         """`most_wait_s`: how long calls wait while no member can take any."""
         self._owner = owner
         self._most_wait_s = most_wait_s
         self._loop = asyncio.get_running_loop()
-        self._decisions = decisions()
-        self._rows: dict[Call, tuple[int, float, float]] = {}
-        """Who waits, as they came: row, since when, and its work as the backlog has it."""
         self._backlog = Backlog()
-        self._free: list[int] = []
+        self._waits: dict[Call, _Wait] = {}
+        """As they came."""
         self._calls: list[Call | None] = []
-        """By row."""
-        self._waiting, self._queue = new_waiting(0), new_queue()
+        """By row of `waiting`."""
+        self._free: list[int] = []
+        """Rows of nobody."""
         self._closed_s = inf
         """When the model was first seen without a member that takes requests."""
         self._next: asyncio.Handle | None = None
         self._next_s = inf
+        """Of the next look."""
         self._is_looking = False
         self._asked_s = -inf
-        self._table = slack_table(model.served.routing)
         self._numbers: dict[str, int] = {}
-        """Members by their ids: rows in `states`."""
+        """Members by their ids: rows of `states`."""
+        self._w = slack_rows(model.served.routing)
         self.update(model)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._waits)
 
     def update(self, model: ModelEntry) -> None:
         """Take a new table. Of members that are new nothing is known until it is noted."""
         waiting = self.take_all()
-        table = slack_table(model.served.routing)
-        for number, member in enumerate(table.of):
-            if member.id in self._numbers:
-                table.rows.states[number] = self._table.rows.states[self._numbers[member.id]]
-        self._model, self._table = model, table
-        self._numbers = {member.id: number for number, member in enumerate(self._table.of)}
+        self._model, self._table = model, model.served.routing
+        new = slack_rows(self._table)._replace(waiting=self._w.waiting, queue=self._w.queue)
+        numbers = {member.id: number for number, member in enumerate(self._table.members)}
+        for member in numbers.keys() & self._numbers.keys():
+            _set(new.states, numbers[member], self._w.states[self._numbers[member]])
+        self._w, self._numbers = new, numbers
         for call in waiting:
             self.join(call)
 
     def take_all(self) -> list[Call]:
         """Take every call out; nothing is looked for any more until one joins."""
-        calls = list(self._rows)
+        calls = list(self._waits)
         for call in calls:
             self.leave(call)
         if self._next is not None:
@@ -94,59 +102,54 @@ class SlackQueue:
     def join(self, call: Call) -> None:
         if not self._free:
             self._grow()
-        row, now_s, account = self._free.pop(), self._loop.time(), call.asked.account
-        table, tokens = self._table.rows, len(call.asked.prompt) + len(call.generated)
+        row, now_s, asked, slo = self._free.pop(), self._loop.time(), call.asked, self._table.objective
+        tokens, behind_s = len(asked.prompt) + len(call.generated), self._backlog.behind_s(asked.account)
         # The client of a call that goes on elsewhere has tokens, and waits for the next from now on.
-        asked_s = now_s if call.generated else call.asked.arrived_s
-        deadline_s, slo = inf, self._model.served.routing.objective
+        asked_s, due_s = now_s if call.generated else asked.arrived_s, inf
         if slo is not None:
-            deadline_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
-        known = table.states, table.members, table.candidates, table.latency_s, table.busy_s
-        asked = float(tokens), asked_s, deadline_s, self._backlog.behind_s(account)
-        together_s = self._decisions.join(*known, self._waiting, self._queue, row, *asked)
-        self._backlog.add(account, together_s)
-        self._rows[call] = row, now_s, together_s
-        self._calls[row] = call
+            due_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
+        work_s = join(self._w, row, float(tokens), asked_s, due_s, behind_s)
+        self._backlog.add(asked.account, work_s)
+        self._calls[row], self._waits[call] = call, _Wait(row, now_s, work_s)
         self._look_at(0.0)
 
     def leave(self, call: Call) -> None:
         """Take a call out. Of one that is not there: no harm."""
-        if call in self._rows:
-            row = self._rows[call][0]
-            self._decisions.leave(self._waiting, self._queue, row)
-            self._forget(row)
+        if call in self._waits:
+            leave(self._w, self._waits[call].row)
+            self._forget(call)
 
-    def note(self, member: str, state: tuple[bool, bool, bool, int, int, float]) -> None:
-        """Learn what a member could take now: the fields of `MemberState`."""
-        number = self._numbers.get(member)
-        if number is not None:
-            self._table.rows.states[number] = state
-            if self._rows:
+    def note(self, member: str, state: MemberState) -> None:
+        """Learn what a member could take now."""
+        if member in self._numbers:
+            _set(self._w.states, self._numbers[member], state)
+            if self._waits:
                 self._look_at(0.0)
 
     def _look(self) -> None:
         self._next, self._next_s, self._is_looking = None, inf, True
-        table, now_s = self._table, self._loop.time()
-        look_s = now_s
+        now_s = look_s = self._loop.time()
         for turn in range(_MOST_BOUND):
-            row, member = self._decisions.bind(*arrays(table.rows), self._waiting, self._queue, now_s, turn == 0)
+            row, number, predicted_s = bind(self._w, now_s, turn == 0)
             if row < 0:
-                next_s = self._decisions.next_look_s(table.rows.members, self._waiting, self._queue, now_s)
+                next_s, first_s = next_look_s(self._w, now_s)
                 look_s = max(now_s + _TICK_S, min(next_s, self._give_up_late(now_s)))
+                self._ask(now_s, first_s)
                 break
-            route = table.routes[table.rows.candidates[member]["route"]]
-            chosen = table.rows.chosen[: len(route.legs)].tolist()
-            times = table.rows.latency_s[table.rows.members[member]["times"]]
-            predicted_s = seconds(times, float(self._waiting[row]["tokens"]))
-            chosen_route = ChosenRoute(route, tuple([table.of[each] for each in chosen]))
-            self._owner.bind(self._forget(row), chosen_route, predicted_s)
+            route, call = self._table.routes[number], self._calls[row]
+            members = [self._table.members[each] for each in self._w.chosen[: len(route.legs)].tolist()]
+            if call is not None:
+                self._forget(call)
+                self._owner.bind(call, ChosenRoute(route, tuple(members)), predicted_s)
         self._is_looking = False
-        if self._rows and now_s >= self._asked_s + _ASK_S:
-            self._asked_s, head = now_s, int(self._queue[0]["head"])
-            slack_s = inf if head < 0 else float(self._waiting[head]["latest_s"]) - now_s
-            self._owner.ask_for_places(table.of, slack_s, len(self._rows))
-        if self._rows and look_s < inf:
+        if self._waits and look_s < inf:
             self._look_at(look_s)
+
+    def _ask(self, now_s: float, first_s: float) -> None:
+        """Ask for places, not too often. `first_s`: when the first call must begin."""
+        if self._waits and now_s >= self._asked_s + _ASK_S:
+            self._asked_s = now_s
+            self._owner.ask_for_places(self._table.members, first_s - now_s, len(self._waits))
 
     def _give_up_late(self, now_s: float) -> float:
         """Give up calls that have waited too long while no member took any; when the next one is due."""
@@ -154,8 +157,8 @@ class SlackQueue:
             self._closed_s = inf
             return inf
         self._closed_s = min(self._closed_s, now_s)
-        for call, (_, joined_s, _) in list(self._rows.items()):
-            late_s = max(joined_s, self._closed_s) + self._most_wait_s
+        for call, wait in list(self._waits.items()):
+            late_s = max(wait.joined_s, self._closed_s) + self._most_wait_s
             if late_s > now_s:
                 return late_s
             self.leave(call)
@@ -172,20 +175,20 @@ class SlackQueue:
         self._next_s = when_s
         self._next = self._loop.call_soon(self._look) if is_due else self._loop.call_at(when_s, self._look)
 
-    def _forget(self, row: int) -> Call:
+    def _forget(self, call: Call) -> None:
         """Let its row be another call's."""
-        call = self._calls[row]
-        assert call is not None  # noqa: S101 - it is in the queue
-        self._calls[row] = None
-        self._backlog.remove(call.asked.account, self._rows.pop(call)[2])
-        self._free.append(row)
-        return call
+        wait = self._waits.pop(call)
+        self._calls[wait.row] = None
+        self._free.append(wait.row)
+        self._backlog.remove(call.asked.account, wait.work_s)
 
     def _grow(self) -> None:
         count = len(self._calls)
         more = max(64, count)
-        waiting = new_waiting(count + more)
-        waiting[:count] = self._waiting
-        self._waiting = waiting
+        self._w = self._w._replace(waiting=copied(self._w.waiting, blank_rows(Waiting, count + more)))
         self._calls += [None] * more
         self._free += range(count, count + more)
+
+
+def _set(rows: Any, number: int, values: Any) -> None:
+    rows[number] = values

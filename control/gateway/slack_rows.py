@@ -1,23 +1,19 @@
-"""A model's part of the routing table, and what is known of its members, in the arrays on which `policies.slack` and
-`policies.later_legs` decide."""
+"""A model's part of the routing table, what is known of its members, and what waits, in the arrays on which
+`policies.slack` and `policies.later_legs` decide."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policies.later_legs import Candidate, Flow, Route, Server
-from policies.routing_table import PromptTimes, RoutedInstance, RoutedModel, RoutedRoute
-from policies.rows import Floats, Ints, dtype_of
-from policies.slack import PROMPT_POINTS, Member
+from policies.routing_table import PromptTimes, RoutedModel
+from policies.rows import Floats, Ints, Rows, dtype_of
+from policies.slack import PROMPT_POINTS, Member, Queue, Waiting
 
-Records = NDArray[np.void]
 _NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
 
 
-class MemberState:
+class MemberState(NamedTuple):
     """What a member could take now."""
 
     is_open: bool
@@ -34,45 +30,39 @@ class MemberState:
 
 
 class ServedLeg:
-    """Servers of a leg of a route: see `policies.later_legs.Leg`."""
+    """A leg of a route: see `policies.later_legs.Leg`."""
 
     server_at: int
     servers: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlackRows:
-    """Arrays in the order in which decisions take them; a member that serves the first leg of several routes has a row
-    in `members` for each."""
+class SlackRows(NamedTuple):
+    """Plain arrays of records: to call a compiled function takes several times as long with `recarray`. A member that
+    serves the first leg of several routes has a row in `members` for each."""
 
-    states: Records
-    """(`of`,) `MemberState`; all closed."""
-    members: Records
-    candidates: Records
-    routes: Records
-    legs: Records
-    servers: Records
-    flows: Records
+    states: Rows[MemberState]
+    """In the order of the routing table; all are closed."""
+    members: Rows[Member]
+    candidates: Rows[Candidate]
+    routes: Rows[Route]
+    legs: Rows[ServedLeg]
+    servers: Rows[Server]
+    flows: Rows[Flow]
     flow_zones: Ints
     latency_s: Floats
     busy_s: Floats
     chosen: Ints
-    """(most legs of a route,) where a decision writes rows in `states`."""
+    """(most legs of a route,) where a decision writes rows of `states`."""
+    waiting: Rows[Waiting]
+    queue: Rows[Queue]
+    """One."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlackTable:
-    rows: SlackRows
-    of: tuple[RoutedInstance, ...]
-    """Members by row in `states`."""
-    routes: tuple[RoutedRoute, ...]
-
-
-def slack_table(model: RoutedModel) -> SlackTable:
+def slack_rows(model: RoutedModel) -> SlackRows:
+    """Nothing waits, and there is no row for what does."""
     zones = {zone: number for number, zone in enumerate(sorted({member.zone for member in model.members}))}
     times: dict[PromptTimes, int] = {}
-    members: list[tuple[float, ...]] = []
-    candidates, routes, legs, servers, flows = (list[tuple[float, ...]]() for _ in range(5))
+    members, candidates, routes, legs, servers, flows = (list[tuple[float, ...]]() for _ in range(6))
     most_legs = max((len(route.legs) for route in model.routes), default=1)
     flow_zones: list[list[int]] = []
     for number, route in enumerate(model.routes):
@@ -83,8 +73,7 @@ def slack_table(model: RoutedModel) -> SlackTable:
             servers += [(n, zones[m.zone], m.units_per_s[leg.work_class]) for n, m in able]
             for n, m in able if place == 0 else ():
                 of = m.times or _NO_TIME
-                row = times.setdefault(of, len(times))
-                usd_per_s = m.usd_per_hour / 3600
+                row, usd_per_s = times.setdefault(of, len(times)), m.usd_per_hour / 3600
                 members.append((False, False, np.inf, 0.0, usd_per_s, row, of.chunk_tokens, -np.inf, 0.0, np.inf, 1.0))
                 candidates.append((n, number, zones[m.zone]))
         for flow in route.flows:
@@ -92,8 +81,8 @@ def slack_table(model: RoutedModel) -> SlackTable:
             # A zone where no member is: its flow falls back on the others, as one whose zone is full.
             known = [zones.get(zone, -2) for zone in flow.zones]
             flow_zones.append(known + [-1] * (most_legs - len(known)))
-    rows = SlackRows(
-        np.zeros(len(model.members), dtype_of(MemberState)),
+    return SlackRows(
+        blank_rows(MemberState, len(model.members)),
         _table(Member, members),
         _table(Candidate, candidates),
         _table(Route, routes),
@@ -104,9 +93,14 @@ def slack_table(model: RoutedModel) -> SlackTable:
         np.array([of.latency_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
         np.array([of.busy_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
         np.zeros(most_legs, np.int64),
+        blank_rows(Waiting, 0),
+        _table(Queue, [(-1, -1, -1, -1)]),
     )
-    return SlackTable(rows, model.members, model.routes)
 
 
-def _table(record: type[Any], rows: Iterable[tuple[float, ...]]) -> Records:
-    return np.array(list(rows), dtype_of(record))
+def blank_rows(record: type[Any], count: int) -> Any:
+    return np.zeros(count, dtype_of(record))
+
+
+def _table(record: type[Any], rows: list[tuple[float, ...]]) -> Any:
+    return np.array(rows, dtype_of(record))

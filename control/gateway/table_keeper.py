@@ -9,7 +9,7 @@ from control.gateway.dispatcher import Dispatcher
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey, Published, PublishedError, read_published
-from control.gateway.slack_decision import decisions
+from control.gateway.slack_decision import compile_decisions
 from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_error import TokenizerError
 from control.gateway.tokenizer_source import load_tokenizer
@@ -71,7 +71,7 @@ class TableKeeper:
             except TokenizerError as error:
                 problems.append(f"model {served.routing.id} is not served: {error}")
         if any(served.routing.policy == BY_SLACK for served in published.models):
-            await asyncio.to_thread(decisions)
+            await asyncio.to_thread(compile_decisions)
         models = dict[str, ModelEntry]()
         for served in published.models:  # from here on nothing waits: requests see one table or the other
             tokenizer = self._tokenizers.get(served.tokenizer)

@@ -19,6 +19,7 @@ from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
 from control.gateway.settings import GatewaySettings
+from control.gateway.slack_decision import compile_decisions
 from control.gateway.tokenizer_source import load_tokenizer
 from policies.fair_order import Account
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedModel
@@ -62,6 +63,7 @@ class EchoFleet:
         return made
 
     def publish(self, dispatcher: Dispatcher, *models: RoutedModel) -> None:
+        compile_decisions()  # as whoever keeps a table does
         tokenizer = load_tokenizer(byte_tokenizer(self.folder))
         served = [PublishedModel(model, "", 10_000, 0) for model in models]
         addresses = {

@@ -21,6 +21,7 @@ from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
 from control.gateway.settings import GatewaySettings
+from control.gateway.slack_decision import compile_decisions
 from control.gateway.tokenizer_source import load_tokenizer
 from policies.routing import ROUTING_POLICIES
 from templates_lib.values.slo import Slo
@@ -98,6 +99,7 @@ def test_every_call_gets_every_token_once_whatever_instances_do(tmp_path, seed: 
         served = PublishedModel(routed, "", 10_000, 0)
         addresses = {name: Address(fleet.schedulers[name].endpoint, fleet.keys[name].public) for name in LEGS}
         tokenizer = load_tokenizer(byte_tokenizer(tmp_path))
+        compile_decisions()
         dispatcher.update(Published(1, addresses, (served,)), {"m": ModelEntry(served, tokenizer)})
         dice = random.Random(seed)
         try:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from bench.text_tables import DECODE, PREFILL, member
 from control.gateway.api_error import ApiError
 from control.gateway.call import Call
 from control.gateway.dispatcher import Dispatcher
+from control.gateway.slack_decision import bind, compile_decisions, join, leave, next_look_s
 from policies.routing_table import ZoneFlow
 from templates_lib.values.slo import Slo
 from tests.control.gateway.echo_fleet import echo_fleet, ended, first_token_s, slack_model, takes, whole
@@ -241,3 +243,26 @@ def test_what_is_observed_of_a_member_corrects_what_its_table_says(tmp_path: Pat
             assert 0.25 <= dispatcher._links["quick"].pace.ratio < 0.3
 
     asyncio.run(scenario())
+
+
+def test_decisions_are_compiled_once_whatever_waits_and_whoever_serves(tmp_path: Path) -> None:
+    """The event loop never waits for the compiler."""
+    compiled: Any = (bind, join, leave, next_look_s)
+    compile_decisions()
+    before = [list(each.signatures) for each in compiled]
+
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, p=EchoSettings(), d=EchoSettings(), w=one_by_one(0.0)) as fleet:
+            dispatcher = fleet.dispatcher()
+            members = member("m", "p", "z", PREFILL), member("m", "d", "y", DECODE), whole("w", 0.01)
+            for objective in (None, Slo(1, 1), Slo(1e3, 1e3, 5.0)):
+                fleet.publish(dispatcher, slack_model(*members, objective=objective))
+                await fleet.usable(dispatcher)
+                calls = [fleet.call(9) for _ in range(100)]
+                for call in calls:
+                    dispatcher.start(call)
+                for call in calls:
+                    assert_whole(await ended(call))
+
+    asyncio.run(scenario())
+    assert [list(each.signatures) for each in compiled] == before
