@@ -78,9 +78,9 @@ def pieces(whole: torch.Tensor, kind: str) -> tuple[torch.Tensor, ...]:
 def send(host: str, port: int, tokens: int, told: Connection) -> None:
     """The sending process: does what it is told, round by round."""
     torch.set_num_threads(1)
-    source = engine(tokens, 3)
+    source = GuardedEngine(engine(tokens, 3))
     source.reserve("1", tokens)
-    exchange = KvExchange(GuardedEngine(source), SETTINGS, told.send)
+    exchange = KvExchange(source, SETTINGS, told.send)
     exchange.obey(OpenKvLink("link", 1, True, host, port, str(DTYPE)))
     pair = connect_pair(join(host, port, 30), "plain", SENDER, gloo_device("127.0.0.1"), 30)
     whole = torch.full((size(tokens),), 7, dtype=torch.uint8)

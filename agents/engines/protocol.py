@@ -12,17 +12,22 @@ from agents.engines.step_output import StepOutput
 from agents.transfer.memory import Memory
 
 Lend = Callable[[str, KvPart], Memory]
+Wrote = Callable[[int], None]
 
 
 class StageEngine(Protocol):
     """Weights of a layer range and the KV cache of its requests.
 
     One thread owns it: steps and frees. Others may reserve meanwhile, and copy KV cache out and in, of requests that
-    are in no step and are not being freed; `GuardedEngine` sees to the latter.
+    are not being freed, as far as it is computed; `GuardedEngine` sees to both.
 
     A request exists from its first `step` (or `reserve`) to `free`. Steps are synchronous; they raise
     OutOfKvBlocksError or BadBatchError before anything is changed.
     """
+
+    wrote: Wrote
+    """Set by who wants to know, and called during a step by an engine that can tell: keys and values of the step's
+    tokens are in the cache, or on their way behind which copies wait, of all held layers before this one."""
 
     @property
     def facts(self) -> StageFacts:

@@ -41,10 +41,12 @@ class ChunkHeader:
             raise BadPieceError(str(error)) from error
 
 
-def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int) -> Iterator[KvPart]:
-    """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, each position of each layer once, into chunks
-    of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises ValueError where it has none
-    for a token."""
+def cut(
+    engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int, span: range | None = None
+) -> Iterator[KvPart]:
+    """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, or of those in `span`, each position of each
+    layer once, into chunks of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises
+    ValueError where it has none for a token."""
     facts = engine.facts
     one_token = 2 * facts.kv_heads * facts.head_dim * facts.dtype.itemsize  # keys and values, in one layer
     if one_token > chunk_bytes:
@@ -52,16 +54,17 @@ def cut(engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_b
     block = facts.block_tokens if facts.block_tokens * one_token <= chunk_bytes else 1
     longest = chunk_bytes // one_token // block * block
     held = range(first_layer, first_layer + layers)
-    for first_token, group in groupby(held, key=lambda layer: engine.first_kept_token(layer, tokens)):
+    begin, stop = (0, tokens) if span is None else (span.start, span.stop)
+    for first_token, group in groupby(held, key=lambda layer: max(begin, engine.first_kept_token(layer, tokens))):
         same = list(group)
-        kept = tokens - first_token
+        kept = stop - first_token
         if kept < 1:
             continue  # a window so short that the next token sees none of these
         at_once = max(1, chunk_bytes // (kept * one_token))
         for layer in range(same[0], same[0] + len(same), at_once):
             count = min(at_once, same[0] + len(same) - layer)
             start = first_token
-            while start < tokens:
-                end = tokens if kept * one_token <= chunk_bytes else min(tokens, start // block * block + longest)
+            while start < stop:
+                end = stop if kept * one_token <= chunk_bytes else min(stop, start // block * block + longest)
                 yield KvPart(layer, count, facts.first_kv_head, facts.kv_heads, start, end - start)
                 start = end

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.engines.protocol import StageEngine
+from agents.engines.guarded_engine import GuardedEngine
 from agents.hand_off.kv_inbox import KvInbox
 from agents.hand_off.kv_receiver import KvReceiver
 from agents.hand_off.kv_sender import KvSender
@@ -17,15 +17,21 @@ class KvExchange:
     """Its links have threads of their own, so that neither steps nor the channel to the scheduler wait for them."""
 
     def __init__(
-        self, engine: StageEngine, settings: HandOffSettings, report: Callable[[msgspec.Struct], None]
+        self, engine: GuardedEngine, settings: HandOffSettings, report: Callable[[msgspec.Struct], None]
     ) -> None:
-        """`engine`: its calls may come from any thread. `report` is called on the links' threads, with messages for the
-        scheduler."""
+        """`report` is called on the links' threads, with messages for the scheduler."""
         self.inbox = KvInbox(engine, lambda run, moved_bytes: report(KvArrived(run, moved_bytes)))
         self._engine = engine
         self._settings = settings
         self._report = report
         self._links: dict[str, KvSender | KvReceiver] = {}
+
+    def forget(self, run: int) -> None:
+        """The run is freed: neither does its KV cache come, nor go."""
+        self.inbox.forget(run)
+        for link in list(self._links.values()):
+            if isinstance(link, KvSender):
+                link.forget(run)
 
     def obey(self, order: OpenKvLink | CloseKvLink | SendKv) -> None:
         """Raises ValueError for an order that does not fit the link."""

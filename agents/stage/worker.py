@@ -110,6 +110,7 @@ class StageWorker:
                 facts.load_s,
                 facts.device.type,
                 self._settings.worker,
+                streams_kv=True,
             )
         )
         if self._beat is None:
@@ -165,7 +166,7 @@ class StageWorker:
             raise TransferError("told to connect twice")
         else:
             for run in order.runs:
-                self._kv.inbox.forget(run)
+                self._kv.forget(run)
                 runner.free(run)
 
     def _reserve(self, order: ReserveRun) -> None:

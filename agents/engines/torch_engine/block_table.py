@@ -41,6 +41,8 @@ class BlockTable:
 
     def __init__(self, groups: tuple[WindowGroup, ...]) -> None:
         self.tokens = 0
+        self.reach = 0
+        """Tokens that have room: those of a step under way count, too."""
         self._groups = groups
         self.blocks = [GroupBlocks(torch.empty(0, len(group.layers), dtype=torch.int64)) for group in groups]
 
@@ -62,6 +64,7 @@ class BlockTable:
             if added > 0:
                 layers = len(group.layers)
                 held.units = torch.cat((held.units, torch.tensor(pool.take(added * layers)).view(added, layers)))
+        self.reach = tokens
 
     def advance(self, tokens: int, pool: BlockPool) -> None:
         """Count `tokens` tokens as cached, and give back the blocks that no later query sees."""

@@ -1,6 +1,6 @@
 """Consecutive layers of a decoder with the ends they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -41,8 +41,11 @@ class DecoderStage:
     exchange: ExpertExchange | None
     """With replicas that hold experts of these layers."""
 
-    def forward(self, batch: StepBatch, rows: torch.Tensor, cache: KvCache) -> torch.Tensor:
-        """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer."""
+    def forward(
+        self, batch: StepBatch, rows: torch.Tensor, cache: KvCache, wrote: Callable[[int], None]
+    ) -> torch.Tensor:
+        """Token ids (tokens,) or hidden states (tokens, hidden) → hidden states behind the last held layer. `wrote`:
+        called when so many layers have written their keys and values."""
         if self.embedding is not None:
             rows = self.embedding[rows]
         if self.exchange is not None:
@@ -58,6 +61,7 @@ class DecoderStage:
             group, place = cache.place_of[i]
             for t, part in enumerate(parts):
                 parts[t] = layer(part, positions[t], cache, plans[t][group], place)
+            wrote(i + 1)
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def assist(self, nothing: torch.Tensor) -> None:

@@ -1,8 +1,7 @@
 """The torch engine."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import torch
 
@@ -11,9 +10,10 @@ from agents.engines.checks import check_batch, check_new
 from agents.engines.errors import BadBatchError, OutOfMemoryError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
-from agents.engines.protocol import Lend
+from agents.engines.protocol import Lend, Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
+from agents.engines.torch_engine.copy_stream import CopyStream
 from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.decoder_facts import decoder_facts
 from agents.engines.torch_engine.decoder_stage import DecoderStage
@@ -26,32 +26,6 @@ from agents.engines.torch_engine.stage_weights import read_stage
 from agents.transfer.memory import Memory
 from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
-
-
-class CopyStream:
-    """A stream for copies alone: work on a stream waits for all that was put on it before, and a step is put there as a
-    whole, so that on the steps' stream each chunk of a hand-off would wait for the step under way. A CPU has no
-    streams: nothing is done."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-
-    def wait_for_steps(self) -> None:
-        """Begin later copies behind the steps asked for so far. To be called when blocks change hands: such a step may
-        still use them. Called from any thread: all ask for steps of the device's own stream."""
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream(self._device))
-
-    @contextmanager
-    def copying(self) -> Iterator[None]:
-        """Run the block's copies on the stream; they are done at its end. Called from any thread."""
-        if self._stream is None:
-            yield
-            return
-        with torch.cuda.stream(self._stream):
-            yield
-            self._stream.synchronize()
 
 
 def load_torch_engine(
@@ -111,6 +85,7 @@ class TorchEngine:
         self._stage: DecoderStage | None = stage
         self._cache = cache
         self._copies = CopyStream(facts.device)
+        self.wrote: Wrote = lambda _end_layer: None
 
     @property
     def free_kv_blocks(self) -> int:
@@ -127,7 +102,13 @@ class TorchEngine:
             return StepOutput()
         check_batch(self.facts, batch, rows, self._cache.tokens)
         self._cache.grow(batch)
-        hidden = stage.forward(batch, rows.to(self.facts.device), self._cache)
+        marks = self._copies.begin([request.id for request in batch.requests])
+
+        def wrote(layers: int) -> None:
+            marks.add()
+            self.wrote(self.facts.held.first_layer + layers)
+
+        hidden = stage.forward(batch, rows.to(self.facts.device), self._cache, wrote)
         self._cache.advance(batch)
         if stage.head is None:
             return StepOutput(hidden=hidden)
@@ -135,6 +116,7 @@ class TorchEngine:
 
     def free(self, request_id: str) -> None:
         self._cache.free(request_id)
+        self._copies.forget(request_id)
 
     def reserve(self, request_id: str, tokens: int) -> None:
         check_new(request_id, tokens, self._cache.tokens(request_id))
@@ -147,7 +129,8 @@ class TorchEngine:
 
     @torch.inference_mode()
     def export_kv(self, request_id: str, part: KvPart, out: torch.Tensor) -> None:
-        with self._copies.copying():
+        layers = part.first_layer + part.layers - self.facts.held.first_layer
+        with self._copies.copying(request_id, layers):
             export_part(self._cache, self.facts, request_id, part, out)
 
     @torch.inference_mode()

@@ -105,15 +105,18 @@ class KvCache:
         group, place = self.place_of[layer]
         held = self.table(request_id).blocks[group]
         tokens_at = torch.arange(first_token, first_token + tokens)
-        units = held.units[tokens_at // BLOCK_TOKENS - held.first_block, place]
+        with self._changing:
+            units = held.units[tokens_at // BLOCK_TOKENS - held.first_block, place]
         return (units * BLOCK_TOKENS + tokens_at % BLOCK_TOKENS).to(self.keys.device)
 
     def units(self, request_id: str, layer: int, first_block: int, blocks: int) -> torch.Tensor:
         """(blocks,) places of consecutive blocks of one held layer, in `keys` and `values`."""
         group, place = self.place_of[layer]
         held = self.table(request_id).blocks[group]
-        start = first_block - held.first_block
-        return held.units[start : start + blocks, place].to(self.keys.device)
+        with self._changing:
+            start = first_block - held.first_block
+            units = held.units[start : start + blocks, place]
+        return units.to(self.keys.device)
 
     @property
     def flat_keys(self) -> torch.Tensor:

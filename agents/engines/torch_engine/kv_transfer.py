@@ -104,9 +104,11 @@ def _put(memory: torch.Tensor, places: torch.Tensor, rows: torch.Tensor) -> None
 
 
 def check_part(cache: KvCache, facts: StageFacts, request_id: str, part: KvPart) -> None:
-    """Raises BadBatchError where the part is not all held and kept here, UnknownRequestError for the request."""
+    """Raises BadBatchError where the part is not all held and kept here, or about to be computed;
+    UnknownRequestError for the request."""
+    table = cache.table(request_id)
 
-    def first_kept_token(layer: int, tokens: int) -> int:
-        return cache.groups[cache.place_of[layer - facts.held.first_layer][0]].first_kept_token(tokens)
+    def first_kept_token(layer: int, _reach: int) -> int:
+        return cache.groups[cache.place_of[layer - facts.held.first_layer][0]].first_kept_token(table.tokens)
 
-    checks.check_part(facts, part, request_id, cache.table(request_id).tokens, first_kept_token)
+    checks.check_part(facts, part, request_id, table.reach, first_kept_token)

@@ -15,6 +15,7 @@ from agents.engines.checks import check_part_shape
 from agents.engines.errors import BadBatchError, RankLostError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
+from agents.engines.protocol import Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.decoder_config import decoder_config
@@ -82,6 +83,7 @@ class ShardedEngine:
 
     def __init__(self, facts: StageFacts, local: TorchEngine, others: list[ShardRank]) -> None:
         self.facts = facts
+        self.wrote: Wrote = lambda _end_layer: None
         self._local = local
         self._others = others
         self._telling = threading.Lock()

@@ -34,7 +34,8 @@ class HandOver:
     ) -> None:
         opened = open_checkpoint(checkpoint)
         self.source, self.target = (
-            Pipeline.load(opened, cut, 64, dtype) for cut, dtype in zip((source, target), dtypes, strict=True)
+            Pipeline([GuardedEngine(stage) for stage in Pipeline.load(opened, cut, 64, dtype).stages])
+            for cut, dtype in zip((source, target), dtypes, strict=True)
         )
         self.dtype = dtypes[0]
         self.arrived: dict[int, list[int]] = {}
@@ -42,8 +43,8 @@ class HandOver:
         self.broken: list[KvLinkBroken] = []
         self._changed = threading.Condition()
         self._rendezvous = Rendezvous("127.0.0.1")
-        self.senders = [self._exchange(stage, settings) for stage in self.source.stages]
-        self.receivers = [self._exchange(stage, settings) for stage in self.target.stages]
+        self.senders = [KvExchange(stage, settings, self._report) for stage in self.source.stages]
+        self.receivers = [KvExchange(stage, settings, self._report) for stage in self.target.stages]
         self.links = {
             f"L{s}-{t}": (s, t, max(a.first_layer, b.first_layer), min(a.end, b.end))
             for s, a in enumerate(stage.facts.held for stage in self.source.stages)
@@ -109,9 +110,6 @@ class HandOver:
             for facts in (stage.facts,)
             for layer in range(facts.held.first_layer, facts.held.end)
         )
-
-    def _exchange(self, engine: object, settings: HandOffSettings) -> KvExchange:
-        return KvExchange(GuardedEngine(engine), settings, self._report)
 
     def _report(self, message: msgspec.Struct) -> None:
         with self._changed:

@@ -71,7 +71,7 @@ def test_a_cache_in_another_data_type_is_turned_into_the_receivers_own(checkpoin
         at.send(1, 2, 40)
         at.wait(lambda: at.has_arrived(2))
         assert sum(at.arrived[2]) == at.kv_bytes(40)
-        sent, got = at.source.stages[1]._cache, at.target.stages[0]._cache
+        sent, got = at.source.stages[1]._engine._cache, at.target.stages[0]._engine._cache
         slots = sent.slots("1", 1, 0, 40), got.slots("2", 5, 0, 40)
         assert torch.equal(sent.flat_values[slots[0]].float(), got.flat_values[slots[1]])
 
@@ -146,7 +146,7 @@ def test_a_sender_that_lies_is_hung_up_on_and_writes_nothing(
 ) -> None:
     with HandOver(checkpoints["qwen3"], (6,), (6,)) as at:
         at.reserve(2, 60)
-        cache = at.target.stages[0]._cache
+        cache = at.target.stages[0]._engine._cache
         receiver, rendezvous = at.receivers[0], at._rendezvous
         receiver.obey(OpenKvLink("L", 1, False, rendezvous.host, rendezvous.port, str(at.dtype)))
         liar = connect("kv L 1", (rendezvous.host, rendezvous.port), SMALL.stall_s)
