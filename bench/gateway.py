@@ -1,6 +1,6 @@
 """Gateway and router before an echo engine, against a plain FastAPI + httpx proxy in the same run.
 
-    python -m bench.gateway [--seconds 5] [--rounds 3]
+    python -m bench.gateway [--seconds 5] [--rounds 3] [--slack]
 
 Real processes on loopback: gateway, echo scheduler (over CURVE), proxy, bare HTTP upstream; load from wrk and hey. The
 gateway tokenises 2 KB prompts with SmolLM2's tokenizer, routes, admits and counts; the proxy hands on bytes. Rounds
@@ -10,6 +10,8 @@ proxy's. What a machine of two cores should reach beside that is printed as an a
 - 1000 requests/s;
 - p99 at half of them: at most 5 ms above the bare upstream's at the same rate;
 - 64 streams of an engine that makes 200 tokens/s for each: at least 10,000 tokens/s arrive.
+
+With `--slack` the first two are measured, in turns, of a gateway whose table says `slack-v1` too.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from agents.channels.dialer import Address
@@ -61,14 +64,14 @@ def process(module: str, *arguments: str) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def gateway(folder: Path, *echo_arguments: str) -> Iterator[str]:
+def gateway(folder: Path, *echo_arguments: str, policy: str = "wrr-v1") -> Iterator[str]:
     """Address of a gateway before one echo scheduler, ready."""
     keys = KeyPair.generate()
     keys.save(folder / "gateway.key")
     echo_key = ["--key", str(folder / "echo.key"), "--allow", f"gateway={keys.public}"]
     with ExitStack() as stack:
         echo = stack.enter_context(process("agents.echo", *echo_key, *echo_arguments))
-        routed = text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)])
+        routed = replace(text_model("echo", [member("echo", "echo", "zone", WHOLE, 1e12)]), policy=policy)
         served = PublishedModel(routed, str(_tokenizer()), 8192, 0)
         access = (AccessKey("b" * 12, hashlib.sha256(SECRET.encode()).hexdigest()),)
         address = Address(echo["endpoint"], echo["public_key"])
@@ -136,6 +139,19 @@ def latency(ours: Load, plain: Load, bare: Load, seconds: float, rounds: int) ->
     print(f"  p99 added by the gateway {median:.1f} ms, aim {AIM_ADDED_P99_MS} ms {_word(median <= AIM_ADDED_P99_MS)}")
 
 
+def by_slack(ours: Load, slack: Load, seconds: float, rounds: int) -> None:
+    pairs = [(closed_loop(ours, CONNECTIONS, seconds), closed_loop(slack, CONNECTIONS, seconds)) for _ in range(rounds)]
+    mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
+    spread = ", ".join(f"{a:.0f} / {b:.0f}" for a, b in pairs)
+    print(f"slack-v1                    {theirs:.0f} requests/s, wrr-v1 {mine:.0f} ({spread}): {theirs / mine:.2f}")
+    for _ in range(rounds):
+        found = [
+            (name, fixed_rate(load, AIM_REQUESTS_PER_S / 2, seconds))
+            for name, load in (("wrr-v1", ours), ("slack-v1", slack))
+        ]
+        print("  " + "; ".join(f"{name} median {x[1]:.1f} ms, p99 {x[2]:.1f} ms" for name, x in found))
+
+
 def streaming(ours: Load, url: str, seconds: float) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -158,6 +174,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slack", action="store_true", help="measure a gateway whose table says slack-v1 beside")
     given = parser.parse_args()
     if missing_tools():
         print(f"compiled load generators are missing: apt-get install {' '.join(missing_tools())}")
@@ -174,6 +191,10 @@ def main() -> int:
         loads = Load(url + path, body, KEY), Load(plain + path, body), Load(bare + path, body)
         is_met = requests(loads[0], loads[1], given.seconds, given.rounds)
         latency(*loads, given.seconds, given.rounds)
+        if given.slack:
+            other = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="medley-bench-")))
+            queued = stack.enter_context(gateway(other, "--tokens-per-step", "16", policy="slack-v1"))
+            by_slack(loads[0], Load(queued + path, body, KEY), given.seconds, given.rounds)
     with tempfile.TemporaryDirectory(prefix="medley-bench-") as name, gateway(Path(name), "--step-s", "0.005") as url:
         stream = {**body, "max_tokens": STREAM_TOKENS, "stream": True, "ignore_eos": True}
         streaming(Load(url + path, stream, KEY), url, max(given.seconds, 8.0))

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _entry(function: F) -> F:
-    return machine_code(function, _SOURCES)
+    return machine_code(function, _SOURCES, nogil=False)
 
 
 @_entry

@@ -43,4 +43,4 @@ def compiled(function: F) -> F:
 
 def entry(function: F) -> F:
     """Machine code that Python calls, kept on disk until any file of the package changes."""
-    return machine_code(function, _sources())
+    return machine_code(function, _sources(), nogil=True)
