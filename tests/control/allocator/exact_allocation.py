@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -19,6 +20,8 @@ from tests.control.allocator.allocation_cases import World, name_of
 
 Row = dict[object, float]
 GONE = {"draining", "terminating", "terminated", "failed"}
+_SOLVE_ERROR = 4
+"""SciPy's status of a program for which HiGHS found neither a solution nor that there is none."""
 
 
 @dataclass
@@ -52,13 +55,16 @@ class Model:
         c = np.zeros(len(names))
         for name, value in cost.items():
             c[at[name]] += value
-        result = milp(
+        solved = partial(
+            milp,
             c,
             constraints=LinearConstraint(matrix.tocsr(), [r[1] for r in self.rows], [r[2] for r in self.rows]),
             integrality=np.array([n in self.whole for n in names], dtype=int),
             bounds=Bounds(np.zeros(len(names)), np.array([self.upper[n] for n in names])),
-            options={"mip_rel_gap": 1e-7},
         )
+        result = solved(options={"mip_rel_gap": 1e-7})
+        if result.status == _SOLVE_ERROR:  # HiGHS gives up where its presolve has gone wrong
+            result = solved(options={"mip_rel_gap": 1e-7, "presolve": False})
         if result.x is None:
             return None
         return float(result.fun), dict(zip(names, result.x, strict=True))

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from control.allocator import solve
@@ -30,6 +30,7 @@ def is_exact(world: World) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(seeds)
+@example(10350)
 def test_trees_cost_what_the_best_choice_of_zones_costs(seed: int) -> None:
     is_exact(route_world(seed))
 
