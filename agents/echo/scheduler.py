@@ -10,7 +10,17 @@ from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings
 from agents.echo.sequence import EchoSequence
 from agents.gateways import Gateways
-from agents.messages.to_gateway import Failed, Failure, Finished, SchedulerState, Status, TokenRun, Tokens, WorkDone
+from agents.messages.to_gateway import (
+    Failed,
+    Failure,
+    Finished,
+    FinishReason,
+    SchedulerState,
+    Status,
+    TokenRun,
+    Tokens,
+    WorkDone,
+)
 from agents.messages.to_scheduler import Generate
 
 
@@ -97,6 +107,10 @@ class EchoScheduler:
             self._refuse(sequence, Failure.TOO_LONG, f"needs {sequence.kv_blocks} KV blocks of {self.status.kv_blocks}")
         elif not self.status.room:
             self._refuse(sequence, Failure.OVERLOADED, f"{len(self._waiting)} requests wait")
+        elif not sequence.makes_tokens:
+            # Legs after it do not wait for its result: at a later step it could have been cancelled, as if not needed.
+            self._gateways.send(gateway, Finished(request.attempt, FinishReason.HANDED_OFF, sequence.output_tokens))
+            self._wake()
         else:
             self._waiting[gateway.connection, request.attempt] = sequence
             self._wake()

@@ -24,14 +24,17 @@ class EchoSequence:
     def output_tokens(self) -> int:
         return self._at
 
+    @property
+    def makes_tokens(self) -> bool:
+        """Tell whether it has any to make: a leg that gives its result to others has none."""
+        return self.request.leg is Leg.PREFILL or not self.request.sends_to
+
     def advance(self, count: int) -> tuple[TokenRun | None, FinishReason | None]:
-        """Make at most `count` more tokens; give the reason once it ends. A leg that gives its result to others makes
-        none, one that hands the KV cache over makes one."""
+        """Make at most `count` more tokens; give the reason once it ends. A leg that hands the KV cache over makes
+        one."""
         request, start = self.request, self._at
         if request.leg is Leg.PREFILL:
             count = 1
-        elif request.sends_to:
-            return None, FinishReason.HANDED_OFF
         stop = min(start + count, request.max_tokens)
         ids = [echo_token(request.prompt, index) for index in range(start, stop)]
         reason = FinishReason.LENGTH if stop >= request.max_tokens else None

@@ -10,7 +10,7 @@ import pytest
 from agents.channels.keys import KeyPair
 from agents.echo.scheduler import EchoScheduler, EchoSettings
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, SchedulerState, Status, Tokens
-from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, Sampling
+from agents.messages.to_scheduler import AskStatus, Cancel, Drain, Generate, Leg, OtherLeg, Sampling
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
 
 
@@ -87,6 +87,21 @@ def test_legs_divide_the_output_between_them():
         assert at.tokens(1) == [5]
         assert at.tokens(2) == [6, 7, 5, 6, 7, 5, 6]
         assert Finished(1, FinishReason.HANDED_OFF, 1) in at.of(Finished)
+
+    run(scenario)
+
+
+def test_a_leg_that_gives_its_result_to_others_is_done_before_a_cancel_that_follows_it():
+    async def scenario(at: At) -> None:
+        other = OtherLeg("next", at.scheduler.endpoint, KeyPair.generate().public, "hand-off")
+        for attempt in (1, 3):
+            at.dialer.send(asked(attempt, sends_to=(other,)))
+            at.dialer.send(Cancel(attempt))
+        await at.until(lambda: len(at.of(Finished)) == 2)
+        assert at.of(Finished) == [Finished(attempt, FinishReason.HANDED_OFF, 0) for attempt in (1, 3)]
+        assert at.of(Tokens) == []
+        at.dialer.send(AskStatus())
+        await at.until(lambda: at.of(Status)[-1].places == at.scheduler.status.places > 0)
 
     run(scenario)
 
