@@ -10,8 +10,9 @@ from enum import Enum, auto
 
 from control.cloud.errors import GiveUpError, StockOutError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
-from control.cloud.vendor_errors import VENDOR_ERRORS_BY_CODE
+from control.cloud.vendor_errors import VENDOR_ERRORS
 from templates_lib.values.nearest_name import nearest_name
+from tests.control.cloud.vendor_words import vendor_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,9 @@ class FakeCloud:
 
     def refuse_next(self, method: str, code: str) -> None:
         """The next call of `method` fails as that vendor's does whose code it is. KeyError for a code of nobody's."""
-        vendor_error = VENDOR_ERRORS_BY_CODE[code]
-        self.fail_next(method, vendor_error.error(self.name, vendor_error.line))
+        line = vendor_line(code)
+        vendor_error = next(each for each in VENDOR_ERRORS if each.code == code)
+        self.fail_next(method, vendor_error.error(self.name, line))
 
     def settle(self) -> None:
         """Let what is on its way arrive, and what is on its way out be gone."""

@@ -10,6 +10,7 @@ from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import VENDOR_ERRORS, VendorError
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.cloud.harness import request
+from tests.control.cloud.vendor_words import VENDOR_WORDS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NO_CAPACITY = "Failed to acquire resources in us-east-1a for {AWS(g6.xlarge, {'L4': 1})}."
@@ -31,7 +32,8 @@ def failed(cloud: str, code: str, words: str, before: str = "") -> CallFailed:
 
 @pytest.mark.parametrize("vendor_error", VENDOR_ERRORS, ids=lambda e: f"{e.cloud}-{e.code}")
 def test_a_refusal_that_skypilot_prints_is_the_next_step_that_it_means(vendor_error: VendorError) -> None:
-    error = cloud_error(vendor_error.cloud, failed(vendor_error.cloud, vendor_error.code, vendor_error.words))
+    said = failed(vendor_error.cloud, vendor_error.code, VENDOR_WORDS[vendor_error.code])
+    error = cloud_error(vendor_error.cloud, said)
     assert type(error) is vendor_error.next_step
     assert vendor_error.code in str(error)
     assert str(error).startswith(f"{vendor_error.cloud}: ")
