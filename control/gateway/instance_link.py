@@ -67,7 +67,7 @@ class InstanceLink:
         """What it could take now. `held`: what this gateway has there."""
         is_open = self.is_usable and not self.is_resting
         has_place = self.prompts < _MOST_PROMPTS and not self.places.is_full
-        held, room = held + self.others, not self.room.is_full
+        held, room = held + self.others, is_open and not self.room.is_full
         return MemberState(is_open, has_place, self.prompts == 0, held, room, self.pace.ratio)
 
     def ask(self, slack_s: float, calls: int) -> None:

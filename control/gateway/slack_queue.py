@@ -128,22 +128,29 @@ class SlackQueue:
 
     def _look(self) -> None:
         self._next, self._next_s, self._is_looking = None, inf, True
-        now_s = look_s = self._loop.time()
+        now_s = self._loop.time()
+        look_s = now_s + _TICK_S
+        try:
+            look_s = self._bind(now_s)
+        finally:  # whatever is wrong with one call, the others are looked at
+            self._is_looking = False
+            if self._waits and look_s < inf:
+                self._look_at(look_s)
+
+    def _bind(self, now_s: float) -> float:
+        """Bind what can be bound, up to a number; when to look again."""
         for turn in range(_MOST_BOUND):
             row, number, predicted_s = bind(self._w, now_s, turn == 0)
             if row < 0:
                 next_s, first_s = next_look_s(self._w, now_s)
-                look_s = max(now_s + _TICK_S, min(next_s, self._give_up_late(now_s)))
                 self._ask(now_s, first_s)
-                break
+                return max(now_s + _TICK_S, min(next_s, self._give_up_late(now_s)))
             route, call = self._table.routes[number], self._calls[row]
             members = [self._table.members[each] for each in self._w.chosen[: len(route.legs)].tolist()]
             if call is not None:
                 self._forget(call)
                 self._owner.bind(call, ChosenRoute(route, tuple(members)), predicted_s)
-        self._is_looking = False
-        if self._waits and look_s < inf:
-            self._look_at(look_s)
+        return now_s
 
     def _ask(self, now_s: float, first_s: float) -> None:
         """Ask for places, not too often. `first_s`: when the first call must begin."""
@@ -157,7 +164,8 @@ class SlackQueue:
             self._closed_s = inf
             return inf
         self._closed_s = min(self._closed_s, now_s)
-        for call, wait in list(self._waits.items()):
+        while self._waits:
+            call, wait = next(iter(self._waits.items()))
             late_s = max(wait.joined_s, self._closed_s) + self._most_wait_s
             if late_s > now_s:
                 return late_s

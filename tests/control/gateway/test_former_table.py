@@ -1,5 +1,6 @@
 """Routing tables between a release and the one before it: each reads what the other writes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from agents.channels.dialer import Address
 from control.gateway.published import Published, PublishedError, PublishedModel, read_published, write_published
 from policies.routing import ModelRouter
-from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
+from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
+from policies.slack import PROMPT_POINTS
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Edge, Unit
 from tests.control.gateway import former_published as former
 from tests.policies.former_routing_table import RoutedInstance as FormerInstance
@@ -49,6 +52,17 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = table(SPLIT, WHOLE, IMAGES)
     write_published(tmp_path / "table.json", written)
     assert read_published(tmp_path / "table.json") == written
+
+
+def test_a_policy_and_what_it_goes_by_are_kept_and_do_not_disturb_an_old_gateway(tmp_path: Path) -> None:
+    times = PromptTimes((0.5,) * len(PROMPT_POINTS), (0.25,) * len(PROMPT_POINTS), 2048)
+    members = tuple(replace(member, times=times, usd_per_hour=1.5) for member in MEMBERS)
+    routing = RoutedModel("chat", (SPLIT, WHOLE), members, "slack-v1", Slo(1600.0, 80.0, 100.0))
+    written = replace(table(), models=(PublishedModel(routing, "/a", 4096, 17),))
+    write_published(tmp_path / "table.json", written)
+    assert read_published(tmp_path / "table.json") == written
+    (old,) = former.read_published(tmp_path / "table.json").models
+    assert {instance.id for instance in old.routing.instances} == {"p1", "d1", "w1/llm"}
 
 
 def test_an_old_gateway_sees_the_routes_that_it_can_serve(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from agents.channels.peer import Peer
 from agents.echo.scheduler import EchoScheduler, EchoSettings
-from agents.messages.to_gateway import Status
+from agents.messages.to_gateway import SchedulerState, Status
 from agents.messages.to_scheduler import Generate
 from control.gateway.call import Call
 from tests.control.gateway.echo_fleet import EchoFleet, echo_fleet, ended, slack_model, whole
@@ -124,3 +124,19 @@ def test_schedulers_and_gateways_of_the_release_before_serve_beside_new_ones(tmp
             assert all(nothing_waits(dispatcher) for dispatcher in fleet.dispatchers)
 
     asyncio.run(scenario())
+
+
+def test_a_gateway_of_the_release_before_reads_a_status_as_it_did() -> None:
+    class FormerStatus(msgspec.Struct, frozen=True, array_like=True, tag="status"):
+        state: SchedulerState
+        running: int
+        waiting: int
+        kv_blocks: int
+        kv_blocks_free: int
+        hand_off: str | None = None
+        room: int | None = None
+
+    status = Status(SchedulerState.READY, 1, 2, 30, 4, room=5, places=6, is_shared=True)
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=FormerStatus)
+    assert read == FormerStatus(SchedulerState.READY, 1, 2, 30, 4, room=5)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(read), type=Status).places is None

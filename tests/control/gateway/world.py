@@ -94,6 +94,7 @@ class World:
     """What differs from the usual key."""
     desk: Address | None = None
     """Who is told what load comes."""
+    policy: str = "wrr-v1"
     rate: float = 1e9
     """Units per second that the table says each instance does of its leg."""
     version: int = 0
@@ -122,7 +123,7 @@ class World:
         said = {name: self.echoes[name].said for name in names}
         routed = [member(MODEL, name, *self.legs[name], self.rate) for name in names]
         served = PublishedModel(
-            text_model(MODEL, routed, self.flows),
+            replace(text_model(MODEL, routed, self.flows), policy=self.policy),
             tokenizer=str(self.folder / "tokenizer"),
             context_tokens=20_000,
             created=1_700_000_000,
