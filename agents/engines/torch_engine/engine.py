@@ -102,11 +102,13 @@ class TorchEngine:
             return StepOutput()
         check_batch(self.facts, batch, rows, self._cache.tokens)
         self._cache.grow(batch)
-        marks = self._copies.begin([request.id for request in batch.requests])
+        marks, held = self._copies.begin([request.id for request in batch.requests]), self.facts.held
+        is_decode = all(request.tokens == 1 for request in batch.requests)  # over soon: told of as a whole
 
         def wrote(layers: int) -> None:
-            marks.add()
-            self.wrote(self.facts.held.first_layer + layers)
+            if not is_decode or layers == held.layers:
+                marks.add()
+                self.wrote(held.first_layer + layers)
 
         hidden = stage.forward(batch, rows.to(self.facts.device), self._cache, wrote)
         self._cache.advance(batch)

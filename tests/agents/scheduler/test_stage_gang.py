@@ -76,3 +76,20 @@ def test_whoever_is_there_hears_why_the_instance_ends_loaded_or_not_and_so_does_
 
     with ExitStack() as opened:
         asyncio.run(scenario(opened))
+
+
+@pytest.mark.parametrize("streams", [(True, True, True), (True, False, True)])
+def test_kv_cache_streams_where_no_worker_is_of_the_release_before(streams: tuple[bool, ...]) -> None:
+    async def scenario(opened: ExitStack) -> None:
+        made = Made(opened)
+        heard = []
+        for pair, loaded, streams_kv in zip(made.keys, GOOD.values(), streams, strict=True):
+            dialer, seen = await made.dial(pair)
+            dialer.send(replace(loaded, streams_kv=streams_kv))
+            heard.append(seen)
+        for seen in heard:
+            await seen.until(lambda seen=seen: seen.messages)
+        assert made.gang.streams_kv is all(streams)
+
+    with ExitStack() as opened:
+        asyncio.run(scenario(opened))
