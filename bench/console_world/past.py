@@ -13,13 +13,14 @@ from control.db.alerts import PostgresAlerts
 from control.db.api_tokens import PostgresApiTokens
 from control.db.budgets import PostgresBudgets, Scope
 from control.db.database import Database
-from control.db.demand_tables import demand_line, demand_report
+from control.db.demand_tables import COUNTS, demand_line, demand_report
 from control.db.projects import PostgresProjects
 from control.db.reconcile_tables import event as event_table
 from control.db.slo_samples import LatencyHistogram, PostgresSloSamples, SloSample
 from policies.alert_rules import Alert, AlertKind, Severity
 from policies.budget import Budget
 from policies.degradation import Rung
+from policies.metered_work import REQUEST, MeteredClass, text_classes
 
 EVENTS = 2_000
 _KINDS = {
@@ -109,14 +110,15 @@ def _load(database: Database, rng: random.Random, now: datetime) -> None:
         for fleet, apps in SERVED.items():
             for app in apps:
                 requests = int((18_000 if fleet == ASSISTANTS else 900) * rng.uniform(0.75, 1.05))
-                served = requests - requests // 900
-                counts = {"requests": requests, "refused": requests // 900, "prompt_tokens": 900 * requests}
-                counts |= {"output_tokens": 180 * requests, "served_requests": served}
-                counts |= {"served_prompt_tokens": 900 * served, "served_output_tokens": 180 * served}
                 of = {"app": app, "request_type": "chat", "project": "support" if fleet == ASSISTANTS else "search"}
                 if fleet == AGENTS and app == "phi-4-14b":
                     of["request_type"] = "search"
-                lines.append(gateway | of | {"fleet": fleet} | counts)
+                refused = requests // 900
+                for work in (MeteredClass(*REQUEST, 1.0), *text_classes(app)):
+                    counts = zip(COUNTS, (requests, refused, requests - refused), strict=True)
+                    units = {name: work.units(count, 900 * count, 180 * count) for name, count in counts}
+                    what = {"fleet": fleet, "work_class": work.work_class, "unit": work.unit}
+                    lines.append(gateway | of | what | units)
     with database.transaction() as connection:
         connection.execute(insert(demand_report), reports)
         connection.execute(insert(demand_line), lines)
