@@ -67,8 +67,7 @@ class PostgresAgentKeys:
     def living(self) -> dict[str, str]:
         """Public key → node name, of all nodes that are not gone: whom the control plane talks to."""
         query = select(agent_key.c.public_key, node.c.name).join_from(agent_key, node).where(node.c.gone_at.is_(None))
-        with self.database.transaction() as connection:
-            return {row.public_key: row.name for row in connection.execute(query)}
+        return {row.public_key: row.name for row in self.database.read(query)}
 
 
 def is_public_key(text: str) -> bool:

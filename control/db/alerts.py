@@ -72,8 +72,7 @@ class PostgresAlerts:
             query = query.where(alert_table.c.resolved_at.is_(None))
         if before is not None:
             query = query.where(alert_table.c.id < before)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(
             PastAlert(
                 row.id, row.kind, row.subject, Severity(row.severity).name.lower(), row.text, _iso(row.opened_at),
@@ -99,8 +98,7 @@ class PostgresAlerts:
                 *delivery.c, webhook.c.name, webhook.c.url, webhook.c.secret, webhook.c.kinds, webhook.c.internal
             )
         )
-        with self.database.transaction() as connection:
-            rows = connection.execute(taken).all()
+        rows = self.database.read(taken)
         return tuple(sorted((_due(row) for row in rows), key=lambda each: each.id))
 
     def delivered(self, delivery_id: int, outcome: str, now: datetime) -> None:
@@ -114,15 +112,13 @@ class PostgresAlerts:
         """Webhook → how many deliveries wait, and what the last attempt at the oldest of them said."""
         query = select(delivery.c.webhook, delivery.c.outcome).where(delivery.c.next_at.is_not(None))
         found: dict[str, tuple[int, str]] = {}
-        with self.database.transaction() as connection:
-            for row in connection.execute(query.order_by(delivery.c.id.desc())):
-                found[row.webhook] = found.get(row.webhook, (0, ""))[0] + 1, row.outcome
+        for row in self.database.read(query.order_by(delivery.c.id.desc())):
+            found[row.webhook] = found.get(row.webhook, (0, ""))[0] + 1, row.outcome
         return found
 
     def _settle(self, delivery_id: int, values: dict[str, Any]) -> None:
         settled = update(delivery).where(delivery.c.id == delivery_id, delivery.c.delivered_at.is_(None))
-        with self.database.transaction() as connection:
-            connection.execute(settled.values(values))
+        self.database.write(settled.values(values))
 
 
 def _fire(connection: Connection, each: Alert, takers: tuple[Webhook, ...], now: datetime) -> None:

@@ -61,8 +61,7 @@ class PostgresApiTokens:
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
         }
-        with self.database.transaction() as connection:
-            connection.execute(insert(api_token).values(row | {"digest": secret.digest()}))
+        self.database.write(insert(api_token).values(row | {"digest": secret.digest()}))
         return token, written(token.id, secret)
 
     def authenticate(self, token: Secret, now: datetime) -> ApiToken | None:
@@ -71,21 +70,18 @@ class PostgresApiTokens:
         if parts is None:
             return None
         token_id, secret = parts
-        with self.database.transaction() as connection:
-            row = connection.execute(select(api_token).where(api_token.c.id == token_id)).one_or_none()
+        row = self.database.read_one(select(api_token).where(api_token.c.id == token_id))
         right = secret.has(_NOBODYS if row is None else row.digest)
         return _token(row) if row is not None and right and _token(row).works(now) else None
 
     def clients(self, now: datetime) -> tuple[tuple[ApiToken, bytes], ...]:
         """Tokens that work now, each with the SHA-256 of its secret: what a gateway knows its clients by."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(api_token).order_by(api_token.c.id)).all()
+        rows = self.database.read(select(api_token).order_by(api_token.c.id))
         return tuple((token, row.digest) for row in rows if (token := _token(row)).works(now))
 
     def list(self) -> tuple[ApiToken, ...]:
         """All that were ever made, newest first."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id)).all()
+        rows = self.database.read(select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id))
         return tuple(_token(row) for row in rows)
 
     def page(self, limit: int, before: tuple[datetime, str] | None = None) -> tuple[ApiToken, ...]:
@@ -93,8 +89,7 @@ class PostgresApiTokens:
         query = select(api_token).order_by(api_token.c.created_at.desc(), api_token.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(tuple_(api_token.c.created_at, api_token.c.id) < before)
-        with self.database.transaction() as connection:
-            return tuple(_token(row) for row in connection.execute(query))
+        return tuple(_token(row) for row in self.database.read(query))
 
     def load(self, token_id: str) -> ApiToken:
         """Raises NotStoredError with the nearest id."""

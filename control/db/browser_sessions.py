@@ -26,8 +26,7 @@ class PostgresSessions:
         if token.expires_at is not None:
             expires_at = min(expires_at, token.expires_at)
         row = {"digest": secret.digest(), "token_id": token.id, "created_at": now, "expires_at": expires_at}
-        with self.database.transaction() as connection:
-            connection.execute(insert(browser_session).values(row))
+        self.database.write(insert(browser_session).values(row))
         return secret, expires_at
 
     def token_of(self, secret: Secret, now: datetime) -> tuple[ApiToken, datetime] | None:
@@ -35,8 +34,7 @@ class PostgresSessions:
         nothing any more."""
         query = select(api_token, browser_session.c.expires_at.label("ends_at")).join_from(browser_session, api_token)
         query = query.where(browser_session.c.digest == secret.digest(), browser_session.c.expires_at > now)
-        with self.database.transaction() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self.database.read_one(query)
         if row is None:
             return None
         token = ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at)
@@ -44,9 +42,7 @@ class PostgresSessions:
 
     def end(self, secret: Secret) -> None:
         """End a session; again does no harm."""
-        with self.database.transaction() as connection:
-            connection.execute(delete(browser_session).where(browser_session.c.digest == secret.digest()))
+        self.database.write(delete(browser_session).where(browser_session.c.digest == secret.digest()))
 
     def drop_expired(self, now: datetime) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(delete(browser_session).where(browser_session.c.expires_at < now))
+        self.database.write(delete(browser_session).where(browser_session.c.expires_at < now))

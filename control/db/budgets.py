@@ -71,8 +71,7 @@ class PostgresBudgets:
     def all(self) -> tuple[StoredBudget, ...]:
         """List all budgets by scope and name."""
         query = select(budget_table).order_by(budget_table.c.scope, budget_table.c.name)
-        with self.database.transaction() as connection:
-            return tuple(_stored(row) for row in connection.execute(query))
+        return tuple(_stored(row) for row in self.database.read(query))
 
     def remove(self, scope: Scope, name: str, version: int | None = None) -> None:
         """Raises NotStoredError; with `version` StaleVersionError when it is at another one."""
@@ -85,14 +84,12 @@ class PostgresBudgets:
             connection.execute(gone)
 
     def given_up(self, fleet: str) -> GivenUp:
-        with self.database.transaction() as connection:
-            row = connection.execute(select(given_up).where(given_up.c.fleet == fleet)).one_or_none()
+        row = self.database.read_one(select(given_up).where(given_up.c.fleet == fleet))
         return GivenUp() if row is None else _given_up(row)
 
     def all_given_up(self) -> dict[str, GivenUp]:
         """Return the rungs by fleet, of those that have given up anything."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(given_up).order_by(given_up.c.fleet)).all()
+        rows = self.database.read(select(given_up).order_by(given_up.c.fleet))
         return {row.fleet: _given_up(row) for row in rows}
 
     def give_up(self, fleet: str, rung: Rung, reasons: tuple[str, ...], now: datetime) -> None:

@@ -77,8 +77,7 @@ def spent_between(
     """Return the spending from each of `bounds`, at least two that grow or stay, to the next one: of everybody, or of
     one fleet or project, which have no leaks. Raises DatabaseUnavailableError."""
     asked = {"bounds": list(bounds), "since": bounds[0], "until": bounds[-1], "fleet": fleet, "project": project}
-    with database.transaction() as connection:
-        rows = {row.part: row for row in connection.execute(_BURN, asked)}
+    rows = {row.part: row for row in database.read(_BURN, asked)}
     return tuple(
         Spent(_usd(rows[part].usd_s_per_hour), _usd(rows[part].leaked_usd_s_per_hour))
         if part in rows

@@ -1,14 +1,15 @@
 """Open the database: start or join the embedded server, or connect to one by URL, and check its revision."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, Executable, Row, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
@@ -40,6 +41,25 @@ class Database:
             return
         with self._speaking(), self.engine.begin() as connection:
             yield connection
+
+    def read(self, query: Executable, parameters: Any = None) -> Sequence[Row[Any]]:
+        """Return all rows of one statement, in a transaction of its own."""
+        with self.transaction() as connection:
+            return connection.execute(query, parameters).all()
+
+    def read_one(self, query: Executable) -> Row[Any] | None:
+        """Return the row of a statement that has one at most, as `read`."""
+        with self.transaction() as connection:
+            return connection.execute(query).one_or_none()
+
+    def read_column(self, query: Executable) -> Sequence[Any]:
+        """Return the first value of each row, as `read`."""
+        return [row[0] for row in self.read(query)]
+
+    def write(self, statement: Executable, parameters: Any = None) -> None:
+        """Execute one statement, once for each of `parameters` where they are a list, in a transaction of its own."""
+        with self.transaction() as connection:
+            connection.execute(statement, parameters)
 
     @contextmanager
     def as_one(self) -> Iterator["Database"]:

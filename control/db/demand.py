@@ -57,11 +57,10 @@ class PostgresDemand:
 
     def waiting(self, fleet: str, now: datetime) -> dict[str, int]:
         """App → requests that gateways hold for it because nothing serves it."""
-        held = func.sum(demand_waiting.c.requests)
+        held = func.sum(demand_waiting.c.requests).label("requests")
         query = select(demand_waiting.c.app, held).group_by(demand_waiting.c.app)
         query = query.where(demand_waiting.c.fleet == fleet, demand_waiting.c.heard_at > now - SILENT)
-        with self.database.transaction() as connection:
-            return {app: int(requests) for app, requests in connection.execute(query) if requests}
+        return {row.app: int(row.requests) for row in self.database.read(query) if row.requests}
 
     def histories(self, fleet: str, now: datetime, span: timedelta, step_s: int = 300) -> dict[str, DemandHistory]:
         """Return histories by `app/request_type`, steps of `step_s` seconds (a divisor of an hour) up to now. What no

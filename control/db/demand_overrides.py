@@ -49,8 +49,7 @@ class PostgresDemandOverrides:
     def working(self, fleet: str, now: datetime) -> dict[str, Override]:
         """Return the overrides in force by model."""
         query = select(demand_override).where(_open(fleet), demand_override.c.expires_at > now)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query.order_by(demand_override.c.id)).all()
+        rows = self.database.read(query.order_by(demand_override.c.id))
         return {
             r.model: Override(r.model, r.requests_per_s, r.made_by, r.reason, r.made_at, r.expires_at) for r in rows
         }

@@ -35,8 +35,7 @@ class PostgresEvents:
             }
             for event in events
         ]
-        with self.database.transaction() as connection:
-            connection.execute(insert(event_table), rows)
+        self.database.write(insert(event_table), rows)
 
     def page(
         self, limit: int, *, before: int | None = None, fleet: str = "", subject: str = "", kind: str = ""
@@ -60,8 +59,7 @@ class PostgresEvents:
         return self._read(query.limit(limit))
 
     def _read(self, query: Any) -> tuple[PastEvent, ...]:
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(_past(row) for row in rows)
 
 

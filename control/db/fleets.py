@@ -70,8 +70,7 @@ class PostgresFleets:
 
     def remove(self, name: str) -> None:
         """The record; whoever calls it has seen that nothing of the fleet runs. Again: no harm."""
-        with self.database.transaction() as connection:
-            connection.execute(delete(fleet).where(fleet.c.name == name))
+        self.database.write(delete(fleet).where(fleet.c.name == name))
 
     def load(self, name: str) -> FleetRecord:
         with self.database.transaction() as connection:
@@ -79,8 +78,7 @@ class PostgresFleets:
 
     def all(self) -> tuple[FleetRecord, ...]:
         """List all fleets by name."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(fleet).order_by(fleet.c.name)).all()
+        rows = self.database.read(select(fleet).order_by(fleet.c.name))
         return tuple(_record(row) for row in rows)
 
     def news(self, known: Iterable[FleetRecord]) -> tuple[frozenset[str], tuple[FleetRecord, ...]]:
@@ -104,8 +102,7 @@ class PostgresFleets:
         query = select(fleet).where(fleet.c.name > after).order_by(fleet.c.name).limit(limit)
         if project is not None:
             query = query.where(fleet.c.project == project)
-        with self.database.transaction() as connection:
-            return tuple(_record(row) for row in connection.execute(query))
+        return tuple(_record(row) for row in self.database.read(query))
 
     def target(self, name: str) -> FleetTarget:
         with self.database.transaction() as connection:
@@ -116,8 +113,7 @@ class PostgresFleets:
 
     def targets(self) -> dict[str, FleetTarget]:
         """Return the targets by fleet."""
-        with self.database.transaction() as connection:
-            return {row.fleet: _target(row) for row in connection.execute(select(fleet_target))}
+        return {row.fleet: _target(row) for row in self.database.read(select(fleet_target))}
 
     def propose(self, before: FleetTarget, plan: str, now: datetime) -> FleetTarget:
         """`plan` waits for approval, in place of what waited before."""
@@ -143,14 +139,12 @@ class PostgresFleets:
     def say(self, name: str, trouble: str) -> None:
         """Store why the fleet cannot be planned or run now; empty when it can. Takes no version: what was judged on
         others holds."""
-        with self.database.transaction() as connection:
-            connection.execute(update(fleet_target).where(fleet_target.c.fleet == name).values(trouble=trouble))
+        self.database.write(update(fleet_target).where(fleet_target.c.fleet == name).values(trouble=trouble))
 
     def _prices(self, **plans: str) -> dict[str, float]:
         """Return the cost of each of these plans, $/h; without those that are not stored (any more)."""
         query = select(plan_table.c.id, plan_table.c.usd_per_hour).where(plan_table.c.id.in_(plans.values()))
-        with self.database.transaction() as connection:
-            usd_per_hour = {row.id: row.usd_per_hour for row in connection.execute(query)}
+        usd_per_hour = {row.id: row.usd_per_hour for row in self.database.read(query)}
         return {name: usd_per_hour[plan] for name, plan in plans.items() if plan in usd_per_hour}
 
     def _write(self, before: FleetTarget, values: dict[str, Any]) -> FleetTarget:

@@ -42,8 +42,7 @@ def instance_steps(database: Database, after: int, limit: int) -> list[tuple[str
     """The first `limit` after a sequence, oldest first, each with its fleet."""
     query = select(instance_event, instance.c.fleet).join_from(instance_event, instance)
     query = query.where(instance_event.c.sequence > after).order_by(instance_event.c.sequence).limit(limit)
-    with database.transaction() as connection:
-        return [(row.fleet, past_transition(row)) for row in connection.execute(query)]
+    return [(row.fleet, past_transition(row)) for row in database.read(query)]
 
 
 def scheduler_loads(database: Database) -> list[SchedulerLoad]:
@@ -52,8 +51,7 @@ def scheduler_loads(database: Database) -> list[SchedulerLoad]:
     query = query.where(
         instance.c.state != InstanceState.TERMINATED, node.c.gone_at.is_(None), node.c.load.is_not(None)
     )
-    with database.transaction() as connection:
-        rows = connection.execute(query).all()
+    rows = database.read(query)
     found: dict[tuple[str, str], dict[str, NodeLoad]] = {}
     for row in rows:
         load = msgspec.json.decode(row.load, type=NodeLoad)

@@ -91,25 +91,21 @@ class PostgresAnswers:
     def keep(self, asked: IdempotentRequest, answer: bytes) -> None:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = nonce + asked.cipher.encrypt(nonce, answer, asked.request)
-        with self.database.transaction() as connection:
-            connection.execute(update(idempotent_answer).where(*self._mine(asked)).values(answer=sealed))
+        self.database.write(update(idempotent_answer).where(*self._mine(asked)).values(answer=sealed))
 
     def forget(self, asked: IdempotentRequest) -> None:
         """The request failed and may be tried again under its key."""
         unanswered = idempotent_answer.c.answer.is_(None)
-        with self.database.transaction() as connection:
-            connection.execute(delete(idempotent_answer).where(*self._mine(asked), unanswered))
+        self.database.write(delete(idempotent_answer).where(*self._mine(asked), unanswered))
 
     def forget_answer(self, caller: str, key: str) -> None:
         """The next request of `caller` under `key` is a new one. A first request that is under way stays."""
         table, digest = idempotent_answer, hashlib.sha256(key.encode()).digest()
         mine = (table.c.caller == caller, table.c.key == digest, table.c.answer.is_not(None))
-        with self.database.transaction() as connection:
-            connection.execute(delete(table).where(*mine))
+        self.database.write(delete(table).where(*mine))
 
     def drop_older(self, than: datetime) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(delete(idempotent_answer).where(idempotent_answer.c.created_at < than))
+        self.database.write(delete(idempotent_answer).where(idempotent_answer.c.created_at < than))
 
     @staticmethod
     def _mine(asked: IdempotentRequest) -> tuple[ColumnElement[bool], ...]:

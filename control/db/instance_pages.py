@@ -48,8 +48,7 @@ def instance_page(
         query = query.where(t.state != InstanceState.TERMINATED)
     if fleet is not None:
         query = query.where(t.fleet == fleet)
-    with database.transaction() as connection:
-        rows = connection.execute(query).all()
+    rows = database.read(query)
     held = PostgresNodes(database).of_instances([row.id for row in rows])
     return tuple(_record(row, held.get(row.id, {})) for row in rows)
 

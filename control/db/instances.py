@@ -97,8 +97,7 @@ class PostgresInstances:
     def ids_of_plan(self, plan_id: str) -> set[str]:
         """Return the ids of all instances that a plan ever asked for: they are used up."""
         query = select(instance_table.c.id).where(instance_table.c.plan_id == plan_id)
-        with self.database.transaction() as connection:
-            return set(connection.execute(query).scalars())
+        return set(self.database.read_column(query))
 
     def plans_of_fleet(self, fleet: str) -> tuple[str, ...]:
         """Ids of the plans that its instances, but the terminated, were asked for by: that of the youngest first."""
@@ -190,19 +189,16 @@ class PostgresInstances:
         query = query.where(
             instance_table.c.fleet == fleet, instance_event.c.event == EventKind.DRAIN, instance_event.c.at >= since
         )
-        with self.database.transaction() as connection:
-            return tuple(connection.execute(query.order_by(instance_event.c.at)).scalars())
+        return tuple(self.database.read_column(query.order_by(instance_event.c.at)))
 
     def recent(self, limit: int) -> tuple[PastTransition, ...]:
         """The last steps of all instances, oldest first."""
         query = select(instance_event).order_by(instance_event.c.sequence.desc()).limit(limit)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(past_transition(row) for row in reversed(rows))
 
     def history(self, instance_id: str) -> tuple[PastTransition, ...]:
         """List the steps of an instance, the oldest first; empty for one that is not on record."""
         query = select(instance_event).where(instance_event.c.instance_id == instance_id)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query.order_by(instance_event.c.version)).all()
+        rows = self.database.read(query.order_by(instance_event.c.version))
         return tuple(past_transition(row) for row in rows)

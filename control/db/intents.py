@@ -118,14 +118,12 @@ class PostgresIntents:
 
     def clouds(self) -> set[str]:
         """Return the clouds with open intents."""
-        with self.database.transaction() as connection:
-            return set(connection.execute(select(intent.c.cloud).where(_is_open()).distinct()).scalars())
+        return set(self.database.read_column(select(intent.c.cloud).where(_is_open()).distinct()))
 
     def open(self, cloud: str) -> tuple[Intent, ...]:
         """List a cloud's intents that are open, the oldest first."""
         query = select(intent).where(intent.c.cloud == cloud, _is_open()).order_by(intent.c.recorded_at, intent.c.key)
-        with self.database.transaction() as connection:
-            return tuple(_intent(row) for row in connection.execute(query))
+        return tuple(_intent(row) for row in self.database.read(query))
 
     def _check_lead(self, connection: Connection) -> None:
         if self.epoch is not None:

@@ -29,8 +29,7 @@ class LibraryWriter:
         query = select(library_unit.c.name).where(
             library_unit.c.library_id == self.library_id, library_unit.c.digest.is_(None)
         )
-        with self.database.transaction() as connection:
-            return tuple(connection.execute(query.order_by(library_unit.c.position)).scalars())
+        return tuple(self.database.read_column(query.order_by(library_unit.c.position)))
 
     def add(self, batch: TemplateBatch, seconds: float) -> None:
         check_batch(batch, self.config_count, self.class_count)

@@ -77,8 +77,7 @@ class PostgresOffers:
     def quarantined(self) -> dict[str, tuple[QuarantinedOffer, ...]]:
         """Return the quarantined offers by cloud, of all that were asked at least once."""
         query = select(market_source.c.cloud, market_source.c.quarantined).order_by(market_source.c.cloud)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return {row.cloud: msgspec.json.decode(row.quarantined, type=tuple[QuarantinedOffer, ...]) for row in rows}
 
     def prices(self, cloud: str) -> dict[str, float]:

@@ -59,8 +59,7 @@ class PostgresMarketMemory:
     def read(self) -> dict[str, Learned]:
         """Return what is learned by subject."""
         query = select(market_memory).where(market_memory.c.learned.is_not(None))
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return {row.subject: msgspec.json.decode(row.learned, type=Learned) for row in rows}
 
     def calls(self, since: datetime) -> tuple[OfferCalls, ...]:
@@ -95,8 +94,7 @@ class PostgresMarketMemory:
             .join(offer_call, offer_call.c.sequence == whole.c.last)
             .order_by(whole.c.most.desc(), whole.c.offer)
         )
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(
             OfferCalls(
                 row.offer, int(row.calls), int(row.granted), int(row.most), row.at, CallOutcome(row.outcome), row.reason
@@ -106,5 +104,4 @@ class PostgresMarketMemory:
 
     def forget_calls(self, before: datetime) -> None:
         """Drop calls made before then; what was learned from them stays."""
-        with self.database.transaction() as connection:
-            connection.execute(delete(offer_call).where(offer_call.c.at < before))
+        self.database.write(delete(offer_call).where(offer_call.c.at < before))

@@ -52,8 +52,7 @@ class PostgresNodes:
     def clouds(self) -> set[str]:
         """Return the clouds with held nodes."""
         query = select(node.c.cloud).where(node.c.gone_at.is_(None)).distinct()
-        with self.database.transaction() as connection:
-            return set(connection.execute(query).scalars())
+        return set(self.database.read_column(query))
 
     def rented_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
         """List when the fleet's nodes were asked for, one entry a node, given back or not; refused ones do not
@@ -61,35 +60,30 @@ class PostgresNodes:
         query = select(node.c.requested_at).join(instance, instance.c.id == node.c.instance_id)
         query = query.where(instance.c.fleet == fleet, node.c.requested_at >= since)
         query = query.where(node.c.gone_at.is_(None) | node.c.created_at.is_not(None))
-        with self.database.transaction() as connection:
-            return tuple(connection.execute(query.order_by(node.c.requested_at)).scalars())
+        return tuple(self.database.read_column(query.order_by(node.c.requested_at)))
 
     def rents(self, fleet: str) -> dict[tuple[str, int], float]:
         """(instance, place) → $/h of the fleet's nodes, those on their way included; 0 where nobody knows."""
         query = select(node.c.instance_id, node.c.place, current_price().label("price"))
         query = query.join(instance, instance.c.id == node.c.instance_id)
         query = query.where(instance.c.fleet == fleet, node.c.gone_at.is_(None))
-        with self.database.transaction() as connection:
-            return {(row.instance_id, row.place): float(row.price or 0) for row in connection.execute(query)}
+        return {(row.instance_id, row.place): float(row.price or 0) for row in self.database.read(query)}
 
     def lost(self, name: str, why: str, now: datetime) -> bool:
         """Record that a node is gone without our doing, its key with it; whether it was held until now."""
         gone = update(node).where(node.c.name == name, node.c.gone_at.is_(None)).values(gone_at=now, gone_because=why)
-        with self.database.transaction() as connection:
-            return connection.execute(gone.returning(node.c.name)).scalar_one_or_none() is not None
+        return bool(self.database.read(gone.returning(node.c.name)))
 
     def heard_of(self, loads: Mapping[str, NodeLoad | None], now: datetime) -> None:
         """Record a heartbeat of each node, and what it says of itself. A late one does not make a node younger."""
         if not loads:
             return
         encoded = ["" if load is None else msgspec.json.encode(load).decode() for load in loads.values()]
-        with self.database.transaction() as connection:
-            connection.execute(_HEARD, {"names": list(loads), "loads": encoded, "now": now})
+        self.database.write(_HEARD, {"names": list(loads), "loads": encoded, "now": now})
 
     def _held(self, which: ColumnElement[bool]) -> list[HeldNode]:
         query = select(node).where(which, node.c.gone_at.is_(None)).order_by(node.c.name)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return [
             HeldNode(
                 row.name, row.instance_id, row.place, row.offer, row.cloud, row.provider_id, row.created_at,

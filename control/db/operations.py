@@ -71,8 +71,7 @@ class PostgresOperations:
 
     def load(self, operation_id: str) -> Operation:
         """Raises NotStoredError."""
-        with self.database.transaction() as connection:
-            row = connection.execute(select(operation).where(operation.c.id == operation_id)).one_or_none()
+        row = self.database.read_one(select(operation).where(operation.c.id == operation_id))
         if row is None:
             raise not_stored("operation", operation_id, ())
         return _operation(row)
@@ -88,16 +87,14 @@ class PostgresOperations:
             query = query.where(operation.c.fleet == fleet)
         if kind is not None:
             query = query.where(operation.c.kind == kind)
-        with self.database.transaction() as connection:
-            return tuple(_operation(row) for row in connection.execute(query))
+        return tuple(_operation(row) for row in self.database.read(query))
 
     def newest_of_plan(self, kind: str, plan: str, fleet: str) -> Operation | None:
         """The last of those about a plan of a fleet that have succeeded; None: there is none."""
         about = operation.c.request["plan"].as_string() == plan
         asked = and_(operation.c.kind == kind, operation.c.fleet == fleet, about)
         query = select(operation).where(asked, operation.c.state == OperationState.SUCCEEDED)
-        with self.database.transaction() as connection:
-            row = connection.execute(query.order_by(operation.c.created_at.desc()).limit(1)).one_or_none()
+        row = self.database.read_one(query.order_by(operation.c.created_at.desc()).limit(1))
         return None if row is None else _operation(row)
 
     def waiting(self) -> int:
@@ -170,8 +167,7 @@ class PostgresOperations:
             raise StaleVersionError(f"operation {operation_id} was cancelled or taken up by another process")
 
     def _write(self, change: Any) -> bool:
-        with self.database.transaction() as connection:
-            return connection.execute(change.returning(operation.c.id)).scalar_one_or_none() is not None
+        return bool(self.database.read(change.returning(operation.c.id)))
 
 
 def _free() -> Any:

@@ -152,15 +152,13 @@ class PostgresPast:
         )
         # Rows are written after their snapshots were taken, so that none of the span is older than it.
         query = query.where(plan.c.name == name, plan.c.created_at >= since)
-        with self.database.transaction() as connection:
-            found = [PastPlan(_moment(row.at), row.id, row.usd_per_hour) for row in connection.execute(query)]
+        found = [PastPlan(_moment(row.at), row.id, row.usd_per_hour) for row in self.database.read(query)]
         return tuple(sorted((p for p in found if since <= p.at < until), key=lambda p: (p.at, p.id)))
 
     def calls(self, since: datetime, until: datetime) -> tuple[PastCall, ...]:
         """List the calls of all fleets, in order."""
         query = select(offer_call).where(offer_call.c.at >= since, offer_call.c.at < until)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query.order_by(offer_call.c.sequence)).all()
+        rows = self.database.read(query.order_by(offer_call.c.sequence))
         return tuple(PastCall(row.offer, _utc(row.at), CallOutcome(row.outcome), row.reason) for row in rows)
 
     def prices(self, since: datetime, until: datetime) -> Mapping[str, tuple[tuple[datetime, float | None], ...]]:
@@ -181,15 +179,13 @@ class PostgresPast:
         """List the events on record of the fleet itself, in order."""
         query = select(event.c.at, event.c.kind, event.c.subject).where(event.c.fleet == fleet)
         query = query.where(event.c.at >= since, event.c.at < until).order_by(event.c.sequence)
-        with self.database.transaction() as connection:
-            return tuple(RecordedEvent(_utc(row.at), row.kind, row.subject) for row in connection.execute(query))
+        return tuple(RecordedEvent(_utc(row.at), row.kind, row.subject) for row in self.database.read(query))
 
     def accepted(self, fleet: str, before: datetime) -> tuple[datetime, str] | None:
         """The plan that the fleet was held to just before then, and since when; None: none was accepted."""
         query = select(event.c.at, event.c.subject).where(event.c.fleet == fleet, event.c.kind == "plan.accepted")
         query = query.where(event.c.at < before).order_by(event.c.sequence.desc()).limit(1)
-        with self.database.transaction() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self.database.read_one(query)
         return None if row is None else (_utc(row.at), row.subject)
 
     def span(self, fleet: str) -> tuple[datetime, datetime] | None:
@@ -204,8 +200,7 @@ class PostgresPast:
         query = select(demand_override).where(demand_override.c.fleet == fleet, demand_override.c.made_at < until)
         query = query.where(or_(demand_override.c.ended_at.is_(None), demand_override.c.ended_at > since))
         query = query.where(demand_override.c.expires_at > since).order_by(demand_override.c.id)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(
             PastOverride(
                 Override(r.model, r.requests_per_s, r.made_by, r.reason, _utc(r.made_at), _utc(r.expires_at)),

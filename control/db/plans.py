@@ -56,13 +56,11 @@ class PostgresPlans:
             for b in baselines
         ]
         if rows:
-            with self.database.transaction() as connection:
-                connection.execute(insert(plan_baseline).on_conflict_do_nothing(), rows)
+            self.database.write(insert(plan_baseline).on_conflict_do_nothing(), rows)
 
     def newest(self, limit: int) -> tuple[KeptPlan, ...]:
         query = select(plan_table).order_by(plan_table.c.created_at.desc(), plan_table.c.id).limit(limit)
-        with self.database.transaction() as connection:
-            rows = connection.execute(query).all()
+        rows = self.database.read(query)
         return tuple(_kept(row) for row in rows)
 
     def find(self, prefix: str) -> KeptPlan:

@@ -67,8 +67,7 @@ class PostgresProjects:
     def page(self, limit: int, after: str = "") -> tuple[Project, ...]:
         """List projects by name, those that follow `after`."""
         query = _query().where(project.c.name > after).order_by(project.c.name).limit(limit)
-        with self.database.transaction() as connection:
-            return tuple(_project(row) for row in connection.execute(query))
+        return tuple(_project(row) for row in self.database.read(query))
 
 
 def _add(connection: Connection, name: str, description: str, now: datetime) -> bool:

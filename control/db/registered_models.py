@@ -64,8 +64,7 @@ class PostgresModels:
 
     def all(self) -> tuple[RegisteredModel, ...]:
         """List all models by name."""
-        with self.database.transaction() as connection:
-            return tuple(_model(row) for row in connection.execute(select(model).order_by(model.c.name)))
+        return tuple(_model(row) for row in self.database.read(select(model).order_by(model.c.name)))
 
 
 def _load(connection: Connection, name: str) -> RegisteredModel:

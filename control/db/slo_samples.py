@@ -57,16 +57,14 @@ class PostgresSloSamples:
             for sample in samples
         ]
         if rows:
-            with self.database.transaction() as connection:
-                connection.execute(insert(slo_sample).on_conflict_do_nothing(), rows)
+            self.database.write(insert(slo_sample).on_conflict_do_nothing(), rows)
 
     def read(self, models: Collection[str], since: datetime, until: datetime) -> tuple[SloSample, ...]:
         """List the samples that began from `since` on and before `until`, oldest first."""
         query = select(slo_sample).where(
             slo_sample.c.model.in_(models), slo_sample.c.begins_at >= since, slo_sample.c.begins_at < until
         )
-        with self.database.transaction() as connection:
-            rows = connection.execute(query.order_by(slo_sample.c.begins_at)).all()
+        rows = self.database.read(query.order_by(slo_sample.c.begins_at))
         return tuple(
             SloSample(
                 row.gateway,
@@ -80,5 +78,4 @@ class PostgresSloSamples:
         )
 
     def drop_older(self, than: datetime) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(delete(slo_sample).where(slo_sample.c.begins_at < than))
+        self.database.write(delete(slo_sample).where(slo_sample.c.begins_at < than))

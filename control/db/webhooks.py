@@ -74,8 +74,7 @@ class PostgresWebhooks:
 
     def all(self) -> tuple[Webhook, ...]:
         """List all webhooks by name."""
-        with self.database.transaction() as connection:
-            return tuple(_stored(row) for row in connection.execute(select(webhook).order_by(webhook.c.name)))
+        return tuple(_stored(row) for row in self.database.read(select(webhook).order_by(webhook.c.name)))
 
     def remove(self, name: str, version: int | None = None) -> None:
         """Remove a webhook and what was still to be sent there."""
