@@ -1,6 +1,6 @@
 """`medley instances`, `medley events`: what runs, where, how busy it is, and its history."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +8,7 @@ import typer
 from control.cli.acting import opened
 from control.cli.options import DatabaseOption, LimitOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
+from control.cli.time_text import age
 
 if TYPE_CHECKING:
     from control.fleet.instance_view import ExecutorView, InstanceView, NodeView
@@ -81,8 +82,4 @@ def _of_node(node: "NodeView") -> tuple[str, ...]:
 
 
 def _since(iso: str) -> str:
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds()
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
+    return age(max(timedelta(0), datetime.now(UTC) - datetime.fromisoformat(iso)))

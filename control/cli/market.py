@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from control.cli.acting import acting, opened
-from control.cli.market_text import age, at
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
+from control.cli.time_text import age, at
 
 if TYPE_CHECKING:
     from control.market.refresh import Refreshed

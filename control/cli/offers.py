@@ -9,9 +9,9 @@ import typer
 from control.cli import market
 from control.cli.acting import opened
 from control.cli.guard import Commands
-from control.cli.market_text import age
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emitted, say, table
+from control.cli.time_text import age
 
 if TYPE_CHECKING:
     from control.market.view import StoredMarket

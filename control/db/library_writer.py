@@ -4,10 +4,11 @@ import hashlib
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 from sqlalchemy import func, select, update
 
-from control.db.batch_check import check_batch
 from control.db.database import Database
 from control.db.errors import LibraryConflictError
 from control.db.library_rows import COPY_CAPACITY, COPY_TEMPLATE, capacity_copy, template_copy, unit_digest
@@ -32,7 +33,7 @@ class LibraryWriter:
         return tuple(self.database.read_column(query.order_by(library_unit.c.position)))
 
     def add(self, batch: TemplateBatch, seconds: float) -> None:
-        check_batch(batch, self.config_count, self.class_count)
+        _check_batch(batch, self.config_count, self.class_count)
         with self.database.transaction() as connection:
             # Updating the unit's row first locks it: were the build's lock ever lost, a second writer would wait
             # here and then find the unit done.
@@ -86,3 +87,45 @@ class LibraryWriter:
             finished = update(library).where(library.c.id == self.library_id)
             connection.execute(finished.values(version=version, finished_at=func.now()))
             return version
+
+
+def _check_batch(batch: TemplateBatch, config_count: int, class_count: int) -> None:
+    """Raise ValueError that names the unit and what is wrong with it."""
+    size, points, entries = len(batch.ids), len(batch.point_template), len(batch.entry_point)
+    complaints = {
+        "ids are not 32 hexadecimal digits each": not _all_hex(batch.ids),
+        "a template comes twice": len(np.unique(batch.ids)) != size,
+        f"nodes are not uint8 of shape ({size}, {config_count})": (
+            batch.nodes.shape != (size, config_count) or batch.nodes.dtype != np.uint8
+        ),
+        "a template has no nodes": bool((batch.nodes.sum(axis=1) == 0).any()),
+        f"records are not {size}": len(batch.records) != size,
+        "a template has no operating point": not _covers(batch.point_template, size),
+        "an operating point has no capacity": not _covers(batch.entry_point, points),
+        "capacity arrays differ in length": len(batch.entry_class) != entries
+        or len(batch.entry_units_per_s) != entries,
+        "a work class is unknown": bool(((batch.entry_class < 0) | (batch.entry_class >= class_count)).any()),
+        "a capacity is not a positive number": not bool(
+            (np.isfinite(batch.entry_units_per_s) & (batch.entry_units_per_s > 0)).all()
+        ),
+    }
+    for complaint, is_true in complaints.items():
+        if is_true:
+            raise ValueError(f"unit {batch.unit!r} of the template source cannot be stored: {complaint}")
+
+
+def _all_hex(ids: NDArray[np.bytes_]) -> bool:
+    if ids.dtype != np.dtype("S32"):
+        return False
+    digits = ids.view(np.uint8)
+    return bool((((digits >= ord("0")) & (digits <= ord("9"))) | ((digits >= ord("a")) & (digits <= ord("f")))).all())
+
+
+def _covers(parents: NDArray[np.int32], count: int) -> bool:
+    """Tell whether non-decreasing `parents` name each of 0 … count - 1 at least once, and nothing else."""
+    if count == 0:
+        return len(parents) == 0
+    steps = np.diff(parents)
+    return bool(
+        len(parents) > 0 and parents[0] == 0 and parents[-1] == count - 1 and ((steps == 0) | (steps == 1)).all()
+    )

@@ -3,11 +3,10 @@
 import pytest
 
 from control.offers.derive import derive
-from control.offers.paper_market import merge_zones, one_machine_per_size
 from control.offers.prices import regions_by_cloud
 from control.offers.quotes import OfferError, Quotes
 from control.offers.selection import Selection
-from control.offers.shipped import ShippedOffers
+from control.offers.shipped import ShippedOffers, merge_zones, one_machine_per_size
 from templates_lib.values.hardware import UnknownHardwareError, node_config_from_id
 from templates_lib.values.offer import Market, Offer
 

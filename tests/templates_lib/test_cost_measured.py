@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from templates_lib.cost.estimated import estimated_cost_model
-from templates_lib.cost.fit import UnfittableError, fit_step_terms, predicted
+from templates_lib.cost.fit import UnfittableError, fit_step_terms, non_negative_least_squares, predicted
 from templates_lib.cost.measured import MeasuredCostModel
-from templates_lib.cost.nnls import non_negative_least_squares
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.catalogue import load_models

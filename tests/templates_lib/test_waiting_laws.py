@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from templates_lib.throughput.waiting.gaps import SPREADS, gap_law, together_law
+from templates_lib.throughput.waiting.law import SPREADS, gap_law, together_law
 from templates_lib.throughput.waiting.population import ALIKE, Population, context_sizes, prompt_sizes
 from templates_lib.throughput.waiting.queue import MOST_LOAD, Customers, Floats, greatest_load
 from tests.templates_lib import throughput_worlds as worlds

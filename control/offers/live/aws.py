@@ -13,8 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from control.offers.interruptions import interruptions_per_hour
-from control.offers.live.aws_prices import on_demand_prices
-from control.offers.live.aws_region import offered_zones, quota_pools_of, spot_prices, zones_of
+from control.offers.live.aws_region import offered_zones, on_demand_prices, quota_pools_of, spot_prices, zones_of
 from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
 from control.offers.prices import regions_by_cloud
 from control.offers.selection import Selection

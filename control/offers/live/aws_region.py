@@ -1,5 +1,6 @@
-"""Zones, machines, spot prices and quotas of one region of AWS. Clients are boto3's."""
+"""Zones, machines, prices and quotas of one region of AWS. Clients are boto3's."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,6 +10,43 @@ from control.offers.live.bounds import bounded
 from templates_lib.values.hardware import instance_type
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.supply import SupplyPool
+
+_FILTERS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
+"""Filters for the plain one of all the ways to pay for a machine."""
+
+
+def on_demand_prices(pricing: Any, region: str, machines: Iterable[str]) -> dict[str, float]:
+    """Machine → $/h of Linux on shared hardware, without anything installed or reserved."""
+    wanted = frozenset(machines)
+    asked = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _FILTERS.items()]
+    asked.append({"Type": "TERM_MATCH", "Field": "regionCode", "Value": region})
+    pages = pricing.get_paginator("get_products").paginate(
+        ServiceCode="AmazonEC2", Filters=asked, PaginationConfig={"PageSize": 100}
+    )
+    found: dict[str, float] = {}
+    for page in bounded(pages, "on-demand prices"):
+        for text in page["PriceList"]:
+            product = json.loads(text)
+            about = product["product"]["attributes"]
+            # The filters are asked for again: a list that ignores one would price the wrong thing.
+            plain = all(about.get(field, value) == value for field, value in _FILTERS.items())
+            if about.get("instanceType") not in wanted or not plain or about.get("regionCode", region) != region:
+                continue
+            if about.get("marketoption", "OnDemand") != "OnDemand":
+                continue
+            for price in _hourly(product):
+                # Two prices for one thing: the dearer one, so that no plan is too cheap to be true.
+                found[about["instanceType"]] = max(price, found.get(about["instanceType"], 0.0))
+    return found
+
+
+def _hourly(product: dict[str, Any]) -> Iterable[float]:
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            price = float(dimension["pricePerUnit"].get("USD", 0))
+            if dimension["unit"] == "Hrs" and price > 0:
+                yield price
+
 
 Zone = str
 """Identifier of a zone, such as `use2-az1`: the same place in every account, unlike its name."""

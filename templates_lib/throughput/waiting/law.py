@@ -1,16 +1,97 @@
 """Lengths and objectives of a served model that waiting depends on, each law made once."""
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.throughput.waiting.gaps import GapLaw, gap_law, together_law
+from templates_lib.load.workload import WorkloadShape
+from templates_lib.models.model_spec import ModelSpec
 from templates_lib.throughput.waiting.population import Population, Sizes, context_sizes, prompt_sizes
 from templates_lib.values.work import Phase
 
 Floats = NDArray[np.float64]
+
+PHASES = (np.arange(8) + 0.5) / 8
+"""Shares of a running step that are still to come when a KV cache arrives: any share is as likely."""
+HAND_OFFS = np.geomspace(1e-3, 30.0, 64)
+"""Hand-off times of the mean prompt that are tried, in gaps."""
+SPREADS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0])
+"""Standard deviations of a step's time over its mean, for which `GapLaw.steps` is known."""
+POINTS = 400
+"""Points of the distribution of what answers leave to their steps, closer where it is small."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GapLaw:
+    """An answer of O tokens has O - 1 gaps; the mean of them is promised. Before its first step behind a hand-off it
+    waits for its KV cache and for the end of a step under way (a share U of one): it is late when
+
+        T (1 + U / (O - 1)) + H / (O - 1) > objective
+
+    with T its mean step and H its hand-off, which grows with its prompt. So short answers to long prompts are the late
+    ones, and the law is over both lengths together.
+    """
+
+    hand_off_s: float
+    """Seconds that the mean prompt's hand-off may take; others in proportion to their bytes. Infinite where no answer
+    has a gap."""
+    steps: Floats
+    """(SPREADS,): how much of the objective a mean step may take, so that enough answers are in time whose hand-offs
+    take as long as that."""
+
+    def step_share(self, spread: Floats) -> Floats:
+        """`steps` where a step's time has this standard deviation over its mean."""
+        return np.interp(spread, SPREADS, self.steps)
+
+
+def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float) -> GapLaw:
+    """Make the law that holds for `share` of all answers. Steps and hand-offs are of different nodes, which do not know
+    of each other: both get one allowance, of all that keep the objective the one that makes steps² · hand-off largest.
+    The slowest network that will do grows with the hand-off; the rate of a node grows with what its steps take beyond
+    an empty one, which at twice the time of an empty one is twice as fast as they."""
+    left = [_left_to_steps(model, shape, hand_off) for hand_off in (0.0, *HAND_OFFS)]
+    if not np.isfinite(left[0]).any():
+        return GapLaw(math.inf, _held(left[0], share))
+    steps = [min(float(np.quantile(each, 1 - share)), 1.0) for each in left]
+    worth = np.array(steps[1:]) ** 2 * HAND_OFFS
+    at = int(worth.argmax())
+    return GapLaw(float(HAND_OFFS[at]) * tpot_s, _held(left[1 + at], share))
+
+
+def together_law(share: float) -> GapLaw:
+    """Make the law without hand-off, where nobody waits before the second token: all is left to the steps."""
+    return GapLaw(math.inf, _held(np.ones(1), share))
+
+
+def _left_to_steps(model: ModelSpec, shape: WorkloadShape, hand_off: float) -> Floats:
+    """(n, PHASES): of the objective, for the mean step, where the mean prompt's hand-off takes `hand_off` gaps."""
+    prompt, gaps = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)[:, None] - 1
+    handed = np.mean([np.minimum(prompt, w) if w else prompt for w in model.windows], axis=0)
+    some = np.maximum(gaps, 1.0)
+    left = (1 - hand_off * (handed / handed.mean())[:, None] / some) / (1 + PHASES / some)
+    return np.asarray(np.where(gaps > 0, np.maximum(left, 0.0), np.inf))
+
+
+def _held(left: Floats, share: float) -> Floats:
+    """(SPREADS,): the mean step, in gaps, at which a step whose time is normal is beyond `left` for 1 - `share`."""
+    levels = np.linspace(0.0, 1.0, POINTS) ** 3
+    points = np.quantile(np.where(np.isfinite(left), left, 1e3), (levels[1:] + levels[:-1]) / 2)
+    weights = np.diff(levels)
+    normal = np.vectorize(NormalDist().cdf)
+    found = [min(float(np.quantile(left, 1 - share, method="lower")), 1.0)]
+    for spread in SPREADS[1:]:
+        low, high = 0.0, found[0]
+        for _ in range(20):
+            middle = (low + high) / 2
+            late = float(weights @ normal((1 - points / max(middle, 1e-9)) / spread))
+            low, high = (middle, high) if late <= 1 - share else (low, middle)
+        found.append(low)
+    return np.array(found)
+
 
 BELOW = np.array(
     [0, 0.02, 0.05, *np.arange(1, 10) / 10, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995, 0.9975, 0.999, 1]

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 
 from control.access.secret import Secret
-from control.up.greeting import Greeting
+from control.up.serving import Greeting
 from control.up.steps import Steps
 from tests.http_endpoint import Asked, Said, serving
 

@@ -1,4 +1,4 @@
-"""Times of the market for people."""
+"""Times for people."""
 
 from datetime import datetime, timedelta
 
