@@ -52,10 +52,11 @@ class SetUp:
 
 
 @contextmanager
-def world_session(example: str, *, queueing: bool = False) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
-    """A file of examples/ with its library, built when it is not there yet; `queueing` as if its objectives said so."""
+def world_session(example: str, *, keep: bool = False) -> Iterator[tuple[PlanningSession, Recording, Templates]]:
+    """A file of examples/ with its library, built when it is not there yet; `keep`: as if its models promised
+    percentile 99."""
     world = read_world(EXAMPLES / example)
-    if queueing:
+    if keep:
         served = tuple(replace(s, slo=replace(s.slo, queueing=True)) for s in world.recipe.served)
         world = replace(world, recipe=replace(world.recipe, served=served))
     with session(None) as opened:
@@ -63,8 +64,8 @@ def world_session(example: str, *, queueing: bool = False) -> Iterator[tuple[Pla
 
 
 @contextmanager
-def set_up(name: str, *, queueing: bool = False) -> Iterator[SetUp]:
-    with world_session(f"coral-{name}.yaml", queueing=queueing) as (opened, recording, templates):
+def set_up(name: str, *, keep: bool = False) -> Iterator[SetUp]:
+    with world_session(f"coral-{name}.yaml", keep=keep) as (opened, recording, templates):
         yield SetUp(name, opened, recording, templates)
 
 

@@ -23,6 +23,13 @@ def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
     return tokens <= chunk_tokens and 2 * before + tokens <= 2 * chunk_tokens
 
 
+def may_join(size: int, own: int) -> bool:
+    """Tell whether a request whose KV cache has come may go over from its group, of `own` requests with it, to one of
+    `size` that takes a step sooner: as long as groups stay about equal, as their steps then are.
+    """
+    return 4 * size <= 5 * own + 4
+
+
 def lanes(parts: int, batch_caps: Collection[int]) -> int:
     """Return the number of lanes of an instance of so many parts, whose nodes take so many prompts in one step."""
     return parts * (LANES_OF_PART_ALONE if max(batch_caps) == 1 else LANES_OF_PART)

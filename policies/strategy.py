@@ -36,7 +36,7 @@ def single_node_replicas(snapshot: Snapshot, library: Library) -> dict[str, tupl
     cheapest = _cheapest_prices(snapshot)
     found: dict[str, list[Replica]] = {c.id: [] for c in library.classes}
     for template, config, work_class, units_per_s in _single_node_templates(library):
-        capped = units_per_s * snapshot.settings.utilisation_cap
+        capped = units_per_s * snapshot.settings.cap(work_class)
         for (offered, zone, market), price in cheapest.items():
             if offered == config:
                 found[work_class].append(Replica(template, work_class, config, zone, market, capped, price))

@@ -315,6 +315,8 @@ class SchedulerCore:
         if held.awaited or sequence.lacks_token:
             return False
         sequence.phase = SequencePhase.COMPUTED
+        launched = {flight.step.group: flight.step.number for flight in self._flights.values()}
+        held.group = self._groups.move_to_soonest(held.group, held.nodes, launched)
         self._hand_offs.taken(sequence)
         return True
 

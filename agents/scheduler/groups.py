@@ -1,9 +1,9 @@
 """Groups of requests and their nodes: the split of `lockstep-v1`, of prompts in lanes, and the KV blocks they take."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from policies.lanes import joins
+from policies.lanes import joins, may_join
 
 
 class Groups:
@@ -111,6 +111,22 @@ class Groups:
     def join(self, group: int, nodes: tuple[int, ...], blocks: int) -> None:
         self._count(group, nodes, 1)
         self.take(nodes, blocks)
+
+    def move_to_soonest(self, group: int, nodes: tuple[int, ...], launched: Mapping[int, int]) -> int:
+        """Move a request of `group`, at these nodes, for its first step: to the group whose step is next, where that
+        has room there and is about as small. `launched`: number of the step that a group has under way."""
+        own, best = self._size(group), group
+        for other in range(self._layout.groups):
+            is_sooner = launched.get(other, 0) < launched.get(best, 0)
+            if is_sooner and may_join(self._size(other), own) and self._has_seats(other, nodes):
+                best = other
+        self._count(group, nodes, -1)
+        self._count(best, nodes, 1)
+        return best
+
+    def _has_seats(self, group: int, nodes: tuple[int, ...]) -> bool:
+        members = self._members[group]
+        return all(members[s][n] < self._layout.stages[s][n].batch_cap for s, n in enumerate(nodes))
 
     def leave(self, group: int, nodes: tuple[int, ...], blocks: int) -> None:
         self._count(group, nodes, -1)

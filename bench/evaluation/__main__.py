@@ -1,6 +1,7 @@
 """The evaluation of the Coral paper (section 6), run again.
 
-    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|attainment|all
+    python -m bench.evaluation all
+    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|attainment|promise
 
 Every experiment prints our figures with the paper's beside them; docs/results.md explains where they differ. Exits with
 1 when a plan fails the independent check or an experiment misses its bar.
@@ -11,7 +12,19 @@ import signal
 import sys
 from pathlib import Path
 
-from bench.evaluation import attainment, cost, figures, helix, interval, savings, scarcity, sensitivity, skew, splits
+from bench.evaluation import (
+    attainment,
+    cost,
+    figures,
+    helix,
+    interval,
+    promise,
+    savings,
+    scarcity,
+    sensitivity,
+    skew,
+    splits,
+)
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.epochs import KINDS
 from bench.evaluation.methods import METHODS
@@ -27,6 +40,7 @@ EXPERIMENTS = {
     "splits": splits.run,
     "savings": savings.run,
     "attainment": attainment.run,
+    "promise": promise.run,
 }
 
 
@@ -34,9 +48,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", nargs="+", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--setup", choices=["core", "extended"], help="only this one (default: both)")
-    parser.add_argument("--market", choices=KINDS, help="savings, attainment: only this one (default: all)")
-    parser.add_argument("--method", choices=METHODS, help="attainment: only this one (default: all)")
-    parser.add_argument("--queueing", action="store_true", help="templates certified with waiting (slo.queueing)")
+    parser.add_argument("--market", choices=KINDS, help="savings, attainment, promise: only this one (default: all)")
+    parser.add_argument("--method", choices=METHODS, help="attainment, promise: only this one (default: all)")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that databases are stopped
@@ -44,7 +57,7 @@ def main() -> int:
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
     kinds = (chosen.market,) if chosen.market else KINDS
     methods = (chosen.method,) if chosen.method else tuple(METHODS)
-    with Campaign(setups, kinds, methods, queueing=chosen.queueing) as campaign:
+    with Campaign(setups, kinds, methods) as campaign:
         missed = [name for name in names if not EXPERIMENTS[name](campaign, chosen.output)]
     if missed:
         print(f"missed: {', '.join(missed)}")

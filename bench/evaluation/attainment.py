@@ -1,7 +1,7 @@
 """Whether plans keep their objectives when requests queue: every plan of the evaluation in simulation.
 
-With `--queueing` templates are certified for that (`slo.queueing`), else for throughput, as the paper's. `$/h` is the
-average cost, starts included, of what serves the share `served` of the demand.
+Templates are certified for throughput, as the paper's; `promise` is about plans that are certified for a percentile.
+`$/h` is the average cost, starts included, of what serves the share `served` of the demand.
 
 Each plan serves ten minutes of Poisson arrivals at the rates it was made for, with lengths of its own shapes, after two
 minutes of warm-up. A class keeps its objective when 99 % of its requests do. The bar is that of the utilisation cap:

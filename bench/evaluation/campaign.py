@@ -13,17 +13,14 @@ from bench.scenarios import SetUp, set_up
 
 
 class Campaign(AbstractContextManager["Campaign"]):
-    def __init__(
-        self, setups: tuple[str, ...], kinds: tuple[str, ...], methods: tuple[str, ...], *, queueing: bool = False
-    ) -> None:
+    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...], methods: tuple[str, ...]) -> None:
         """Names of the set-ups to evaluate, and of `epochs.KINDS` and METHODS for experiments that are about all of
-        them; `queueing`: with templates that are certified with waiting (`Slo.queueing`)."""
+        them."""
         self.setups = setups
         self.kinds = kinds
         self.methods = methods
-        self._queueing = queueing
         self._stack = ExitStack()
-        self._open: dict[str, SetUp] = {}
+        self._open: dict[tuple[str, bool], SetUp] = {}
         self._epochs: dict[tuple[str, str, str], tuple[Epoch, ...]] = {}
 
     def __enter__(self) -> Self:
@@ -35,9 +32,16 @@ class Campaign(AbstractContextManager["Campaign"]):
         self._stack.close()
 
     def set_up(self, name: str) -> SetUp:
-        if name not in self._open:
-            self._open[name] = self._stack.enter_context(set_up(name, queueing=self._queueing))
-        return self._open[name]
+        return self._opened(name, keep=False)
+
+    def promised(self, name: str) -> SetUp:
+        """The same, whose models promise percentile 99."""
+        return self._opened(name, keep=True)
+
+    def _opened(self, name: str, *, keep: bool) -> SetUp:
+        if (name, keep) not in self._open:
+            self._open[name, keep] = self._stack.enter_context(set_up(name, keep=keep))
+        return self._open[name, keep]
 
     def epochs(self, name: str, kind: str, method: str) -> tuple[Epoch, ...]:
         """Of set-up `name` under one of `epochs.KINDS`."""

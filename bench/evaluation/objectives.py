@@ -132,8 +132,8 @@ def _causes_of_late(requests: Requests, served: Served, alone: _Alone, late: Som
 def _causes_of_slow(requests: Requests, served: Served, alone: _Alone, slow: Some, limit_s: float) -> Counter[Cause]:
     gaps = np.maximum(requests.output_tokens - 1, 1)
     took_s = served.finish_s - served.first_token_s
-    room_s = np.nan_to_num(served.accepted_s - served.first_token_s)
-    moved_s = np.nan_to_num(served.handed_s - served.accepted_s)
+    room_s = np.maximum(np.nan_to_num(served.accepted_s - served.first_token_s), 0.0)
+    moved_s = np.nan_to_num(served.handed_s - np.maximum(served.accepted_s, served.first_token_s))
     tests = {
         Cause.LENGTH: alone.gap_but_hand_off_s > limit_s,
         Cause.HAND_OFF: alone.gap_s > limit_s,

@@ -9,12 +9,12 @@ from bench.fidelity.recording import Recording
 from bench.text_tables import life_member, text_model
 from control.planning.cost_models import cost_models_of
 from control.planning.recipe import PipelineRecipe
-from control.simulator.serving.autoregressive.template_model import TemplateModels
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
+from control.timing.template_model import TemplateModels
 
 ZONE = "here"
 PATIENCE_S = 600.0

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agents.scheduler.orders import StepEntry
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel
-from control.simulator.serving.autoregressive.step_table import StepTable, row_points, table_points
+from control.timing.pipeline_model import NodeModel, PipelineModel
+from control.timing.step_table import StepTable, row_points, table_points
 from templates_lib.ports.cost_model import Floats
 
 Spent = tuple[int, float]

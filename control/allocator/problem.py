@@ -49,7 +49,8 @@ def read_problem(snapshot: Snapshot, library: Library) -> AllocationProblem:
     if library.size != len(allowed):
         allowed = allowed_groups(library, supply)
     peak = routing.peak
-    usable: Floats = np.where(peak > 0, snapshot.settings.utilisation_cap / np.where(peak > 0, peak, 1.0), 0.0)
+    cap = np.array([snapshot.settings.cap(class_ids[each]) for each in routing.classes])
+    usable: Floats = np.where(peak > 0, cap / np.where(peak > 0, peak, 1.0), 0.0)
     columns = Columns(library, supply, allowed, routing.classes, usable, snapshot.settings.restart_hours)
     running = _running(snapshot, library, supply, allowed)
     frame = FrameBuilder(snapshot, supply, routing, columns).build(running)

@@ -53,6 +53,7 @@ def apply(
     from control.fleet_file.document import parse, read_text
     from control.planning.world import world_of
     from control.reconcile.live_planner import live_planner
+    from control.simulator.attainment import SimulatedAttainment
 
     if project is not None:
         check_name("project", project)
@@ -65,7 +66,7 @@ def apply(
         record = wanted.record(before, act.now)
         check_project(database, record.project)
         confirmed = _confirmed(database, world.name, wanted.models, yes)
-        planner = live_planner(database, home(), progress)
+        planner = live_planner(database, home(), progress, SimulatedAttainment)
         solved = planner.solve(record, PostgresInstances(database).living(), act.now, baselines=True)
         _show(change_to(database, record, solved.world, solved.plan, solved.snapshot))
         verdict = against_cheapest(solved.report)

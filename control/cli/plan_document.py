@@ -38,6 +38,7 @@ def _baseline(name: str, report: PlanReport) -> dict[str, Any]:
         "init_usd": baseline.init_usd,
         "traffic_usd_per_hour": baseline.traffic_usd_per_hour,
         "unmet": baseline.unmet,
+        "attainment": msgspec.to_builtins(baseline.attainment),
         "unmet_share": unmet_share(baseline, report.snapshot),
         "breaks": report.broken.get(name, ()),
         "cost_ratio": baseline.usd_per_hour / cost if cost else None,

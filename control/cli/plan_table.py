@@ -29,6 +29,8 @@ def print_plan(report: PlanReport, console: Console) -> None:
     console.print(_instances(report) if console.width >= TABLE_WIDTH else _listed_instances(report))
     console.print(_totals(report))
     console.print(_demand(report))
+    if plan.attainment:
+        console.print(_attainment(plan))
     if report.baselines:
         console.print(_baselines(report))
         console.print(terminal_chart(report, console.width))
@@ -36,6 +38,16 @@ def print_plan(report: PlanReport, console: Console) -> None:
         console.print(Text("Why", style="bold"))
         console.print(_reasons(plan))
     console.print(_basis(report))
+
+
+def _attainment(plan: Plan) -> Table:
+    shown = table("work class", "promised", "kept", "requests", right=("promised", "kept", "requests"))
+    shown.title = "Objectives kept in simulation at the planned rates"
+    for name, each in sorted(plan.attainment.items()):
+        style = "" if each.is_kept else "bold red"
+        kept = Text(f"{100 * each.share:.2f} %", style=style)
+        shown.add_row(name, f"{each.percentile:g} %", kept, f"{each.requests:,}")
+    return shown
 
 
 def _instances(report: PlanReport) -> Table:

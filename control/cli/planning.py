@@ -26,6 +26,7 @@ from control.planning.session import PlanningSession
 from control.planning.templates import Templates
 from control.planning.within_budget import within_budget
 from control.planning.world import World, read_world
+from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.library import Library
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -44,7 +45,13 @@ def _opened(database_url: str | None) -> Iterator[tuple[PlanningSession, Databas
     with open_database(database_url) as database, build_progress() as progress:
         try:
             yield (
-                PlanningSession(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter),
+                PlanningSession(
+                    PostgresLibraries(database),
+                    PostgresPlans(database),
+                    progress,
+                    time.perf_counter,
+                    attainment=SimulatedAttainment,
+                ),
                 database,
             )
         except KeyboardInterrupt:

@@ -49,6 +49,7 @@ def reconcile(
     from control.reconcile.daemon import Daemon, DaemonSettings
     from control.reconcile.daemon_home import DaemonHome
     from control.reconcile.live_planner import live_planner
+    from control.simulator.attainment import SimulatedAttainment
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     own = DaemonHome.below(home())
@@ -59,7 +60,7 @@ def reconcile(
         build_progress() as progress,
         makers(database, own, _images(image or ())) as clouds,
     ):
-        daemon = Daemon(database, live_planner(database, home(), progress), settings, clouds)
+        daemon = Daemon(database, live_planner(database, home(), progress, SimulatedAttainment), settings, clouds)
         outcome = asyncio.run(daemon.serve())
         fleets = PostgresFleets(database)
         records, targets = (fleets.all(), fleets.targets()) if once else ((), {})

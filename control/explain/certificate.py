@@ -1,9 +1,9 @@
 """Certificates: objectives that the capacities of a plan's templates were certified for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from templates_lib.values.plan import Reason
+from templates_lib.values.plan import Plan, Reason
 from templates_lib.values.template import Capacity
 
 
@@ -38,3 +38,14 @@ def certificates(capacities: Iterable[Capacity]) -> tuple[Certificate, ...]:
             classes = found.setdefault((capacity.queueing, capacity.percentile), set())
             classes.update(name for point in capacity.points for name in point.units_per_s)
     return tuple(Certificate(*promise, tuple(sorted(found[promise]))) for promise in sorted(found, reverse=True))
+
+
+def unkept(plan: Plan) -> Iterator[Reason]:
+    """Yield what the plan was promised to keep and did not, in simulation at its planned rates."""
+    for name, each in sorted(plan.attainment.items()):
+        if not each.is_kept:
+            text = (
+                f"{name}: {100 * each.share:.2f} % of {each.requests:,} simulated requests keep the objective, and "
+                f"{each.percentile:g} % are promised: relax slo, lower slo.keep.percentile or offer faster nodes"
+            )
+            yield Reason("promise", text, name)

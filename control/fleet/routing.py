@@ -1,17 +1,19 @@
 """Routing to a fleet's models, as it follows from what is ready."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from agents.channels.dialer import Address
 from control.diff.target import Target
 from control.gateway.published import Hold, PublishedModel
 from control.hub.gang import Gang, placed_gang
-from policies.routing_table import RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
+from policies.routing import BY_SLACK
+from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.plan import Flow, Plan
 from templates_lib.values.slo import Slo
+from templates_lib.values.template import ServingTemplate
 from templates_lib.values.work import Route, Unit, WorkClass
 
 
@@ -39,6 +41,8 @@ class GatewayModel:
     longer: str = ""
     """Another model of the table, which serves longer prompts than this one's objective speaks of."""
     objective: Slo | None = None
+    policy: str = "wrr-v1"
+    """A key of `ROUTING_POLICIES`."""
 
 
 def gateway_model(
@@ -63,6 +67,8 @@ def gateway_model(
         hold,
         longer,
         served.slo,
+        # What is promised is certified under the dispatch that keeps it.
+        BY_SLACK if served.slo.queueing else "wrr-v1",
     )
 
 
@@ -73,6 +79,8 @@ class Routing:
     plan: Plan
     models: Mapping[str, GatewayModel]
     """By the name that clients use."""
+    times: Callable[[str, ServingTemplate], PromptTimes | None] = lambda _, __: None
+    """(work class, template) → how long prompts take; None: not known."""
 
     def served(self, ready: Iterable[tuple[str, Target, Mapping[str, Address]]]) -> tuple[PublishedModel, ...]:
         """Return the models as gateways serve them; one without instances is there and refused. `ready`: instance, what
@@ -105,7 +113,12 @@ class Routing:
         for _, wanted in there:  # many instances are of one template, and reading a placement takes its time
             if wanted.template.id not in gangs:
                 gangs[wanted.template.id] = placed_gang(wanted.template)
-        members_there = [m for name, w in there for m in members_of(name, w, gangs[w.template.id], components)]
+        members_there: list[RoutedInstance] = []
+        of: dict[str, Target] = {}
+        for name, wanted in there:
+            for member in members_of(name, wanted, gangs[wanted.template.id], components):
+                members_there.append(member)
+                of[member.id] = wanted
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes}
@@ -113,8 +126,16 @@ class Routing:
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
             routes = (routed_route(route, units, self.plan.flows) for route in model.routes)
             own = tuple(_within(route, places) for route in routes)
-            models.append(RoutedModel(name, own, members, objective=model.objective))
+            if model.policy == BY_SLACK:
+                members = tuple(self._timed(member, of[member.id]) for member in members)
+            models.append(RoutedModel(name, own, members, model.policy, model.objective))
         return tuple(models)
+
+    def _timed(self, member: RoutedInstance, wanted: Target) -> RoutedInstance:
+        """The member with what late binding reckons with."""
+        found = (self.times(work_class, wanted.template) for work_class in member.units_per_s)
+        times = next((each for each in found if each is not None), None)
+        return replace(member, times=times, usd_per_hour=wanted.usd_per_hour)
 
     def _context_tokens(self, name: str, there: Iterable[tuple[str, Target]]) -> int:
         """The model's, or what every instance of it has KV cache for: whichever answers a request can finish it, and

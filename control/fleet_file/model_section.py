@@ -9,7 +9,15 @@ from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Po
 from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection, is_path, known, names_of
 from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
+
+
+class KeepSection(SpecSection):
+    """Share of requests that keeps the objectives when requests queue."""
+
+    percentile: Annotated[Number, Field(ge=50, le=99.9)] | None = None
+    """Percent of all requests; null: no share of them is promised."""
 
 
 class SloSection(SpecSection):
@@ -25,8 +33,20 @@ class SloSection(SpecSection):
     """The percentile of prompts for which the objective must hold."""
     max_prompt_tokens: NonNegativeCount = 0
     """Longer prompts are served apart, with instances of their own; 0: none are."""
-    queueing: bool = False
-    """Certify that percentile of all requests, waiting included, not of prompt lengths alone."""
+    keep: KeepSection = Field(default_factory=KeepSection)
+    """What a plan keeps: `{percentile: 99}`, that share of all requests, those that wait included; or `throughput`, the
+    objective of a request that is alone."""
+
+    @field_validator("keep", mode="before")
+    @classmethod
+    def _throughput(cls, value: object) -> object:
+        return {} if value == "throughput" else value
+
+    @property
+    def value(self) -> Slo:
+        kept = self.keep.percentile
+        fields = self.model_dump(exclude={"keep"})
+        return Slo(**fields) if kept is None else Slo(**fields | {"percentile": kept, "queueing": True})
 
 
 class ModelSection(SpecSection):

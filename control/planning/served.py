@@ -25,7 +25,6 @@ from templates_lib.models.catalogue import load_models
 from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.values.slo import Slo
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
@@ -55,7 +54,7 @@ def served_apps(
         whole = ServedModel(
             section.served_name,
             model,
-            Slo(**section.slo.model_dump()),
+            section.slo.value,
             shape,
             disaggregated=section.disaggregated,
             aggregated=section.aggregated,

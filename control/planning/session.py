@@ -7,8 +7,9 @@ from functools import partial
 from control.allocator import solve
 from control.checker import check
 from control.explain import Explanation, explain, reasons
-from control.explain.certificate import Certificate, certificates
+from control.explain.certificate import Certificate, certificates, unkept
 from control.planning.cost_models import how_to_measure
+from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
@@ -52,6 +53,8 @@ class PlanningSession:
     method: Method = plan_medley
     """Method that makes its plans: the planner, or what is compared with it (simulations run fleets on baselines,
     too)."""
+    attainment: AttainmentOf | None = None
+    """What simulates plans whose models promise a percentile (`slo.keep`)."""
 
     def record(self, world: World, now: str, instances: tuple[Instance, ...] = ()) -> tuple[Recording, Templates]:
         """The snapshot of `world` at `now` (ISO 8601, UTC), with the instances that run, and its templates."""
@@ -92,27 +95,40 @@ class PlanningSession:
     ) -> PlanReport:
         """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
         of the fleet that runs have to earn; None: the cheapest plan, whatever it moves."""
-        snapshot, library = recording.snapshot, templates.library
-        timed = partial(solve, clock=self.clock)
-        plan = self.method(snapshot, library, timed)
+        library, timed = templates.library, partial(solve, clock=self.clock)
+        attain = self._attain(recording.recipe, templates)
+        promise = _planned(recording.snapshot, library, timed, self.method, attain)
+        plan, snapshot = promise.plan, promise.snapshot
         if payback is not None:
-            plan = guard(snapshot, library, plan, timed, payback)
+            still = guard(snapshot, library, plan, timed, payback)
+            plan = still if attain is None or _keeps(attain, still, snapshot, promise) else plan
         plan, certified = templates.placed(plan)
+        plan = replace(plan, attainment=dict(promise.attainment if attain is None else attain(plan, snapshot)))
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
-        plan = replace(plan, reasons=(*reasons(plan, snapshot), *(each.reason for each in waiting)))
+        said = (*(each.reason for each in waiting), *unkept(plan))
+        plan = replace(plan, reasons=(*reasons(plan, snapshot), *said))
         self.plans.save(recording.name, plan, snapshot)
-        others, broken = self.compare(plan, snapshot, library) if baselines else ({}, {})
+        others, broken = self.compare(plan, snapshot, templates, recording.recipe) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
 
+    def _attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
+        """Return what simulates plans of the recipe; None where no model of it promises anything."""
+        if self.attainment is None or recipe is None:
+            return None
+        attain = self.attainment(recipe, templates)
+        return attain if attain.classes else None
+
     def compare(
-        self, plan: Plan, snapshot: Snapshot, library: Library
+        self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe | None
     ) -> tuple[dict[str, Plan], dict[str, tuple[str, ...]]]:
-        """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept."""
-        timed = partial(solve, clock=self.clock)
-        others = {name: baseline(name)(snapshot, library, timed) for name in BASELINES}
+        """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept. Where
+        a percentile is promised, baselines are certified for it as `plan` is."""
+        timed, attain = partial(solve, clock=self.clock), self._attain(recipe, templates)
+        promises = {name: _planned(snapshot, templates.library, timed, baseline(name), attain) for name in BASELINES}
+        others = {name: replace(each.plan, attainment=dict(each.attainment)) for name, each in promises.items()}
         broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
         compared = [
             Baseline(name, other.usd_per_hour, unmet_share(other, snapshot), broken[name])
@@ -141,6 +157,18 @@ class PlanningSession:
     def explain(self, plan: Plan, snapshot: Snapshot, library: Library) -> Explanation:
         """Why `plan`, made on `snapshot` with templates of `library`, is as it is."""
         return explain(plan, snapshot, library, solve)
+
+
+def _planned(snapshot: Snapshot, library: Library, timed: Solve, method: Method, attain: Attainment | None) -> Promise:
+    """The method's plan on the snapshot; where a percentile is promised, under caps that keep it."""
+    if attain is None:
+        return Promise(method(snapshot, library, timed), snapshot, {})
+    return promised(snapshot, lambda under: method(under, library, timed), attain)
+
+
+def _keeps(attain: Attainment, plan: Plan, snapshot: Snapshot, promise: Promise) -> bool:
+    """Whether a plan that moves less keeps its promises as well."""
+    return Promise(plan, snapshot, attain(plan, snapshot)).is_kept or not promise.is_kept
 
 
 def _broken_guardrails(plan: Plan, snapshot: Snapshot) -> tuple[str, ...]:

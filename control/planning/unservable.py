@@ -48,12 +48,12 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
             f"({served.model.dtype}, KV cache {served.model.kv_dtype}), its size, or passing its KV cache on in "
-            f"time{' (slo.queueing: to short answers too)' if served.slo.queueing else ''} rule them out; offer other "
+            f"time{' (slo.keep: to short answers too)' if served.slo.queueing else ''} rule them out; offer other "
             "nodes or relax its SLO"
         )
     advice = how_to_measure(recipe)
     if served.slo.queueing:
-        advice = "; ".join(filter(None, ("slo.queueing has it leave time for waiting", advice)))
+        advice = "; ".join(filter(None, ("slo.keep has it leave time for waiting", advice)))
     return (
         f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
         f"relax its SLO or offer faster nodes{f'; {advice}' if advice else ''}"

@@ -10,9 +10,11 @@ from control.cost.spending_limit import SpendingLimit
 from control.diff.limits import Disruption
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
+from control.planning.recipe import Recipe
 from control.planning.recording import Recording
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
+from control.planning.templates import Templates
 from control.planning.within_budget import within_budget
 from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
@@ -137,7 +139,7 @@ class FleetPlanner:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
             recording = supposed(recording)
             report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
-            return world, recording.snapshot, report
+            return world, report.snapshot, report
 
         limit = self._spending_limit(record, now)
         within = within_budget(world, limit.allowed, limit.in_force, planned, lambda solved: solved[2].plan)
@@ -150,7 +152,8 @@ class FleetPlanner:
         """Keep what baselines would cost in the place of its plan. Raises LookupError when its library is gone."""
         plan, snapshot = solved.plan, solved.snapshot
         library = self._session.store.load(plan.library_version, {i.template_id for i in snapshot.instances})
-        self._session.compare(plan, snapshot, library)
+        templates = Templates("", library, self._session.store)
+        self._session.compare(plan, snapshot, templates, Recipe((solved.world.recipe,)))
 
     def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
         given = world.fleet.reconcile

@@ -11,16 +11,19 @@ from control.db.plans import PostgresPlans
 from control.db.registered_models import PostgresModels
 from control.market.live_market import LiveMarket
 from control.planning.local_profiles import with_known_profiles
+from control.planning.promise import AttainmentOf
 from control.planning.session import PlanningSession
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from templates_lib.ports.source import Progress
 
 
-def live_planner(database: Database, home: Path, progress: Progress) -> FleetPlanner:
+def live_planner(database: Database, home: Path, progress: Progress, attainment: AttainmentOf) -> FleetPlanner:
     """Make the planner that uses the database. `home`: where profiles of this machine's nodes are kept. `progress`
-    hears of libraries that are built."""
-    session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter)
+    hears of libraries that are built. `attainment`: what simulates plans whose models promise a percentile."""
+    session = PlanningSession(
+        PostgresLibraries(database), PostgresPlans(database), progress, time.perf_counter, attainment=attainment
+    )
     return FleetPlanner(
         session,
         lambda world: with_known_profiles(world, home),

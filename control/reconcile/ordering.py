@@ -17,6 +17,7 @@ from control.planning.local_market import local_config
 from control.planning.world import World
 from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
+from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.plan import Plan
@@ -103,7 +104,7 @@ def routing(world: World, plan: Plan, created: datetime, tokenizer: Callable[[st
         for each in app.request_types:
             found, longer = tokenizer(weights[each.served.name]), app.longer(each)
             models[each.served.name] = gateway_model(each.served, found, made, world.name, hold, longer)
-    return Routing(plan, models)
+    return Routing(plan, models, TextPipelines(world.recipe).prompt_times)
 
 
 def weights_of(world: World) -> dict[str, str]:

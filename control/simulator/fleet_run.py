@@ -12,6 +12,7 @@ from control.db.plans import PostgresPlans
 from control.planning.session import PlanningSession, method_of
 from control.planning.world import World
 from control.reconcile.market import DemandSource
+from control.simulator.attainment import SimulatedAttainment
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import ControlPlane
 from control.simulator.plane_log import PlaneLog
@@ -79,7 +80,12 @@ class _Plane:
         }
         world = without_weights(_as_simulated(scenario), home)
         session = PlanningSession(
-            around.libraries, PostgresPlans(database), around.progress, around.clock, method(scenario)
+            around.libraries,
+            PostgresPlans(database),
+            around.progress,
+            around.clock,
+            method(scenario),
+            SimulatedAttainment,
         )
         market = SimulatedMarket(database, scenario.market, self.clouds, scenario.start)
         demand = self._demand(database)

@@ -7,6 +7,7 @@ from pathlib import Path
 from control.db.database import open_database
 from control.db.plans import PostgresPlans
 from control.planning.session import PlanningSession
+from control.simulator.attainment import SimulatedAttainment
 from control.simulator.fleet_history import instance_span
 from control.simulator.fleet_run import Around, method
 from control.simulator.plane_log import PlanMade
@@ -27,7 +28,9 @@ class StandingPlan:
             open_database(None, Path(home) / "postgres") as database,
         ):
             plans = PostgresPlans(database)
-            session = PlanningSession(around.libraries, plans, around.progress, around.clock, method(scenario))
+            session = PlanningSession(
+                around.libraries, plans, around.progress, around.clock, method(scenario), SimulatedAttainment
+            )
             recording, templates = session.replay(scenario.recording)
             if fixed is not None and fixed.snapshot_version != recording.snapshot.version:
                 where = f"snapshot {fixed.snapshot_version}, and {recording.name} is {recording.snapshot.version}"

@@ -38,6 +38,7 @@ from control.reconcile.ordering import UnrunnableError, weights_of
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from control.reconcile.tokenizers import Tokenizers
+from control.simulator.attainment import SimulatedAttainment
 from control.up.gateway_process import ensure_gateway, running_gateway
 from control.up.home import UpHome, write_private
 from control.up.serving import AlreadyUpError, Leading, Serving
@@ -90,7 +91,7 @@ def bring_up(options: UpOptions, steps: Steps, progress: Progress) -> dict[str, 
         with steps.step("profiles") as done:
             ensure_profiles(world, options.home, progress, _now().isoformat(timespec="seconds"))
             done.text = f"{', '.join(machine.name for machine in machines)} measured"
-        planner = live_planner(database, options.home, progress)
+        planner = live_planner(database, options.home, progress, SimulatedAttainment)
         stores = ReconcileStores.of(database)
         record = _on_record(_act(database, options), world, document, str(options.spec.absolute().parent))
         with steps.step("plan") as done:

@@ -23,7 +23,6 @@ from templates_lib.throughput.stepped import SteppedWork
 from templates_lib.throughput.waiting.aggregated import ChunkQueues, WaitingAggregatedWork, chunk_queues
 from templates_lib.throughput.waiting.decode import WaitingDecodeWork
 from templates_lib.throughput.waiting.law import WaitingLaw, waiting_law
-from templates_lib.throughput.waiting.prefill import waiting_prefill_work
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
@@ -58,13 +57,7 @@ class NodePhases:
             return
         layers = np.arange(1 if node.joins_others else model.layers, model.layers + 1)
         for parallel in splits(model, node.gpu_count):
-            split = self._split(node, gpu, parallel, layers)
-            yield self._work(split)
-
-    def _work(self, split: NodeSplit) -> PhaseWork:
-        if self.phase is Phase.PREFILL and self.law is not None:
-            return waiting_prefill_work(split, self.law)
-        return SteppedWork(self.phase, self._steps(split))
+            yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))
 
     def _steps(self, split: NodeSplit) -> StepWork:
         if self.phase is Phase.PREFILL:

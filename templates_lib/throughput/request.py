@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
+
+LATE_BY_LENGTH = 0.8
+"""Of the requests that may be late, the share that may be so alone on a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,14 @@ def request_of(served: ServedModel) -> MeanRequest:
         output=shape.mean_output_tokens,
         prefill_context=shape.prefill_context,
         decode_context=shape.decode_context,
-        percentile_prompt=shape.prompt_percentile(served.slo.percentile),
+        percentile_prompt=shape.prompt_percentile(_percentile(served.slo)),
         ttft_s=served.slo_ms(Phase.PREFILL) / 1000,
         tpot_s=served.slo_ms(Phase.DECODE) / 1000,
         ttft_per_token=served.slo.ttft_ms_per_1k_prompt_tokens / 1e6,
     )
+
+
+def _percentile(slo: Slo) -> float:
+    """The percentile of prompts that have to be in time alone. Where waiting is allowed for, it may make some of those
+    late, too: for a fifth of what may be late, length is not the cause."""
+    return 100 - LATE_BY_LENGTH * (100 - slo.percentile) if slo.queueing else slo.percentile

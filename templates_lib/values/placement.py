@@ -7,6 +7,9 @@ from typing import Any
 FULLEST = 1.5
 """Times its chunk, that a step of several prompts has at most: prompts are whole, and as many go in one step as come
 nearest to the chunk (`policies.lanes`)."""
+HAND_OFF_PIECES = 16
+"""Pieces in which a stage sends its part of a KV cache while it computes the prompt. A request waits for the last of
+them behind its first token."""
 
 
 ONLY = "only"

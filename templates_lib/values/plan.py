@@ -1,5 +1,6 @@
 """A plan: the result of a solve, which says what to run."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -69,6 +70,26 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Attained:
+    """How one work class fared when a plan was simulated at its planned rates."""
+
+    share: float
+    """Share of its requests that were within the objective."""
+    percentile: float
+    """Share that is promised, percent."""
+    requests: int
+    """Number that were counted."""
+    seed: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Tell whether the promise was kept by more than two standard errors of the share: requests that queue are late
+        together, so that shares scatter by more than one from seed to seed."""
+        promised = self.percentile / 100
+        return self.share >= promised + 2 * math.sqrt(promised * (1 - promised) / max(self.requests, 1))
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A plan is a value; applying it is somebody else's effect.
 
@@ -103,6 +124,8 @@ class Plan:
     reasons: tuple[Reason, ...] = ()
     statistics: dict[str, float] = field(default_factory=dict)
     """Columns, iterations, branch-and-bound nodes and the like, for benches."""
+    attainment: dict[str, Attained] = field(default_factory=dict)
+    """By work class, of those whose objectives are promised."""
 
     def nodes(self) -> Counter[str]:
         """Count the nodes that the plan uses, by offer key."""

@@ -1,6 +1,7 @@
 """Settings that a fleet's owner gives the planner."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -68,6 +69,8 @@ class Settings:
     mode: Mode = Mode.ZONES
     utilisation_cap: float = 0.85
     """Share of certified capacity that a plan may use; the rest absorbs queueing."""
+    utilisation_caps: Mapping[str, float] = field(default_factory=dict)
+    """The same by work class, where pools of it are certified otherwise."""
     startup_minutes: float = 6.0
     """Minutes from the request for a node to its first token; drives the initialisation cost."""
     adjustment_interval_minutes: float = 60.0
@@ -82,6 +85,10 @@ class Settings:
     beside_running: bool = False
     """New instances find room beside all that run, those among them that the plan does not want: nothing has to go
     before what replaces it is there."""
+
+    def cap(self, work_class: str) -> float:
+        """Return the share of the class's certified capacity that a plan may use."""
+        return self.utilisation_caps.get(work_class, self.utilisation_cap)
 
     @property
     def init_factor(self) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from templates_lib.throughput.waiting.law import SPREADS, gap_law, together_law
-from templates_lib.throughput.waiting.population import ALIKE, Population, context_sizes, prompt_sizes
+from templates_lib.throughput.waiting.population import ALIKE, Population, context_sizes
 from templates_lib.throughput.waiting.queue import MOST_LOAD, Customers, Floats, greatest_load
 from tests.templates_lib import throughput_worlds as worlds
 
@@ -85,11 +85,12 @@ def test_nobody_is_in_time_whose_own_time_is_too_long() -> None:
     assert greatest_load(customers(ENDS["mixed"]), np.array([2.0]), 0.99)[0] == 0
 
 
-def test_answers_keep_the_objective_with_the_steps_and_the_hand_off_they_were_given() -> None:
+@pytest.mark.parametrize("groups", [1, 2])
+def test_answers_keep_the_objective_with_the_steps_and_the_hand_off_they_were_given(groups: int) -> None:
     draw = np.random.default_rng(3)
     shape = worlds.shape(draw.integers(50, 4000, 2000).tolist(), draw.geometric(0.02, 2000).tolist())
     spec, tpot_s = worlds.model(4, windows=(128, 0, 128, 0)), 0.05
-    law = gap_law(spec, shape, tpot_s, 0.99)
+    law = gap_law(spec, shape, tpot_s, 0.99, groups)
     prompt, gaps = shape.prompt_tokens.astype(float), shape.output_tokens - 1.0
     handed = (np.minimum(prompt, 128) + prompt) / 2
     hand_off_s = law.hand_off_s * handed / handed.mean()
@@ -97,7 +98,7 @@ def test_answers_keep_the_objective_with_the_steps_and_the_hand_off_they_were_gi
         step_s = tpot_s * float(law.step_share(np.array(spread)))
         answers = draw.integers(len(prompt), size=400_000)
         step = step_s * (1 + spread * draw.standard_normal(len(answers)))
-        first = hand_off_s[answers] + draw.random(len(answers)) * step
+        first = hand_off_s[answers] + draw.random(len(answers)) * step / groups
         late = (gaps[answers] > 0) & (gaps[answers] * step + first > gaps[answers] * tpot_s)
         assert late.mean() == pytest.approx(0.01, abs=0.002)
 
@@ -107,7 +108,7 @@ def test_where_nothing_is_handed_over_steps_have_the_whole_objective() -> None:
     assert law.step_share(np.array(0.0)) == 1
     assert law.step_share(np.array(0.2)) == pytest.approx(1 / (1 + 0.2 * NormalDist().inv_cdf(0.99)), rel=0.02)
     one_token = worlds.shape([100, 2000], [1, 1])
-    assert gap_law(worlds.model(), one_token, 0.05, 0.99).hand_off_s == math.inf
+    assert gap_law(worlds.model(), one_token, 0.05, 0.99, 1).hand_off_s == math.inf
 
 
 @pytest.mark.parametrize("room", [12.0, 60.0, 400.0])
@@ -118,7 +119,7 @@ def test_requests_that_come_find_room(room: float, share: float) -> None:
     assert ((draw.poisson(mean, 300_000) + 1) <= room).mean() >= share - 0.1 * (1 - share)
     assert ((draw.poisson(1.25 * mean + 1, 300_000) + 1) <= room).mean() < share, "and it is not given away"
     lengths = draw.integers(1, 4000, 3000)
-    sizes = prompt_sizes(worlds.shape(lengths.tolist(), [1] * 3000))
+    sizes = context_sizes(worlds.shape(lengths.tolist(), [1] * 3000))
     mean = float(Population(share).mean_within(np.array(room), sizes))
     there = [lengths[draw.integers(3000, size=n + 1)].sum() for n in draw.poisson(mean, 20_000)]
     assert (np.array(there) <= room * lengths.mean()).mean() >= share - 0.25 * (1 - share)

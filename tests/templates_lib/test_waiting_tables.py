@@ -11,7 +11,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.pipeline_record import read_record
 from templates_lib.sources.pipeline_source import uneven_budgets
 from templates_lib.values.slo import Slo
-from templates_lib.values.throughput_table import StageRole, ThroughputTable
+from templates_lib.values.throughput_table import StageRole
 from templates_lib.values.work import Phase
 from tests.templates_lib import throughput_worlds as worlds
 from tests.templates_lib.test_pipeline_source import PHI, _source
@@ -71,18 +71,6 @@ def test_where_the_certified_request_is_late_by_itself_nothing_is_certified(phas
     assert not units(strict, phase, [worlds.node("G", 2)], cost).any()
 
 
-def test_prompts_have_steps_of_their_own() -> None:
-    cost = worlds.Roofline({"G": worlds.gpu("G")})
-    served = with_waiting(worlds.served())
-    table: ThroughputTable = table_of(served, Phase.PREFILL, [worlds.node("G", 4, network=100.0)], cost)
-    works = table.units_per_s > 0
-    assert works.any()
-    assert (table.batch_cap[works] == table.dp[works]).all()
-    longest = table.chunk_tokens[works] / table.dp[works]
-    assert (longest >= served.shape.prompt_percentile(served.slo.percentile)).all()
-    assert (longest <= served.shape.prompt_tokens.max()).all()
-
-
 WAITING = replace(PHI, slo=Slo(PHI.slo.ttft_ms, PHI.slo.tpot_ms, queueing=True))
 
 
@@ -104,12 +92,9 @@ def test_judged_by_its_placement_a_template_sustains_what_it_was_certified_for()
         assert again[1] >= sustained * (1 - SEARCH_ERROR)
 
 
-def test_templates_that_put_prompts_together_are_not_certified_for_waiting() -> None:
+def test_templates_that_are_made_without_waiting_sustain_no_more_with_it() -> None:
     before = _source(served=(PHI,), n_max=2)
     waiting = _source(served=(WAITING,), n_max=2)
-    for _, stored, sustained, (unit, _) in records(before)[::5]:
-        again = waiting.recertified(stored.record)
-        if unit == "phi/prefill":
-            assert again is None
-        elif again is not None:
-            assert again[1] <= sustained * (1 + SEARCH_ERROR)
+    found = [(waiting.recertified(stored.record), sustained) for _, stored, sustained, _ in records(before)[::5]]
+    assert any(again is not None for again, _ in found)
+    assert all(again is None or again[1] <= sustained * (1 + SEARCH_ERROR) for again, sustained in found)

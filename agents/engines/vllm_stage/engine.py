@@ -1,6 +1,7 @@
 """The vLLM stage engine."""
 
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from agents.engines.checks import check_batch, check_new, check_part, check_part
 from agents.engines.errors import EngineError
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
+from agents.engines.protocol import Wrote
 from agents.engines.stage_facts import StageFacts
 from agents.engines.step_output import StepOutput
 from agents.engines.torch_engine.block_table import BLOCK_TOKENS, WindowGroup
@@ -68,6 +70,10 @@ class VllmStageEngine:
         self._config = stage.config
         self._attention = StageAttention(stage, facts, windows)
         self._blocks = _accounts(facts.kv_blocks)
+        self.wrote: Wrote = lambda _end_layer: None
+        self._is_decode = False
+        for number, layer in enumerate(stage.attention.values()):
+            layer.register_forward_hook(partial(self._written, facts.held.first_layer + number + 1))
 
     @property
     def free_kv_blocks(self) -> int:
@@ -80,6 +86,7 @@ class VllmStageEngine:
     def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
         check_batch(self.facts, batch, rows, self._blocks.tokens)
         self._blocks.grow(batch)
+        self._is_decode = all(request.tokens == 1 for request in batch.requests)  # over soon: told of as a whole
         hidden = self._forward(batch, rows)
         self._blocks.advance(batch)
         if not self.facts.held.last:
@@ -132,10 +139,14 @@ class VllmStageEngine:
             return output  # type: ignore[no-any-return]
         return output["hidden_states"] + output["residual"]  # type: ignore[no-any-return]
 
+    def _written(self, end_layer: int, *_: Any) -> None:
+        if not self._is_decode or end_layer == self.facts.held.end:
+            self.wrote(end_layer)
+
     def _blocks_of(self, request_id: str, part: KvPart) -> torch.Tensor:
         """(tokens,) the block of each token of the part. Raises BadBatchError and UnknownRequestError."""
         table = self._blocks.table(request_id)
-        check_part(self.facts, part, request_id, table.tokens, self.first_kept_token)
+        check_part(self.facts, part, request_id, table.reach, self.first_kept_token)
         at = torch.arange(part.first_token, part.first_token + part.tokens) // BLOCK_TOKENS
         return table.blocks[0].units[at, 0]
 

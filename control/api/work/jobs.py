@@ -33,6 +33,7 @@ from control.planning.report import SERVED, PlanReport
 from control.planning.session import PlanningSession
 from control.planning.what_if import supposed
 from control.reconcile.live_planner import live_planner
+from control.simulator.attainment import SimulatedAttainment
 from policies.budget import Allowance
 
 
@@ -50,7 +51,7 @@ class Job:
 
     def session(self) -> PlanningSession:
         libraries, plans = PostgresLibraries(self.database), PostgresPlans(self.database)
-        return PlanningSession(libraries, plans, self.progress, time.perf_counter)
+        return PlanningSession(libraries, plans, self.progress, time.perf_counter, attainment=SimulatedAttainment)
 
 
 def plan(job: Job) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def plan(job: Job) -> dict[str, Any]:
     now, instances = job.clock(), PostgresInstances(job.database).living()
     book = budget_book(PostgresBudgets(job.database), PostgresLedger(job.database), now)
     allowed = book.allowance(record.name, record.project)
-    planner = live_planner(job.database, job.home, job.progress)
+    planner = live_planner(job.database, job.home, job.progress, SimulatedAttainment)
 
     def as_asked(recording: Recording) -> Recording:
         snapshot = recording.snapshot

@@ -23,6 +23,7 @@ from control.market.answers import note
 from control.planning.session import PlanningSession, method_of
 from control.planning.world import World
 from control.reconcile.metered_demand import HISTORY, MeteredDemand
+from control.simulator.attainment import SimulatedAttainment
 from control.simulator.fleet_run import Around, without_weights
 from control.simulator.log_cloud import LogCloud
 from control.simulator.plane import OWNER, ControlPlane
@@ -125,7 +126,9 @@ class _Run:
         self._startup_s = startup_s(span) or (60 * world.fleet.settings.startup_minutes,) * 2
         copy_demand(recorded, own, span.fleet, span.begin - HISTORY, span.until)
         method = method_of(subject.strategy)
-        session = PlanningSession(around.libraries, PostgresPlans(own), around.progress, around.clock, method)
+        session = PlanningSession(
+            around.libraries, PostgresPlans(own), around.progress, around.clock, method, SimulatedAttainment
+        )
         planner = ReplayedMarket(own, market, self._clouds, span.since)
         demand = MeteredDemand(own, PastOverrides(span.overrides))
         self._plane = ControlPlane(

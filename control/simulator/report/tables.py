@@ -64,7 +64,7 @@ def _requests(result: SimulationResult, judged: Judged) -> RowFile:
         "ttft_ms": judged.ttft_ms,
         "tpot_ms": judged.tpot_ms,
         "queued_ms": 1000 * served.queued_s,
-        "hand_off_ms": 1000 * (served.handed_s - served.accepted_s),
+        "hand_off_ms": 1000 * (served.handed_s - np.maximum(served.accepted_s, served.first_token_s)),
         "finish_s": served.finish_s,
         "made_tokens": served.made_tokens,
         **{f"{leg}_instance": Coded(ids, places) for leg, places in legs.items()},

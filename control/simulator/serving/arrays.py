@@ -6,7 +6,6 @@ from math import ceil
 import numpy as np
 
 from control.simulator.serving.autoregressive import records as p
-from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.autoregressive.rows import PipelineRows, pipeline_rows
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
@@ -15,6 +14,7 @@ from control.simulator.serving.kernel.world import Limits, World
 from control.simulator.serving.late_binding_rows import late_binding_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
+from control.timing.pipeline_model import PipelineModel
 from policies import slack
 from policies.routing_table import RoutedRoute
 from policies.rows import Ints, Rows, column, copied, rows_of, table_of
@@ -38,6 +38,7 @@ def limits_of(settings: ServingSettings) -> Limits:
         settings.reply_s,
         settings.use_interval_s,
         settings.lead_s,
+        settings.streams_kv,
     )
 
 
@@ -113,6 +114,7 @@ def world_of(
         use_s=np.zeros(uses),
         sequences=rows_of(p.Sequence, legs, peer=-1),
         seated=np.zeros((legs, pipelines.most_stages), np.int64),
+        computed_s=np.zeros((legs, pipelines.most_stages, 2)),
         seats=rows_of(p.Seat, seats),
         pipelines=pipelines.pipelines,
         stages=pipelines.stages,
@@ -146,6 +148,7 @@ def with_room(w: World) -> World:
         held_links=copied(w.held_links, rows_of(r.Links, legs)),
         sequences=copied(w.sequences, rows_of(p.Sequence, legs, peer=-1)),
         seated=np.concatenate((w.seated, np.zeros_like(w.seated))),
+        computed_s=np.concatenate((w.computed_s, np.zeros_like(w.computed_s))),
         heap=copied(w.heap, rows_of(r.Event, _events(calls, most_legs, len(w.groups) + len(w.instances)))),
     )
 

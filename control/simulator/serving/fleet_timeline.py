@@ -6,8 +6,8 @@ from itertools import pairwise
 from math import inf
 
 from agents.messages.to_scheduler import LEGS
-from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.batch_model import BatchModel
+from control.timing.pipeline_model import PipelineModel
 from policies.routing_table import RoutedModel, RoutedRoute
 
 

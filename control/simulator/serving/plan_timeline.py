@@ -6,14 +6,13 @@ from agents.messages.to_scheduler import LEGS, Leg
 from control.diff.target import Target, targets
 from control.fleet.routing import members_of, routed_route
 from control.hub.gang import placed_gang
-from control.planning.cost_models import cost_models_of
 from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
-from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
-from control.simulator.serving.autoregressive.prompt_times import prompt_times
-from control.simulator.serving.autoregressive.template_model import TemplateModels
 from control.simulator.serving.batch_model import BatchModel, station_of
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.zoneless_flows import anywhere
+from control.timing.pipeline_model import PipelineModel
+from control.timing.prompt_times import prompt_times
+from control.timing.text_pipelines import TextPipelines
 from policies.routing_table import RoutedInstance, RoutedModel, RoutedRoute
 from templates_lib.apps.app import serving_id
 from templates_lib.apps.served_model import ServedModel
@@ -33,7 +32,8 @@ class RecipeStations:
         self.classes: dict[str, WorkClass] = {}
         self.text: dict[str, ServedModel] = {}
         """By work class."""
-        self._models: dict[str, TemplateModels] = {}
+        self._pipelines: dict[str, TextPipelines] = {}
+        """By text model."""
         self._listed: dict[str, ListedTemplate] = {}
         self._stations: dict[tuple[str, tuple[tuple[str, float], ...]], BatchModel] = {}
         for source in recipe.sources:
@@ -41,11 +41,11 @@ class RecipeStations:
                 self.classes |= {each.id: each for each in source.classes}
                 self._listed = {each.template().id: each for each in source.templates}
             elif isinstance(source, PipelineRecipe):
-                configs, cost_models = {node.id: node for node in source.nodes}, cost_models_of(source)
+                pipelines = TextPipelines(source)
                 for served in source.served:
                     self.classes |= {each.id: each for each in served.work_classes()}
                     self.text |= {each.id: served for each in served.work_classes()}
-                    self._models[served.name] = TemplateModels(served.model, configs, cost_models[served.engine])
+                    self._pipelines[served.name] = pipelines
 
         for route in self._routes:
             if lacking := sorted({leg.work_class for leg in route.legs} - self.classes.keys()):
@@ -72,7 +72,7 @@ class RecipeStations:
             executor = member.id.removeprefix(name).removeprefix("/")
             if served is not None:
                 app, leg = served.name, LEGS[Phase(classes[0].phase)].value
-                station: PipelineModel | BatchModel = self._models[served.name].pipeline(wanted.template, executor)
+                station: PipelineModel | BatchModel = self._pipelines[app].pipeline(app, wanted.template, executor)
             elif wanted.template.id in self._listed:
                 app, leg = _joined(each.component for each in classes), _joined(each.phase for each in classes)
                 station = self._station(wanted.template.id, member.units_per_s if executor else {})
@@ -120,7 +120,7 @@ class RecipeStations:
 def _member(life: InstanceLife) -> RoutedInstance:
     times = None
     if isinstance(life.station, PipelineModel) and life.leg != Leg.DECODE:
-        times = prompt_times(life.station, life.leg)
+        times = prompt_times(life.station, is_whole=life.leg != Leg.PREFILL)
     return RoutedInstance(life.id, life.zone, life.units_per_s, times, life.usd_per_hour)
 
 

@@ -25,5 +25,7 @@ class ServingSettings:
     """Time from the scheduler to the client."""
     lead_s: float = 0.01
     """How long before a member has begun all that it was given it is bound to the next request."""
+    streams_kv: bool = True
+    """Whether KV caches are handed over layer by layer while their prompts are computed, or when they are whole."""
     use_interval_s: float = 60.0
     """How finely the use of instances is told."""

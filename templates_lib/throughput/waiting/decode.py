@@ -11,6 +11,7 @@ from templates_lib.throughput.operation import NodeOperation, StepLoad, network_
 from templates_lib.throughput.roles import IS_ALONE
 from templates_lib.throughput.waiting.law import WaitingLaw
 from templates_lib.throughput.waiting.population import ALIKE
+from templates_lib.values.placement import HAND_OFF_PIECES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,19 +40,22 @@ class WaitingDecodeWork:
         fullest = split.time(NodeStep(split.layers, none, none, dp * most, context), dp * most)
         each = (fullest.latency_s - time.latency_s) / np.maximum(most - met, 1.0)
         spread = each * np.sqrt(mean * law.context_sizes.square) / time.latency_s
-        latency = share(time.latency_s, law.apart.step_share(spread))
-        handing_s, allowed = split.of_layers(cache.handed) / split.network_bytes_per_s, law.apart.hand_off_s
+        step_share = np.where(IS_ALONE, law.apart.step_share(spread), law.in_turns.step_share(spread))
+        latency = share(time.latency_s, step_share)
+        handing_s = split.of_layers(cache.handed) / split.network_bytes_per_s
+        allowed = np.where(IS_ALONE, law.apart.hand_off_s, law.in_turns.hand_off_s)
+        tail_s = handing_s / HAND_OFF_PIECES
         free = self.kv_free_bytes(work)
         room = np.maximum(free, 0.0) / split.memory.worst_part(cache.decoding)
         there = dp * law.population.mean_within(room, law.context_sizes)
-        stay = stay_seconds(time.latency_s, request.tpot_s) + np.minimum(handing_s, allowed) / request.output
+        stay = stay_seconds(time.latency_s, request.tpot_s) + handing_s / request.output
         rate = np.minimum(dp * mean / time.busy_s, there / stay)
-        # A network that is busy for a share ρ of its time makes a hand-off 1 / (1 - ρ) as long.
-        of_links = request.output * np.maximum(1 - handing_s / allowed, 0.0) / handing_s
+        # A network that is busy for a share ρ of its time makes a piece of a hand-off 1 / (1 - ρ) as long.
+        of_links = request.output * np.maximum(1 - tail_s / allowed, 0.0) / handing_s
         network = network_cap(split, 1.0, split.of_layers(cache.handed) / request.output)
         return NodeOperation(
             latency,
-            np.maximum(share(split.memory.worst_part(cache.prompt_percentile), free), handing_s / allowed),
+            np.maximum(share(split.memory.worst_part(cache.prompt_percentile), free), tail_s / allowed),
             np.minimum(rate, np.minimum(of_links, network)),
             np.where(IS_ALONE, np.inf, dp * mean),
         )

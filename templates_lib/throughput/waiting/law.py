@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.throughput.waiting.population import Population, Sizes, context_sizes, prompt_sizes
+from templates_lib.throughput.waiting.population import Population, Sizes, context_sizes
 from templates_lib.values.work import Phase
 
 Floats = NDArray[np.float64]
@@ -21,6 +21,8 @@ HAND_OFFS = np.geomspace(1e-3, 30.0, 64)
 """Hand-off times of the mean prompt that are tried, in gaps."""
 SPREADS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0])
 """Standard deviations of a step's time over its mean, for which `GapLaw.steps` is known."""
+_OF_NETWORKS = 0.25
+"""What a network may be slower by is worth that power of it: the last piece of a hand-off is little beside a step."""
 POINTS = 400
 """Points of the distribution of what answers leave to their steps, closer where it is small."""
 
@@ -30,9 +32,10 @@ class GapLaw:
     """An answer of O tokens has O - 1 gaps; the mean of them is promised. Before its first step behind a hand-off it
     waits for its KV cache and for the end of a step under way (a share U of one): it is late when
 
-        T (1 + U / (O - 1)) + H / (O - 1) > objective
+        T (1 + U / G / (O - 1)) + H / (O - 1) > objective
 
-    with T its mean step and H its hand-off, which grows with its prompt. So short answers to long prompts are the late
+    with T its mean step, H its hand-off, which grows with its prompt, and G the groups that take steps in turns: it
+    joins the one whose step is next. So short answers to long prompts are the late
     ones, and the law is over both lengths together.
     """
 
@@ -48,16 +51,16 @@ class GapLaw:
         return np.interp(spread, SPREADS, self.steps)
 
 
-def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float) -> GapLaw:
+def gap_law(model: ModelSpec, shape: WorkloadShape, tpot_s: float, share: float, groups: int) -> GapLaw:
     """Make the law that holds for `share` of all answers. Steps and hand-offs are of different nodes, which do not know
     of each other: both get one allowance, of all that keep the objective the one that makes steps² · hand-off largest.
     The slowest network that will do grows with the hand-off; the rate of a node grows with what its steps take beyond
     an empty one, which at twice the time of an empty one is twice as fast as they."""
-    left = [_left_to_steps(model, shape, hand_off) for hand_off in (0.0, *HAND_OFFS)]
+    left = [_left_to_steps(model, shape, hand_off, groups) for hand_off in (0.0, *HAND_OFFS)]
     if not np.isfinite(left[0]).any():
         return GapLaw(math.inf, _held(left[0], share))
     steps = [min(float(np.quantile(each, 1 - share)), 1.0) for each in left]
-    worth = np.array(steps[1:]) ** 2 * HAND_OFFS
+    worth = np.array(steps[1:]) ** 2 * HAND_OFFS**_OF_NETWORKS
     at = int(worth.argmax())
     return GapLaw(float(HAND_OFFS[at]) * tpot_s, _held(left[1 + at], share))
 
@@ -67,12 +70,12 @@ def together_law(share: float) -> GapLaw:
     return GapLaw(math.inf, _held(np.ones(1), share))
 
 
-def _left_to_steps(model: ModelSpec, shape: WorkloadShape, hand_off: float) -> Floats:
+def _left_to_steps(model: ModelSpec, shape: WorkloadShape, hand_off: float, groups: int) -> Floats:
     """(n, PHASES): of the objective, for the mean step, where the mean prompt's hand-off takes `hand_off` gaps."""
     prompt, gaps = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)[:, None] - 1
     handed = np.mean([np.minimum(prompt, w) if w else prompt for w in model.windows], axis=0)
     some = np.maximum(gaps, 1.0)
-    left = (1 - hand_off * (handed / handed.mean())[:, None] / some) / (1 + PHASES / some)
+    left = (1 - hand_off * (handed / handed.mean())[:, None] / some) / (1 + PHASES / groups / some)
     return np.asarray(np.where(gaps > 0, np.maximum(left, 0.0), np.inf))
 
 
@@ -108,10 +111,11 @@ class WaitingLaw:
     places: Floats
     """(BELOW - 1,): where the mean of the prompts between two quantiles is, from 0 (the lower) to 1."""
     population: Population
-    prompt_sizes: Sizes
     context_sizes: Sizes
     apart: GapLaw
-    """Law of decode behind a hand-off."""
+    """Law of decode behind a hand-off, in one group."""
+    in_turns: GapLaw
+    """The same in two groups, as a pipeline of two stages has them; with more, nobody waits longer."""
     together: GapLaw
     """Law of decode where the prompt was computed."""
 
@@ -139,9 +143,9 @@ def waiting_law(served: ServedModel) -> WaitingLaw:
         share=share,
         prompts=prompts,
         population=Population(share),
-        prompt_sizes=prompt_sizes(shape),
         context_sizes=context_sizes(shape),
-        apart=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, share),
+        apart=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, share, 1),
+        in_turns=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, share, 2),
         together=together_law(share),
         places=np.clip(places, 0.0, 1.0),
     )

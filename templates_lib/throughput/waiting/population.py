@@ -42,12 +42,6 @@ class Population:
         return np.asarray(((np.sqrt(spread**2 + 4 * left) - spread) / 2) ** 2)
 
 
-def prompt_sizes(shape: WorkloadShape) -> Sizes:
-    prompt = shape.prompt_tokens.astype(np.float64)
-    mean = prompt.mean()
-    return Sizes(float((prompt**2).mean() / mean**2), float((prompt**3).mean() / mean**3))
-
-
 def context_sizes(shape: WorkloadShape) -> Sizes:
     """Sizes of decoding requests: tokens in the KV cache over all output tokens, Σ (P + i)ᵏ for i < O."""
     p, o = shape.prompt_tokens.astype(np.float64), shape.output_tokens.astype(np.float64)

@@ -7,6 +7,9 @@ import pytest
 from agents.channels.dialer import Address
 from control.diff.target import Target, targets
 from control.fleet.routing import Routing, gateway_model
+from policies.routing import BY_SLACK
+from policies.routing_table import PromptTimes
+from policies.slack import PROMPT_POINTS
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_shape
 from templates_lib.models.catalogue import load_models
@@ -75,6 +78,18 @@ def test_a_member_has_the_capacity_of_the_class_that_it_serves() -> None:
         {"chat/decode": 2.0},
         {"chat/aggregated": 2.0},
     ]
+
+
+def test_a_promised_percentile_is_served_by_slack_with_what_prompts_take() -> None:
+    times = PromptTimes((1.0,) * len(PROMPT_POINTS), (0.5,) * len(PROMPT_POINTS), 512)
+    kept = replace(MODEL, slo=replace(MODEL.slo, queueing=True))
+    of_kept = Routing(PLAN, {"chat": gateway_model(kept)}, lambda name, _: times if name == "chat/prefill" else None)
+    (plain,), (model,) = (each.served(ready(PREFILL, DECODE)) for each in (routing(), of_kept))
+    assert (plain.routing.policy, model.routing.policy) == ("wrr-v1", BY_SLACK)
+    assert [member.times for member in plain.routing.members] == [None, None]
+    assert [member.times for member in model.routing.members] == [times, None]
+    assert [member.usd_per_hour for member in model.routing.members] == [PREFILL.usd_per_hour, DECODE.usd_per_hour]
+    assert model.routing.objective == kept.slo
 
 
 def test_executors_of_one_component_share_its_capacity() -> None:

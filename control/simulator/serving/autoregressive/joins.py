@@ -3,12 +3,12 @@
 import numpy as np
 
 from control.simulator.serving.autoregressive.places import count_prompt
-from control.simulator.serving.autoregressive.records import HELD, OFFERED, PREFILL
+from control.simulator.serving.autoregressive.records import HELD, PREFILL
+from control.simulator.serving.autoregressive.scheduler import offer
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import wake
+from control.simulator.serving.kernel.heap import push
 from control.simulator.serving.kernel.legs import complete
-from control.simulator.serving.kernel.lists import enqueue
-from control.simulator.serving.kernel.records import AWAITING
+from control.simulator.serving.kernel.records import ARRIVED
 from control.simulator.serving.kernel.world import Limits, World
 
 
@@ -46,15 +46,10 @@ def _deliver(w: World, limits: Limits, row: int, now_s: float) -> None:
             complete(w, limits, peer, now_s)
     elif w.instances[leg.instance].role == PREFILL:
         leg.phase = HELD
-        _offer(w, sequence.peer, now_s)
-
-
-@compiled
-def _offer(w: World, row: int, now_s: float) -> None:
-    """Ask for room at the instance that takes over."""
-    target = w.legs[row]
-    if target.phase == AWAITING and w.instances[target.instance].alive:
-        target.phase = OFFERED
-        w.sequences[row].tokens += 1
-        enqueue(w, w.queue_ends[target.instance], row)
-        wake(w, target.instance, now_s)
+        target = w.sequences[sequence.peer]
+        if target.arrived:  # it lacks but the first token
+            pipeline = w.pipelines[w.instances[leg.instance].model]
+            request = w.calls[row // w.places.shape[1]].request
+            push(w, now_s + pipeline.hand_off_s / 2, ARRIVED, request, sequence.peer, target.run)
+        else:
+            offer(w, sequence.peer, now_s)

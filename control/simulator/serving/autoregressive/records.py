@@ -22,6 +22,12 @@ class Sequence:
     """Step that it takes part in; 0: none."""
     count: int
     """Its tokens in that."""
+    unsent: int
+    """Stages of the leg that hands over to it whose part of the KV cache is not on its way yet."""
+    there_s: float
+    """When all that is on its way is there."""
+    arrived: bool
+    """Its KV cache is there ahead of the first token."""
 
 
 class Pipeline:
@@ -96,6 +102,12 @@ class Work:
 OFFERED = 4
 COMING = 5
 HELD = 6
+
+# What an event of a hand-off names: a run, a stage that sends, and a piece of its part.
+STAGE_BITS = 6
+PIECE_BITS = 5
+ALL_STAGES = (1 << STAGE_BITS) - 1
+"""In the place of a stage: all of them, of a prompt that is whole."""
 
 # Roles of an instance
 WHOLE = 0

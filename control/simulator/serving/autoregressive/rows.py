@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel
 from control.simulator.serving.autoregressive.records import Limit, Pipeline, Stage, Table
-from control.simulator.serving.autoregressive.step_table import POINTS, ROW_POINTS, StepTable
+from control.timing.pipeline_model import NodeModel, PipelineModel
+from control.timing.step_table import POINTS, ROW_POINTS, StepTable
 from policies.rows import Floats, Ints, Rows, table_of
 
 

@@ -8,24 +8,32 @@ from control.simulator.serving.autoregressive.places import (
     count_prompt,
     place,
     place_prompt,
+    seat_of,
     stop,
     take,
 )
 from control.simulator.serving.autoregressive.records import (
+    ALL_STAGES,
     CHOSEN,
     CHUNKS,
     COMING,
     HELD,
     OFFERED,
     ORDER_OF_GROUPS,
+    PIECE_BITS,
     PREFILL,
+    STAGE_BITS,
 )
 from control.simulator.serving.autoregressive.steps import clear_work, pass_through
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import push
+from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.lists import dequeue, enqueue
-from control.simulator.serving.kernel.records import READY, SEND, STEP
+from control.simulator.serving.kernel.records import AWAITING, READY, SEND, STEP
 from control.simulator.serving.kernel.world import Limits, World
+from policies import lanes
+from templates_lib.values.placement import HAND_OFF_PIECES
+
+_may_join = compiled(lanes.may_join)
 
 
 @compiled
@@ -41,7 +49,7 @@ def leave(w: World, row: int) -> None:
 @compiled
 def order_steps(w: World, limits: Limits, instance: int, now_s: float) -> None:
     """Admit what fits, and launch a step of every group that has none under way and something to do."""
-    _admit(w, instance, now_s)
+    _admit(w, limits, instance, now_s)
     own = w.instances[instance]
     for group in range(own.group_at, own.group_at + own.groups):
         if w.groups[group].flight == 0 and _fill(w, instance, group):
@@ -49,7 +57,7 @@ def order_steps(w: World, limits: Limits, instance: int, now_s: float) -> None:
 
 
 @compiled
-def _admit(w: World, instance: int, now_s: float) -> None:
+def _admit(w: World, limits: Limits, instance: int, now_s: float) -> None:
     """Admit what waits, first come, first served."""
     own, waiting = w.instances[instance], w.queue_ends[instance]
     while waiting.head >= 0:
@@ -78,11 +86,11 @@ def _admit(w: World, instance: int, now_s: float) -> None:
         enqueue(w, w.group_ends[group], row)
         own.running += 1
         if leg.phase == OFFERED:
-            _accept(w, row, now_s)
+            _accept(w, limits, row, now_s)
 
 
 @compiled
-def _accept(w: World, row: int, now_s: float) -> None:
+def _accept(w: World, limits: Limits, row: int, now_s: float) -> None:
     """Have the prefill leg send: there is room."""
     leg, sequence = w.legs[row], w.sequences[row]
     leg.phase = COMING
@@ -90,9 +98,8 @@ def _accept(w: World, row: int, now_s: float) -> None:
     sequence.sampled = True
     request = w.calls[row // w.places.shape[1]].request
     w.fates[request].accepted_s = now_s
-    source = w.legs[sequence.peer]
-    if source.phase == HELD and w.instances[source.instance].alive:
-        push(w, now_s, SEND, request, row, sequence.run)
+    if sends(w, sequence.peer):
+        begin_sending(w, limits, request, row, now_s)
 
 
 @compiled
@@ -112,6 +119,37 @@ def _group_with_room(w: World, instance: int, blocks: int, most: int) -> int:
         if place(w, group, blocks, most):
             return group
     return -1
+
+
+@compiled
+def join_next_step(w: World, row: int) -> None:
+    """Have the leg, which waits in its group for a first step, go over to the group whose step is next, where that has
+    room for it at the same nodes and is about as small."""
+    leg = w.legs[row]
+    own = w.instances[leg.instance]
+    best, size = leg.group, w.groups[leg.group].size
+    for group in range(own.group_at, own.group_at + own.groups):
+        is_sooner = w.groups[group].flight < w.groups[best].flight
+        if is_sooner and _may_join(w.groups[group].size, size) and _has_seats(w, row, group):
+            best = group
+    if best != leg.group:
+        count(w, row, -1)
+        dequeue(w, w.group_ends[leg.group], row)
+        leg.group = best
+        count(w, row, 1)
+        enqueue(w, w.group_ends[best], row)
+
+
+@compiled
+def _has_seats(w: World, row: int, group: int) -> bool:
+    """Whether the group has room for one more at the nodes that the leg is at."""
+    pipeline = w.pipelines[w.instances[w.legs[row].instance].model]
+    seat = seat_of(w, group)
+    for stage in range(pipeline.depth):
+        node = w.seated[row, stage]
+        if w.seats[seat + node].members >= w.limits[pipeline.limit_at + node].batch_cap:
+            return False
+    return True
 
 
 @compiled
@@ -183,6 +221,7 @@ def _note(w: World, row: int, depth: int, tokens: int) -> None:
 
 @compiled
 def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -> None:
+    own = w.instances[instance]
     step = w.state[0].steps + 1
     w.state[0].steps = step
     w.groups[group].flight = step
@@ -191,12 +230,73 @@ def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -
     row = w.group_ends[group].head
     while row >= 0:
         sequence = w.sequences[row]
+        if sequence.flight == step and own.role == PREFILL and limits.streams_kv:
+            _offer_early(w, row, now_s)
         if sequence.flight == step and not sequence.sampled:
             request = w.calls[row // w.places.shape[1]].request
             fate = w.fates[request]
             if np.isnan(fate.queued_s):
                 fate.queued_s = w.work[w.seated[row, 0]].start_s - w.arrival_s[request]
         row = w.queue_links[row].next
+
+
+@compiled
+def _offer_early(w: World, row: int, now_s: float) -> None:
+    """Ask for room at the instance that takes over, and note when each stage computes the prompt: as long for each of
+    its chunks as for the first."""
+    leg, sequence = w.legs[row], w.sequences[row]
+    if sequence.position or sequence.peer < 0:
+        return
+    chunks = sequence.tokens / sequence.count
+    for stage in range(w.pipelines[w.instances[leg.instance].model].depth):
+        work = w.work[w.seated[row, stage]]
+        w.computed_s[row, stage, 0] = work.start_s
+        w.computed_s[row, stage, 1] = work.start_s + (work.out_s - work.start_s) * chunks
+    offer(w, sequence.peer, now_s)
+
+
+@compiled
+def offer(w: World, row: int, now_s: float) -> None:
+    """Ask for room for the leg `row`, which takes over."""
+    target = w.legs[row]
+    if target.phase == AWAITING and w.instances[target.instance].alive:
+        target.phase = OFFERED
+        w.sequences[row].tokens += 1
+        enqueue(w, w.queue_ends[target.instance], row)
+        wake(w, target.instance, now_s)
+
+
+@compiled
+def begin_sending(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
+    """Have each stage of the other leg send its part to the leg `row`: at once, or as it is computed."""
+    sequence = w.sequences[row]
+    source = w.legs[sequence.peer]
+    pipeline = w.pipelines[w.instances[source.instance].model]
+    sequence.unsent = pipeline.depth
+    sequence.there_s = now_s
+    if not limits.streams_kv:
+        push(w, now_s, SEND, request, row, (sequence.run << STAGE_BITS | ALL_STAGES) << PIECE_BITS)
+        return
+    for stage in range(pipeline.depth):
+        at_s = now_s + pipeline.hand_off_s
+        if source.phase != HELD:
+            at_s = max(at_s, piece_s(w, sequence.peer, stage, 0))
+        push(w, at_s, SEND, request, row, (sequence.run << STAGE_BITS | stage) << PIECE_BITS)
+
+
+@compiled
+def piece_s(w: World, row: int, stage: int, piece: int) -> float:
+    """When a piece of what the stage computes for the prompt of the leg `row` is there to be sent."""
+    begin_s, end_s = w.computed_s[row, stage, 0], w.computed_s[row, stage, 1]
+    return float(begin_s + (end_s - begin_s) * (piece + 1) / HAND_OFF_PIECES)
+
+
+@compiled
+def sends(w: World, row: int) -> bool:
+    """Whether the leg has a KV cache for the other, or is about to."""
+    leg = w.legs[row]
+    is_computed = leg.phase == HELD or (leg.phase == READY and w.sequences[row].run > 0)
+    return bool(is_computed and w.instances[leg.instance].alive)
 
 
 @compiled

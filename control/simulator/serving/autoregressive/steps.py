@@ -3,9 +3,9 @@
 import math
 
 from control.simulator.serving.autoregressive.records import BODY_ROWS, DECODE_CONTEXT, HEAD_ROWS, PROMPT_CONTEXT
-from control.simulator.serving.autoregressive.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.world import World
+from control.timing.step_table import CELLS, DENSE, DENSE_OCTAVES, OCTAVES
 from policies.rows import Floats
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from control.simulator.serving.autoregressive.hand_offs import is_coming, send, take_kv
 from control.simulator.serving.autoregressive.joins import join
+from control.simulator.serving.autoregressive.records import PIECE_BITS, STAGE_BITS
 from control.simulator.serving.kernel.calls import arrive, dispatch, give_up, lose_next, unpark, wake_next
 from control.simulator.serving.kernel.compiled import by_reference, compiled, entry
 from control.simulator.serving.kernel.heap import ID_BITS, look_at, pop, wake
@@ -104,11 +105,11 @@ def _happen(w: World, limits: Limits, now_s: float) -> None:
         if call.request == second and call.is_parked and call.until_s == now_s:
             unpark(w, first)
             w.state[0].pending = first
-    elif is_coming(w, subject, first, second):
-        if priority == SEND:
+    elif priority == SEND:
+        if is_coming(w, subject, first, second >> (STAGE_BITS + PIECE_BITS)):
             send(w, subject, first, second, now_s)
-        elif priority == ARRIVED:
-            take_kv(w, limits, subject, first, now_s)
+    elif priority == ARRIVED and is_coming(w, subject, first, second):
+        take_kv(w, limits, subject, first, now_s)
 
 
 @compiled

@@ -11,11 +11,11 @@ from control.simulator.result import (
     SimulationEvent,
     SimulationResult,
 )
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel, StageModel
-from control.simulator.serving.autoregressive.step_table import POINTS, StepTable
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served, Use
+from control.timing.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.timing.step_table import POINTS, StepTable
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.values.slo import Slo
 

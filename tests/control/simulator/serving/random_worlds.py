@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from bench.text_tables import life_member, text_model
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel, StageModel
-from control.simulator.serving.autoregressive.step_table import StepTable, row_points, table_points
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
+from control.timing.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.timing.step_table import StepTable, row_points, table_points
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedModel
 from policies.slack import PROMPT_POINTS
@@ -73,6 +73,7 @@ def _settings(dice: np.random.Generator) -> ServingSettings:
         lost_after_s=float(dice.choice([0, 3])),
         request_s=float(dice.choice([0, 0.01])),
         reply_s=float(dice.choice([0, 0.01])),
+        streams_kv=False,
     )
 
 

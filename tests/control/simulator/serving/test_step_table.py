@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.stepping.clocks import seconds_of
-from control.simulator.serving.autoregressive.step_table import StepTable, step_table
+from control.timing.step_table import StepTable, step_table
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.cost.pipeline_cost import PipelineCost

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from control.planning.recipe import ListedRecipe, PipelineRecipe, Recipe
-from control.simulator.serving.autoregressive.pipeline_model import PipelineModel
 from control.simulator.serving.batch_model import BatchModel
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.served import Outcome, Served
 from control.simulator.serving.simulate import simulate
+from control.timing.pipeline_model import PipelineModel
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.values.hardware import node_config_from_id

@@ -7,8 +7,8 @@ import numpy as np
 
 from control.cloud.local.kind import quota_period_us
 from control.hub.gang import BLOCK_TOKENS, GangPlace, placed_gang
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel, StageModel
-from control.simulator.serving.autoregressive.step_table import StepTable, step_table
+from control.timing.pipeline_model import NodeModel, PipelineModel, StageModel
+from control.timing.step_table import StepTable, step_table
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel, StageCostModel
 from templates_lib.sources.placement_kinds import unit_of

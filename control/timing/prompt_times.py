@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from control.simulator.serving.autoregressive.pipeline_model import NodeModel, PipelineModel
-from control.simulator.serving.autoregressive.step_table import StepTable, row_points, table_points
+from control.timing.pipeline_model import NodeModel, PipelineModel
+from control.timing.step_table import StepTable, row_points, table_points
 from policies.routing_table import PromptTimes
 from policies.rows import Floats
 from policies.slack import PROMPT_POINTS
@@ -14,9 +14,8 @@ what it is certified with is not known here."""
 _CACHED = 1024.0
 
 
-def prompt_times(pipeline: PipelineModel, leg: str) -> PromptTimes:
+def prompt_times(pipeline: PipelineModel, *, is_whole: bool) -> PromptTimes:
     """Times of an instance that does prefill alone, or the whole (chunk by chunk, beside requests that decode)."""
-    is_whole = leg != "prefill"
     chunk = min(node.chunk_tokens for node in pipeline.nodes)
     tokens = np.maximum(PROMPT_POINTS, 1.0)
     steps = np.ceil(tokens / chunk) if is_whole else np.ones_like(tokens)

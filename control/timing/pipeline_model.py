@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from control.simulator.serving.autoregressive.step_table import StepTable
+from control.timing.step_table import StepTable
 from policies.lanes import lanes
 
 

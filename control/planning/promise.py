@@ -1,0 +1,134 @@
+"""Plans that keep a percentile of the objectives when requests queue: plan, simulate, correct, plan again.
+
+What a set of instances sustains depends on how many there are and how unlike they are, so no certificate of a lone one
+tells. Each work class has a utilisation cap: a plan is solved under the caps and simulated at its planned rate, and the
+cap of a class is moved towards the highest utilisation at which it was seen to keep its percentile. Caps are bracketed
+from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from control.planning.recipe import Recipe
+from control.planning.recording import versioned
+from control.planning.templates import Templates
+from templates_lib.values.plan import Attained, Plan
+from templates_lib.values.snapshot import Snapshot
+
+FIRST_CAPS = {True: 0.65, False: 1.0}
+"""Caps to begin with, of classes that queue before a first token, and of others, whose templates are certified with
+waiting already."""
+MOST = 1.0
+"""A cap that is never passed: beyond what templates are certified for, queues grow for as long as one looks."""
+STEP = 0.8
+"""Factor of a cap whose class has kept nothing yet."""
+CLOSE = 0.03
+"""Distance of the brackets of a cap that is found."""
+ROUNDS = 16
+
+
+class Attainment(Protocol):
+    @property
+    def classes(self) -> Mapping[str, bool]:
+        """Work classes that are promised something: whether requests queue there before their first token."""
+        ...
+
+    def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
+        """Simulate `plan` at its planned rates: how each of those classes fared that requests came to."""
+        ...
+
+
+AttainmentOf = Callable[[Recipe, Templates], Attainment]
+"""Makes what simulates plans of a recipe, with its templates."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """A plan that was simulated, under the caps that made it."""
+
+    plan: Plan
+    snapshot: Snapshot
+    """With the caps."""
+    attainment: Mapping[str, Attained]
+
+    @property
+    def is_kept(self) -> bool:
+        return all(each.is_kept for each in self.attainment.values())
+
+
+def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
+    """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest."""
+    brackets = {name: _Bracket(FIRST_CAPS[waits]) for name, waits in attain.classes.items()}
+    best: Promise | None = None
+    seen: dict[tuple[tuple[str, float], ...], None] = {}
+    for _ in range(ROUNDS):
+        caps = {name: bracket.cap for name, bracket in brackets.items()}
+        if (key := tuple(sorted(caps.items()))) in seen:
+            break
+        seen[key] = None
+        under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
+        plan = solve(under)
+        found = Promise(plan, under, attain(plan, under))
+        if best is None or _rank(found) < _rank(best):
+            best = found
+        used = utilisation(plan, under)
+        for name, each in found.attainment.items():
+            if name in brackets:
+                brackets[name].note(used[name], kept=each.is_kept)
+        if all(bracket.is_closed for name, bracket in brackets.items() if name in found.attainment) and found.is_kept:
+            break
+    assert best is not None  # noqa: S101 - there is at least one round
+    return best
+
+
+class _Bracket:
+    """A cap under which a class has kept its promise, and a utilisation at which it has not."""
+
+    def __init__(self, cap: float) -> None:
+        self.cap = cap
+        self._good = 0.0
+        self._missed = MOST
+
+    @property
+    def is_closed(self) -> bool:
+        return self._good > 0 and self._missed - self._good <= CLOSE
+
+    def note(self, used: float, *, kept: bool) -> None:
+        """Move the cap by what was seen of a plan under it. A miss below what was good before counts for more: plans
+        of one utilisation are of unlike instances."""
+        if kept:
+            self._good = max(self._good, min(self.cap, self._missed))
+        else:
+            self._missed = min(self._missed, used)
+            self._good = min(self._good, self._missed - CLOSE)
+        if self._good <= 0:
+            self.cap = STEP * min(self.cap, self._missed)
+        elif self.is_closed:
+            self.cap = self._good
+        else:
+            self.cap = (self._good + self._missed) / 2
+
+
+def _rank(promise: Promise) -> tuple[float, float, float]:
+    """Lower is better: to keep every promise, then to serve more, then to cost less. Where supply is short, what is
+    served is served in time."""
+    plan = promise.plan
+    lacking = sum(max(each.percentile / 100 - each.share, 0.0) for each in promise.attainment.values())
+    missed = 0.0 if promise.is_kept else 1.0 + lacking
+    return missed, round(sum(plan.unmet.values()), 9), plan.usd_per_hour + plan.init_usd
+
+
+def utilisation(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
+    """Share of each class's certified capacity that the plan's flows use."""
+    routes = {route.id: route for route in snapshot.routes}
+    load: defaultdict[str, float] = defaultdict(float)
+    capacity: defaultdict[str, float] = defaultdict(float)
+    for flow in plan.flows:
+        for leg in routes[flow.route].legs:
+            load[leg.work_class] += flow.requests_per_s * leg.units_per_request
+    for instance in plan.instances:
+        for name, units_per_s in instance.units_per_s.items():
+            capacity[name] += units_per_s * instance.count
+    return {name: load[name] / capacity[name] for name in load if capacity[name] > 0}

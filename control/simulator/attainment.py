@@ -1,0 +1,119 @@
+"""Whether plans keep what they promise: each is simulated at the rates that it was made for."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.messages.to_scheduler import Leg
+from control.planning.recipe import PipelineRecipe, Recipe
+from control.planning.templates import Templates
+from control.simulator.report.fate import judge
+from control.simulator.serving.fleet_timeline import FleetTimeline
+from control.simulator.serving.plan_timeline import RecipeStations, planned_instances
+from control.simulator.serving.requests import Requests
+from control.simulator.serving.settings import ServingSettings
+from control.simulator.serving.simulate import simulate
+from policies.routing import BY_SLACK
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.values.plan import Attained, Plan
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Phase
+
+REQUESTS = 16_000
+"""Requests of each model that are counted: a share of 99 % is then known to 0.08 points (one standard error)."""
+WARM_UP = 0.05
+"""Share of the simulated time whose requests are not counted."""
+AFTER_S = 300.0
+"""Time for the last ones to end."""
+_UNREFUSED = ServingSettings(admits=False)
+"""What the plan cannot do would show as late, not as refused."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedAttainment:
+    """Text models of a recipe whose objectives are promised, each simulated alone: they share no instance. What was
+    found is kept, as plans of one search are alike in most models."""
+
+    recipe: Recipe
+    templates: Templates
+    seed: int = 0
+    _known: dict[Hashable, dict[str, Attained]] = field(default_factory=dict)
+    _stations: list[RecipeStations] = field(default_factory=list)
+
+    @property
+    def classes(self) -> dict[str, bool]:
+        """Work classes that are promised something: whether requests queue there before their first token."""
+        return {s.class_id(phase): phase is not Phase.DECODE for s in self._promised for phase in s.phases}
+
+    def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
+        placed, _ = self.templates.placed(plan)
+        found: dict[str, Attained] = {}
+        for served in self._promised:
+            key = _part(served, placed)
+            if key not in self._known:
+                self._known[key] = self._simulated(served, placed, snapshot)
+            found |= self._known[key]
+        return found
+
+    @property
+    def _promised(self) -> tuple[ServedModel, ...]:
+        text = (source for source in self.recipe.sources if isinstance(source, PipelineRecipe))
+        return tuple(served for source in text for served in source.served if served.slo.queueing)
+
+    def _simulated(self, served: ServedModel, placed: Plan, snapshot: Snapshot) -> dict[str, Attained]:
+        own = {route.id for route in served.routes()}
+        rate = sum(flow.requests_per_s for flow in placed.flows if flow.route in own)
+        if rate <= 0:
+            return {}
+        if not self._stations:
+            self._stations.append(RecipeStations(self.recipe, snapshot.routes))
+        stations, length_s = self._stations[0], REQUESTS / rate / (1 - WARM_UP)
+        there = [each for each in planned_instances(placed) if each[1].model == served.name]
+        lives = tuple(life for name, wanted in there for life in stations.lives(name, wanted))
+        table = tuple(m for m in stations.routed(lives, placed, BY_SLACK) if m.id == served.name)
+        means = {served.name: served.shape.mean_output_tokens}
+        fleet = FleetTimeline(lives, ((0.0, table),), length_s + AFTER_S, means)
+        requests = planned_requests({served.name: rate}, (served,), length_s, self.seed)
+        result = simulate(requests, fleet, _UNREFUSED)
+        judged, slo = judge(requests, result, {served.name: served.slo}, fleet.length_s), served.slo
+        limit_ms = slo.ttft_ms + slo.ttft_ms_per_1k_prompt_tokens * requests.prompt_tokens / 1000
+        in_time = judged.ttft_ms <= limit_ms
+        is_fluent = np.where(requests.output_tokens > 1, judged.tpot_ms <= slo.tpot_ms, np.isfinite(judged.ttft_ms))
+        counted = requests.arrival_s >= WARM_UP * length_s
+        first = np.array([life.leg == Leg.WHOLE for life in lives])[np.maximum(result.places[:, 0], 0)]
+        whole = first & (result.places[:, 0] >= 0)
+        parts = {
+            Phase.PREFILL: (counted & ~whole, in_time),
+            Phase.DECODE: (counted & ~whole, is_fluent),
+            Phase.AGGREGATED: (counted & whole, in_time & is_fluent),
+        }
+        return {
+            served.class_id(phase): Attained(float(kept[asked].mean()), slo.percentile, int(asked.sum()), self.seed)
+            for phase, (asked, kept) in parts.items()
+            if phase in served.phases and asked.any()
+        }
+
+
+def _part(served: ServedModel, plan: Plan) -> Hashable:
+    """All that the outcome for one model depends on."""
+    own = {route.id for route in served.routes()}
+    instances = ((i.template_id, i.zone, i.count) for i in plan.instances if i.model == served.name)
+    flows = ((flow.route, flow.zones, flow.requests_per_s) for flow in plan.flows if flow.route in own)
+    return served.name, tuple(sorted(instances)), tuple(sorted(flows))
+
+
+def planned_requests(
+    requests_per_s: Mapping[str, float], served: tuple[ServedModel, ...], length_s: float, seed: int
+) -> Requests:
+    """Draw requests as a plan expects them: Poisson arrivals at its rates, lengths of the shapes it was made for."""
+    draw = np.random.default_rng(seed)
+    columns = []
+    for number, each in enumerate(served):
+        count = int(draw.poisson(requests_per_s[each.name] * length_s))
+        pick = draw.integers(len(each.shape.prompt_tokens), size=count)
+        lengths = each.shape.prompt_tokens[pick], each.shape.output_tokens[pick]
+        columns.append((np.full(count, number), draw.uniform(0, length_s, count), *lengths))
+    app, arrival_s, prompt, output = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    order = np.argsort(arrival_s, kind="stable")
+    return Requests(tuple(s.name for s in served), app[order], arrival_s[order], prompt[order], output[order])

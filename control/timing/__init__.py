@@ -1,0 +1,1 @@
+"""What instances of text models cost in time: their pipelines, the times of their steps, and those of prompts."""

@@ -1,0 +1,78 @@
+"""The search for a plan that keeps its promises, on pools whose limits are known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.planning.promise import ROUNDS, promised, utilisation
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Attained, Flow, Plan, PlannedInstance
+from templates_lib.values.settings import Settings
+from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.work import Leg, Route
+
+UNITS_PER_S = 10.0
+CLASSES = ("m/prefill", "m/decode")
+
+
+@dataclass
+class Pools:
+    """Instances of one size for each class, which keep 99 % up to a utilisation of theirs."""
+
+    requests_per_s: float
+    limits: Mapping[str, float]
+    most: Mapping[str, int] = field(default_factory=dict)
+    solved: int = 0
+
+    def solve(self, under: Snapshot) -> Plan:
+        self.solved += 1
+        counts = {name: self._count(name, under.settings.cap(name)) for name in CLASSES}
+        instances = tuple(
+            PlannedInstance(name, "m", "", "", Market.ON_DEMAND, n, 0, {}, {name: UNITS_PER_S}, float(n))
+            for name, n in counts.items()
+        )
+        flows = (Flow("r", ("", ""), self.requests_per_s, 0.0),)
+        usd = float(sum(counts.values()))
+        return Plan("", under.version, "", "", instances, (), flows, usd, usd, 0, 0, 0, {}, usd, usd, 0, 0, "optimal")
+
+    def _count(self, name: str, cap: float) -> int:
+        return min(ceil(self.requests_per_s / (cap * UNITS_PER_S) - 1e-9), self.most.get(name, 10**6))
+
+    @property
+    def classes(self) -> Mapping[str, bool]:
+        return {"m/prefill": True, "m/decode": False}
+
+    def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
+        used = utilisation(plan, snapshot)
+        return {n: Attained(1.0 if used[n] <= self.limits[n] + 1e-9 else 0.9, 99, 10_000, 0) for n in CLASSES}
+
+    @property
+    def cheapest(self) -> float:
+        return float(sum(ceil(self.requests_per_s / (limit * UNITS_PER_S) - 1e-9) for limit in self.limits.values()))
+
+
+def _snapshot() -> Snapshot:
+    route = Route("r", "m", "chat", (Leg("m/prefill", 1.0), Leg("m/decode", 1.0)))
+    return Snapshot("", "", (), (), (), (), (route,), (), Settings(), "", "")
+
+
+@given(st.floats(1, 500), st.floats(0.2, 1.0), st.floats(0.2, 1.0))
+def test_the_plan_keeps_its_promise_at_about_the_least_cost(rate: float, prefill: float, decode: float) -> None:
+    pools = Pools(rate, {"m/prefill": prefill, "m/decode": decode})
+    found = promised(_snapshot(), pools.solve, pools)
+    assert found.is_kept
+    assert pools.solved <= ROUNDS
+    assert found.plan.usd_per_hour <= pools.cheapest * 1.2 + 2
+    assert utilisation(found.plan, found.snapshot).keys() == set(CLASSES)
+    again = Pools(rate, pools.limits)
+    assert promised(_snapshot(), again.solve, again).plan == found.plan
+
+
+def test_where_nothing_keeps_the_nearest_is_taken() -> None:
+    pools = Pools(100.0, {"m/prefill": 0.5, "m/decode": 1.0}, {"m/prefill": 12})
+    found = promised(_snapshot(), pools.solve, pools)
+    assert not found.is_kept
+    assert {name for name, each in found.attainment.items() if not each.is_kept} == {"m/prefill"}
