@@ -13,7 +13,11 @@ from datetime import UTC, datetime
 from random import Random
 from statistics import median
 
-from control.diff import ChangeLimits, Past, Running, Supply, Target, next_moves, supply_of
+from control.diff.limits import ChangeLimits, Past
+from control.diff.next_moves import next_moves
+from control.diff.running import Running
+from control.diff.supply import Supply, supply_of
+from control.diff.target import Target
 from control.lifecycle.state import InstanceState
 from templates_lib.values.instance import Instance, Node
 from templates_lib.values.offer import Market, Offer

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from control.actions.plan_change import PlanChange
-from control.diff import describe
+from control.diff.describe import describe
 from control.diff.groups import MoveGroup
 
 

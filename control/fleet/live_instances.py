@@ -6,7 +6,7 @@ from functools import lru_cache
 from control.db.database import Database
 from control.db.instance_pages import InstanceRecord, instance_page
 from control.db.plans import PostgresPlans
-from control.diff import Running
+from control.diff.running import Running
 from control.diff.target import Target, targets
 from control.fleet.instance_view import InstanceView, instance_view
 from control.fleet.running import running_instance

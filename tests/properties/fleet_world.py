@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from control.diff import ChangeLimits, MoveSet, Past, Running, Supply, Target, next_moves, supply_of
-from control.diff.supply import Ledger
+from control.diff.limits import ChangeLimits, Past
+from control.diff.moves import MoveSet
+from control.diff.next_moves import next_moves
+from control.diff.running import Running
+from control.diff.supply import Ledger, Supply, supply_of
+from control.diff.target import Target
 from control.lifecycle.advance import Transition, advance
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.state import InstanceState

@@ -8,8 +8,14 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.diff import ChangeLimits, Disruption, MoveSet, Running, Target, fleet_diff, plan_transition, supply_of
 from control.diff.capacity import planned_units, ready_units
+from control.diff.fleet_diff import fleet_diff
+from control.diff.limits import ChangeLimits, Disruption
+from control.diff.moves import MoveSet
+from control.diff.running import Running
+from control.diff.supply import supply_of
+from control.diff.target import Target
+from control.diff.transition import plan_transition
 from tests import factories as make
 from tests.properties.fleet_world import FleetWorld, random_plan, random_supply
 

@@ -3,19 +3,13 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from control.diff import (
-    ChangeLimits,
-    Disruption,
-    MoveSet,
-    Past,
-    Running,
-    Supply,
-    Target,
-    WaitKind,
-    describe,
-    next_moves,
-    supply_of,
-)
+from control.diff.describe import describe
+from control.diff.limits import ChangeLimits, Disruption, Past
+from control.diff.moves import MoveSet, WaitKind
+from control.diff.next_moves import next_moves
+from control.diff.running import Running
+from control.diff.supply import Supply, supply_of
+from control.diff.target import Target
 from templates_lib.values.instance import Node
 from tests import factories as make
 
