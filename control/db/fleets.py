@@ -94,8 +94,7 @@ class PostgresFleets:
     def mark(self) -> tuple[object, ...]:
         """Return a mark that is another one whenever a fleet came, went or changed."""
         query = select(func.count(), func.max(fleet.c.updated_at), func.sum(fleet.c.version))
-        with self.database.transaction() as connection:
-            return tuple(connection.execute(query).one())
+        return tuple(self.database.read(query)[0])
 
     def page(self, limit: int, after: str = "", project: str | None = None) -> tuple[FleetRecord, ...]:
         """List fleets by name, those that follow `after`, of all projects or of one."""

@@ -28,14 +28,12 @@ class SchedulerLoad:
 
 def newest_event(database: Database) -> int:
     """0: there is none."""
-    with database.transaction() as connection:
-        return int(connection.execute(select(func.coalesce(func.max(event.c.sequence), 0))).scalar_one())
+    return int(database.read_column(select(func.coalesce(func.max(event.c.sequence), 0)))[0])
 
 
 def newest_step(database: Database) -> int:
     """0: there is none."""
-    with database.transaction() as connection:
-        return int(connection.execute(select(func.coalesce(func.max(instance_event.c.sequence), 0))).scalar_one())
+    return int(database.read_column(select(func.coalesce(func.max(instance_event.c.sequence), 0)))[0])
 
 
 def instance_steps(database: Database, after: int, limit: int) -> list[tuple[str, PastTransition]]:

@@ -180,8 +180,7 @@ class PostgresInstances:
 
     def last_step(self) -> int:
         """Sequence of the last step that any instance took, 0 before the first: whether it is worth while to look."""
-        with self.database.transaction() as connection:
-            return connection.execute(select(func.max(instance_event.c.sequence))).scalar_one() or 0
+        return self.database.read_column(select(func.max(instance_event.c.sequence)))[0] or 0
 
     def drained_since(self, fleet: str, since: datetime) -> tuple[datetime, ...]:
         """List when its ready instances began to drain."""

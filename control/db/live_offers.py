@@ -71,8 +71,7 @@ class PostgresOffers:
             select(func.sum(market_memory.c.version)).scalar_subquery(),
             select(func.count()).select_from(market_source).scalar_subquery(),
         )
-        with self.database.transaction() as connection:
-            return tuple(connection.execute(query).one())
+        return tuple(self.database.read(query)[0])
 
     def quarantined(self) -> dict[str, tuple[QuarantinedOffer, ...]]:
         """Return the quarantined offers by cloud, of all that were asked at least once."""
@@ -83,8 +82,7 @@ class PostgresOffers:
     def prices(self, cloud: str) -> dict[str, float]:
         """Offer key → $/h, as stored last."""
         query = select(live_offer.c.offer).where(live_offer.c.cloud == cloud)
-        with self.database.transaction() as connection:
-            found = [msgspec.json.decode(row, type=Offer) for row in connection.scalars(query)]
+        found = [msgspec.json.decode(row, type=Offer) for row in self.database.read_column(query)]
         return {offer.key: offer.usd_per_hour for offer in found}
 
     def answered(self, market: CloudMarket, *, partly: bool) -> None:

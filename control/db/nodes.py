@@ -37,17 +37,11 @@ class PostgresNodes:
 
     def of_instances(self, ids: Collection[str]) -> dict[str, dict[int, HeldNode]]:
         """Return the nodes of some instances, by place."""
-        found: dict[str, dict[int, HeldNode]] = {}
-        for held in self._held(node.c.instance_id.in_(ids)):
-            found.setdefault(held.instance_id, {})[held.place] = held
-        return found
+        return self._by_instance(node.c.instance_id.in_(ids))
 
     def by_instance(self) -> dict[str, dict[int, HeldNode]]:
         """Return the nodes of all instances, by place."""
-        found: dict[str, dict[int, HeldNode]] = {}
-        for held in self._held(true()):
-            found.setdefault(held.instance_id, {})[held.place] = held
-        return found
+        return self._by_instance(true())
 
     def clouds(self) -> set[str]:
         """Return the clouds with held nodes."""
@@ -80,6 +74,12 @@ class PostgresNodes:
             return
         encoded = ["" if load is None else msgspec.json.encode(load).decode() for load in loads.values()]
         self.database.write(_HEARD, {"names": list(loads), "loads": encoded, "now": now})
+
+    def _by_instance(self, wanted: ColumnElement[bool]) -> dict[str, dict[int, HeldNode]]:
+        found: dict[str, dict[int, HeldNode]] = {}
+        for held in self._held(wanted):
+            found.setdefault(held.instance_id, {})[held.place] = held
+        return found
 
     def _held(self, which: ColumnElement[bool]) -> list[HeldNode]:
         query = select(node).where(which, node.c.gone_at.is_(None)).order_by(node.c.name)

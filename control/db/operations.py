@@ -66,8 +66,7 @@ class PostgresOperations:
         row: dict[str, Any] = {"id": f"op{secrets.token_hex(_ID_BYTES)}", "kind": kind, "state": OperationState.QUEUED}
         row |= {"request": dict(request), "progress": "", "fleet": fleet, "created_by": created_by, "trace": trace}
         new = insert(operation).values(row | {"attempts": 0, "created_at": now}).returning(*operation.c)
-        with self.database.transaction() as connection:
-            return _operation(connection.execute(new).one())
+        return _operation(self.database.read(new)[0])
 
     def load(self, operation_id: str) -> Operation:
         """Raises NotStoredError."""
@@ -99,13 +98,11 @@ class PostgresOperations:
 
     def waiting(self) -> int:
         """Count the operations that a worker could take up now."""
-        with self.database.transaction() as connection:
-            return connection.execute(select(func.count()).where(_free())).scalar_one()
+        return int(self.database.read_column(select(func.count()).where(_free()))[0])
 
     def open_count(self) -> int:
         """Count the operations that have not ended."""
-        with self.database.transaction() as connection:
-            return connection.execute(select(func.count()).where(operation.c.state.in_(OPEN))).scalar_one()
+        return int(self.database.read_column(select(func.count()).where(operation.c.state.in_(OPEN)))[0])
 
     def claim(self, holder: str, lease: timedelta, now: datetime) -> Operation | None:
         """The oldest that is free, for `holder` from now on; None: there is none. Two never get the same.
