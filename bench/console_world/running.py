@@ -21,6 +21,7 @@ from control.lifecycle.fleet import FleetMode
 from control.lifecycle.node_load import NodeLoad
 from control.lifecycle.state import InstanceState as S
 from control.reconcile.live_planner import live_planner
+from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -39,7 +40,7 @@ def put_fleet(database: Database, spec: dict[str, Any], project: str, mode: Flee
 def planned(database: Database, fleet: str, home: Path, now: datetime) -> Plan:
     """The product's own plan for the fleet as it is asked for and as it runs, on record, with its baselines."""
     record = PostgresFleets(database).load(fleet)
-    planner = live_planner(database, home, lambda *_: None)
+    planner = live_planner(database, home, lambda *_: None, SimulatedAttainment)
     return planner.solve(record, PostgresInstances(database).living(), now, baselines=True).report.plan
 
 

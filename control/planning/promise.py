@@ -24,6 +24,8 @@ MOST = 1.0
 """A cap that is never passed: beyond what templates are certified for, queues grow for as long as one looks."""
 STEP = 0.8
 """Factor of a cap whose class has kept nothing yet."""
+LEAST = 0.1
+"""A cap below which more of the same instances help nobody: what is late there is late alone."""
 CLOSE = 0.03
 """Distance of the brackets of a cap that is found."""
 ROUNDS = 16
@@ -104,7 +106,7 @@ class _Bracket:
             self._missed = min(self._missed, used)
             self._good = min(self._good, self._missed - CLOSE)
         if self._good <= 0:
-            self.cap = STEP * min(self.cap, self._missed)
+            self.cap = max(STEP * min(self.cap, self._missed), LEAST)
         elif self.is_closed:
             self.cap = self._good
         else:

@@ -20,8 +20,8 @@ from templates_lib.values.plan import Attained, Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Phase
 
-REQUESTS = 16_000
-"""Requests of each model that are counted: a share of 99 % is then known to 0.08 points (one standard error)."""
+REQUESTS = 24_000
+"""Requests of each model that are counted: a share of 99 % is then known to 0.06 points (one standard error)."""
 WARM_UP = 0.05
 """Share of the simulated time whose requests are not counted."""
 AFTER_S = 300.0
@@ -38,6 +38,9 @@ class SimulatedAttainment:
     recipe: Recipe
     templates: Templates
     seed: int = 0
+    is_even: bool = True
+    """Lengths come as often as the shape has them, in random order: what is too long for a template is then as much as
+    it is in the shape, and less is left to chance. Else each is drawn by itself."""
     _known: dict[Hashable, dict[str, Attained]] = field(default_factory=dict)
     _stations: list[RecipeStations] = field(default_factory=list)
 
@@ -74,7 +77,7 @@ class SimulatedAttainment:
         table = tuple(m for m in stations.routed(lives, placed, BY_SLACK) if m.id == served.name)
         means = {served.name: served.shape.mean_output_tokens}
         fleet = FleetTimeline(lives, ((0.0, table),), length_s + AFTER_S, means)
-        requests = planned_requests({served.name: rate}, (served,), length_s, self.seed)
+        requests = planned_requests({served.name: rate}, (served,), length_s, self.seed, is_even=self.is_even)
         result = simulate(requests, fleet, _UNREFUSED)
         judged, slo = judge(requests, result, {served.name: served.slo}, fleet.length_s), served.slo
         limit_ms = slo.ttft_ms + slo.ttft_ms_per_1k_prompt_tokens * requests.prompt_tokens / 1000
@@ -104,16 +107,26 @@ def _part(served: ServedModel, plan: Plan) -> Hashable:
 
 
 def planned_requests(
-    requests_per_s: Mapping[str, float], served: tuple[ServedModel, ...], length_s: float, seed: int
+    requests_per_s: Mapping[str, float],
+    served: tuple[ServedModel, ...],
+    length_s: float,
+    seed: int,
+    *,
+    is_even: bool = False,
 ) -> Requests:
-    """Draw requests as a plan expects them: Poisson arrivals at its rates, lengths of the shapes it was made for."""
+    """Draw requests as a plan expects them: Poisson arrivals at its rates, lengths of the shapes it was made for.
+    `is_even`: as of `SimulatedAttainment`."""
     draw = np.random.default_rng(seed)
     columns = []
     for number, each in enumerate(served):
         count = int(draw.poisson(requests_per_s[each.name] * length_s))
-        pick = draw.integers(len(each.shape.prompt_tokens), size=count)
-        lengths = each.shape.prompt_tokens[pick], each.shape.output_tokens[pick]
-        columns.append((np.full(count, number), draw.uniform(0, length_s, count), *lengths))
+        lengths = len(each.shape.prompt_tokens)
+        if is_even:
+            pick = np.concatenate([draw.permutation(lengths) for _ in range(count // lengths + 1)])[:count]
+        else:
+            pick = draw.integers(lengths, size=count)
+        of_each = each.shape.prompt_tokens[pick], each.shape.output_tokens[pick]
+        columns.append((np.full(count, number), draw.uniform(0, length_s, count), *of_each))
     app, arrival_s, prompt, output = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     order = np.argsort(arrival_s, kind="stable")
     return Requests(tuple(s.name for s in served), app[order], arrival_s[order], prompt[order], output[order])

@@ -6,7 +6,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
 
-LATE_BY_LENGTH = 0.8
+LATE_ALONE = 0.8
 """Of the requests that may be late, the share that may be so alone on a template."""
 
 
@@ -43,4 +43,4 @@ def request_of(served: ServedModel) -> MeanRequest:
 def _percentile(slo: Slo) -> float:
     """The percentile of prompts that have to be in time alone. Where waiting is allowed for, it may make some of those
     late, too: for a fifth of what may be late, length is not the cause."""
-    return 100 - LATE_BY_LENGTH * (100 - slo.percentile) if slo.queueing else slo.percentile
+    return 100 - LATE_ALONE * (100 - slo.percentile) if slo.queueing else slo.percentile

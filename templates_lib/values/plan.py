@@ -83,10 +83,9 @@ class Attained:
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether the promise was kept by more than two standard errors of the share: requests that queue are late
-        together, so that shares scatter by more than one from seed to seed."""
+        """Tell whether the promise was kept by one standard error of the share at least."""
         promised = self.percentile / 100
-        return self.share >= promised + 2 * math.sqrt(promised * (1 - promised) / max(self.requests, 1))
+        return self.share >= promised + math.sqrt(promised * (1 - promised) / max(self.requests, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ModelSpec
+from templates_lib.throughput.request import LATE_ALONE
 from templates_lib.throughput.waiting.population import Population, Sizes, context_sizes
 from templates_lib.values.work import Phase
 
@@ -131,6 +132,7 @@ class WaitingLaw:
 
 def waiting_law(served: ServedModel) -> WaitingLaw:
     shape, share = served.shape, served.slo.percentile / 100
+    steady = 1 - LATE_ALONE * (1 - share)
     ordered = np.sort(shape.prompt_tokens.astype(np.float64))
     prompts = np.quantile(ordered, BELOW)
     # Means between quantiles, by the integral of the quantile function on straight lines between its samples.
@@ -144,8 +146,8 @@ def waiting_law(served: ServedModel) -> WaitingLaw:
         prompts=prompts,
         population=Population(share),
         context_sizes=context_sizes(shape),
-        apart=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, share, 1),
-        in_turns=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, share, 2),
+        apart=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, steady, 1),
+        in_turns=gap_law(served.model, shape, served.slo_ms(Phase.DECODE) / 1000, steady, 2),
         together=together_law(share),
         places=np.clip(places, 0.0, 1.0),
     )

@@ -9,6 +9,7 @@ from control.db.database import Database
 from control.db.live_offers import PostgresOffers
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.reconcile.live_planner import live_planner
+from control.simulator.attainment import SimulatedAttainment
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPEC = """
@@ -35,7 +36,7 @@ def test_the_others_go_on_and_each_is_named_with_the_reason(
     for cloud in left_out:
         PostgresOffers(database).failed(cloud, f"{cloud}-api", "no credentials", "no credentials", NOON)
     record = FleetRecord("two-clouds", "default", SPEC, "", FleetMode.AUTO, 1, False, NOON.isoformat())
-    solved = live_planner(database, tmp_path, lambda *_: None).solve(record, (), NOON)
+    solved = live_planner(database, tmp_path, lambda *_: None, SimulatedAttainment).solve(record, (), NOON)
     rented = {instance.zone.partition("/")[0] for instance in solved.plan.instances}
     assert not rented & set(left_out)
     assert bool(rented) == (len(left_out) < 2) == (not solved.plan.unmet)
