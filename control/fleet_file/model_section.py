@@ -40,6 +40,8 @@ class SloSection(SpecSection):
     @field_validator("keep", mode="before")
     @classmethod
     def _throughput(cls, value: object) -> object:
+        if isinstance(value, str) and value != "throughput":
+            raise ValueError(f"is `throughput`, or like {{percentile: 99}}, not {value!r}")
         return {} if value == "throughput" else value
 
     @property

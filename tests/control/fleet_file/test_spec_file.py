@@ -110,6 +110,12 @@ def test_a_good_file_is_read() -> None:
             "tpot_ms: 100, percentile: 101",
             "fleet.yaml:6: models[0].slo.percentile: must be less than 100",
         ),
+        ("tpot_ms: 100", "tpot_ms: 100, keep: always", "fleet.yaml:6: models[0].slo.keep: is `throughput`, or like"),
+        (
+            "tpot_ms: 100",
+            "tpot_ms: 100, keep: {percentile: 20}",
+            "fleet.yaml:6: models[0].slo.keep.percentile: must",
+        ),
         ("mode: paper", "max_spot_share: 1.5", "fleet.yaml:17: policy.max_spot_share: must be less than or equal to 1"),
         ("kind: Fleet", "kind: Offers", "fleet.yaml:2: kind: unknown value 'Offers'; valid: Fleet"),
     ],
