@@ -9,16 +9,21 @@ them. A request that no member can keep any more goes behind all that can be kep
 The functions work on records in arrays and on numbers alone: the gateway and the simulator compile the same ones.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from policies.routing_table import PromptTimes
 from policies.rows import Rows
 
 Floats = NDArray[np.float64]
 
 PROMPT_POINTS = np.concatenate(([0.0], 2.0 ** np.arange(4.0, 18.5, 0.5)))
 """(30,) prompt tokens at which a member's times are known; on straight lines between them, and beyond."""
+_NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
+Fields = tuple[float, ...]
 SCAN = 48
 """Requests at the head of the queue among which one is looked for that a free member can keep."""
 
@@ -70,6 +75,24 @@ class Queue:
     tail: int
     late_head: int
     late_tail: int
+
+
+def member_row(times: PromptTimes | None, rows: dict[PromptTimes, int], usd_per_hour: float, free_s: float) -> Fields:
+    """Fields of a member that is closed so far. `times`: None, not known, is taken to be nothing. `rows`: those of the
+    table of times, to which a new one is added."""
+    known = times or _NO_TIME
+    row = rows.setdefault(known, len(rows))
+    return False, False, free_s, 0.0, usd_per_hour / 3600, row, known.chunk_tokens, -np.inf, 0.0, np.inf, 1.0
+
+
+def table_of_times(times: Iterable[PromptTimes]) -> tuple[Floats, Floats]:
+    """(times, PROMPT_POINTS) seconds: `latency_s` and `busy_s` of `choose`."""
+    known = list(times)
+    latency_s, busy_s = (
+        np.array(values).reshape(-1, len(PROMPT_POINTS))
+        for values in ([each.latency_s for each in known], [each.busy_s for each in known])
+    )
+    return latency_s, busy_s
 
 
 @register_jitable

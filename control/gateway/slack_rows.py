@@ -8,9 +8,7 @@ import numpy as np
 from policies.later_legs import Candidate, Flow, Route, Server
 from policies.routing_table import PromptTimes, RoutedModel
 from policies.rows import Floats, Ints, Rows, dtype_of
-from policies.slack import PROMPT_POINTS, Member, Queue, Waiting
-
-_NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
+from policies.slack import Member, Queue, Waiting, member_row, table_of_times
 
 
 class MemberState(NamedTuple):
@@ -72,9 +70,7 @@ def slack_rows(model: RoutedModel) -> SlackRows:
             legs.append((len(servers), len(able)))
             servers += [(n, zones[m.zone], m.units_per_s[leg.work_class]) for n, m in able]
             for n, m in able if place == 0 else ():
-                of = m.times or _NO_TIME
-                row, usd_per_s = times.setdefault(of, len(times)), m.usd_per_hour / 3600
-                members.append((False, False, np.inf, 0.0, usd_per_s, row, of.chunk_tokens, -np.inf, 0.0, np.inf, 1.0))
+                members.append(member_row(m.times, times, m.usd_per_hour, np.inf))
                 candidates.append((n, number, zones[m.zone]))
         for flow in route.flows:
             flows.append((flow.requests_per_s, 0.0))
@@ -90,8 +86,7 @@ def slack_rows(model: RoutedModel) -> SlackRows:
         _table(Server, servers),
         _table(Flow, flows),
         np.array(flow_zones, np.int64).reshape(-1, most_legs),
-        np.array([of.latency_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
-        np.array([of.busy_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
+        *table_of_times(times),
         np.zeros(most_legs, np.int64),
         blank_rows(Waiting, 0),
         _table(Queue, [(-1, -1, -1, -1)]),

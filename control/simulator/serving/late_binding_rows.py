@@ -12,9 +12,7 @@ from policies.later_legs import Candidate, Flow, Route, Server
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedModel, RoutedRoute
 from policies.rows import Floats, Ints, Rows, rows_of, table_of
-from policies.slack import PROMPT_POINTS, Member
-
-_NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
+from policies.slack import Member, member_row, table_of_times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +46,7 @@ def late_binding_rows(
     served: list[list[dict[int, int]]] = [[{} for _ in route.legs] for route in routes]  # instance -> zone
     named: list[dict[tuple[int, ...], None]] = [{} for _ in routes]
     times: dict[PromptTimes, int] = {}
-    firsts: list[dict[tuple[int, int], tuple[PromptTimes, float]]] = [{} for _ in apps]
+    firsts: list[dict[tuple[int, int], tuple[PromptTimes | None, float]]] = [{} for _ in apps]
     for model in (model for _, models in fleet.tables for model in models if model.id in apps):
         app = apps.index(model.id)
         for route in model.routes:
@@ -58,16 +56,13 @@ def late_binding_rows(
                 for member in (each for each in model.members if leg.work_class in each.units_per_s):
                     served[number][place][index[member.id]] = zones[member.zone]
                     if place == 0:
-                        firsts[app][index[member.id], number] = member.times or _NO_TIME, member.usd_per_hour
+                        firsts[app][index[member.id], number] = member.times, member.usd_per_hour
     spans, at = [], 0
     members: list[tuple[float, ...]] = []
     candidates: list[tuple[int, ...]] = []
     for own in firsts:
         for (instance, number), (of, usd_per_hour) in own.items():
-            number_of = times.setdefault(of, len(times))
-            members.append(
-                (False, False, 0.0, 0.0, usd_per_hour / 3600, number_of, of.chunk_tokens, -np.inf, 0.0, np.inf, 1.0)
-            )
+            members.append(member_row(of, times, usd_per_hour, 0.0))
             candidates.append((instance, number, served[number][0][instance]))
         spans.append((at, len(own)))
         at += len(own)
@@ -92,8 +87,7 @@ def late_binding_rows(
         np.array(padded, np.int64).reshape(-1, most_legs),
         table_of(Member, members),
         table_of(Candidate, candidates),
-        np.array([of.latency_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
-        np.array([of.busy_s for of in times]).reshape(-1, len(PROMPT_POINTS)),
+        *table_of_times(times),
         tuple(spans),
     )  # fmt: skip
 
