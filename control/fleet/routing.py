@@ -113,21 +113,19 @@ class Routing:
         for _, wanted in there:  # many instances are of one template, and reading a placement takes its time
             if wanted.template.id not in gangs:
                 gangs[wanted.template.id] = placed_gang(wanted.template)
-        members_there: list[RoutedInstance] = []
-        of: dict[str, Target] = {}
-        for name, wanted in there:
-            for member in members_of(name, wanted, gangs[wanted.template.id], components):
-                members_there.append(member)
-                of[member.id] = wanted
+        members_there = [(m, w) for name, w in there for m in members_of(name, w, gangs[w.template.id], components)]
         models = []
         for name, model in self.models.items():
             units = {each.id: each.unit for each in model.work_classes}
-            members = tuple(member for member in members_there if not units.keys().isdisjoint(member.units_per_s))
+            is_slack = model.policy == BY_SLACK
+            members = tuple(
+                self._timed(member, wanted) if is_slack else member
+                for member, wanted in members_there
+                if not units.keys().isdisjoint(member.units_per_s)
+            )
             places = {(member.zone, work_class) for member in members for work_class in member.units_per_s}
             routes = (routed_route(route, units, self.plan.flows) for route in model.routes)
             own = tuple(_within(route, places) for route in routes)
-            if model.policy == BY_SLACK:
-                members = tuple(self._timed(member, of[member.id]) for member in members)
             models.append(RoutedModel(name, own, members, model.policy, model.objective))
         return tuple(models)
 

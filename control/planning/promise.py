@@ -64,12 +64,12 @@ def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Atta
     """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest."""
     brackets = {name: _Bracket(FIRST_CAPS[waits]) for name, waits in attain.classes.items()}
     best: Promise | None = None
-    seen: dict[tuple[tuple[str, float], ...], None] = {}
+    seen: set[tuple[tuple[str, float], ...]] = set()
     for _ in range(ROUNDS):
         caps = {name: bracket.cap for name, bracket in brackets.items()}
         if (key := tuple(sorted(caps.items()))) in seen:
             break
-        seen[key] = None
+        seen.add(key)
         under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
         plan = solve(under)
         found = Promise(plan, under, attain(plan, under))
@@ -77,9 +77,8 @@ def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Atta
             best = found
         used = utilisation(plan, under)
         for name, each in found.attainment.items():
-            if name in brackets:
-                brackets[name].note(used[name], kept=each.is_kept)
-        if all(bracket.is_closed for name, bracket in brackets.items() if name in found.attainment) and found.is_kept:
+            brackets[name].note(used[name], kept=each.is_kept)
+        if found.is_kept and all(brackets[name].is_closed for name in found.attainment):
             break
     assert best is not None  # noqa: S101 - there is at least one round
     return best

@@ -109,7 +109,7 @@ class PlanningSession:
         said = (*(each.reason for each in waiting), *unkept(plan))
         plan = replace(plan, reasons=(*reasons(plan, snapshot), *said))
         self.plans.save(recording.name, plan, snapshot)
-        others, broken = self.compare(plan, snapshot, templates, recording.recipe) if baselines else ({}, {})
+        others, broken = self._compare(plan, snapshot, library, attain) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
@@ -121,15 +121,19 @@ class PlanningSession:
         attain = self.attainment(recipe, templates)
         return attain if attain.classes else None
 
-    def compare(
-        self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe | None
+    def compare(self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe) -> None:
+        """Keep what baselines would cost in the place of `plan`."""
+        self._compare(plan, snapshot, templates.library, self._attain(recipe, templates))
+
+    def _compare(
+        self, plan: Plan, snapshot: Snapshot, library: Library, attain: Attainment | None
     ) -> tuple[dict[str, Plan], dict[str, tuple[str, ...]]]:
         """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept. Where
         a percentile is promised, baselines are certified for it as `plan` is."""
-        timed, attain = partial(solve, clock=self.clock), self._attain(recipe, templates)
-        promises = {name: _planned(snapshot, templates.library, timed, baseline(name), attain) for name in BASELINES}
+        timed = partial(solve, clock=self.clock)
+        promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in BASELINES}
         others = {name: replace(each.plan, attainment=dict(each.attainment)) for name, each in promises.items()}
-        broken = {name: _broken_guardrails(other, snapshot) for name, other in others.items()}
+        broken = {name: _broken_guardrails(each.plan, each.snapshot) for name, each in promises.items()}
         compared = [
             Baseline(name, other.usd_per_hour, unmet_share(other, snapshot), broken[name])
             for name, other in others.items()

@@ -97,8 +97,7 @@ class Daemon:
         self._leader = PostgresLeader(database, f"{socket.gethostname()}, process {os.getpid()}")
 
     async def serve(self) -> DaemonOutcome:
-        """Serve until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running. What runs is
-        left running.
+        """Serve until SIGINT or SIGTERM, or with `once_s` until all is done. What runs is left running.
 
         Raises OSError when the ports are taken, DeposedError, BadKeyError for a damaged key file."""
         stop, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -50,14 +50,11 @@ class SimulatedAttainment:
         return {s.class_id(phase): phase is not Phase.DECODE for s in self._promised for phase in s.phases}
 
     def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
-        placed, _ = self.templates.placed(plan)
-        found: dict[str, Attained] = {}
-        for served in self._promised:
-            key = _part(served, placed)
-            if key not in self._known:
-                self._known[key] = self._simulated(served, placed, snapshot)
-            found |= self._known[key]
-        return found
+        parts = {served: _part(served, plan) for served in self._promised}
+        if lacking := [served for served, part in parts.items() if part not in self._known]:
+            placed, _ = self.templates.placed(plan)
+            self._known.update((parts[served], self._simulated(served, placed, snapshot)) for served in lacking)
+        return {name: each for part in parts.values() for name, each in self._known[part].items()}
 
     @property
     def _promised(self) -> tuple[ServedModel, ...]:
