@@ -2,7 +2,8 @@
 
 import asyncio
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError, PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings

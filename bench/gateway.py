@@ -31,7 +31,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from bench.load import Load, closed_loop, fixed_rate, missing_tools
 from bench.text_tables import WHOLE, member, text_model

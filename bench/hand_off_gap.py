@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 import msgspec
 import torch
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.engines.batch import StepBatch
 from agents.engines.step_output import Sample, StepOutput

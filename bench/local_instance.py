@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Finished, ToGateway, Tokens
 from agents.messages.to_scheduler import Generate, Leg, OtherLeg, Sampling

@@ -20,7 +20,8 @@ from pathlib import Path
 import msgspec
 import torch
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.engines.batch import StepBatch
 from agents.engines.layer_range import LayerRange

@@ -3,16 +3,15 @@
 import asyncio
 import contextlib
 import logging
-import re
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from agents.channels.address import Address
 from agents.channels.errors import MessageTooBigError, PeerLostError, QueueFullError, RefusedError
-from agents.channels.keys import KeyPair, check_key
+from agents.channels.keys import KeyPair
 from agents.channels.pump import Pump
 from agents.channels.settings import ChannelSettings
 from agents.channels.sockets import limit
@@ -24,8 +23,6 @@ _log = logging.getLogger(__name__)
 Incoming = TypeVar("Incoming")
 Received_contra = TypeVar("Received_contra", contravariant=True)
 
-_ENDPOINT = re.compile(r"tcp://([\w.\-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
-
 _WATCHED = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -33,21 +30,6 @@ _WATCHED = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_DISCONNECTED
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Address of a listener, and the key that proves that it is the one."""
-
-    endpoint: str
-    """tcp://host:port, an IPv6 host in brackets."""
-    public_key: str
-
-    def __post_init__(self) -> None:
-        match = _ENDPOINT.fullmatch(self.endpoint)
-        if match is None or not 0 < int(match["port"]) < 1 << 16:
-            raise ValueError(f"endpoint must be tcp://host:port, is {self.endpoint!r}")
-        check_key(self.public_key, f"public key of {self.endpoint}")
 
 
 class DialerEvents(Protocol[Received_contra]):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import zmq
 from zmq.utils import z85
 
-from agents.channels.keys import check_key
+from agents.channels.address import check_key
 from agents.channels.pump import Pump
 
 _log = logging.getLogger(__name__)

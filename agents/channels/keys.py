@@ -1,23 +1,14 @@
 """CURVE key pairs (Curve25519, Z85 text) and the files that hold them."""
 
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import zmq
 
+from agents.channels.address import check_key
 from agents.channels.errors import BadKeyError
-
-_Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
-
-
-def check_key(text: str, what: str) -> str:
-    """Return `text`, when it is a Z85 key of 32 bytes. Raises BadKeyError."""
-    if not _Z85.fullmatch(text):
-        raise BadKeyError(f"{what} must be 40 characters of Z85 text, has {len(text)} characters")
-    return text
 
 
 @dataclass(frozen=True, slots=True)

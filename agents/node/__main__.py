@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import BadKeyError, PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.node.agent import NodeAgent

@@ -14,7 +14,7 @@ import msgspec
 import psutil
 from msgspec.structs import astuple
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.messages.to_hub import ExecutorReport, SchedulerReport, StageReport

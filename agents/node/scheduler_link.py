@@ -3,7 +3,8 @@
 import contextlib
 from collections.abc import Callable
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.settings import ChannelSettings
 from agents.node.metadata import ADDRESS
 

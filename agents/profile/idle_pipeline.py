@@ -14,7 +14,8 @@ import msgspec
 import psutil
 import torch
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Finished, ToGateway
 from agents.messages.to_scheduler import Generate, Sampling

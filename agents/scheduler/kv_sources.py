@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from agents.channels.address import check_key
 from agents.channels.errors import ChannelError
-from agents.channels.keys import KeyPair, check_key
+from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
 from agents.channels.peer import Peer
 from agents.channels.settings import ChannelSettings

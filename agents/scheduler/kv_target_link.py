@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.messages.kv_shape import KvShape

@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 import zmq
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.errors import BadKeyError, ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings

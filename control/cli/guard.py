@@ -1,6 +1,7 @@
 """Errors as a user sees them when a command fails: one line that says what, where and what next."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -70,9 +71,20 @@ def describe(error: Exception) -> str:
     ):
         text = str(error.args[0])
         return f"{text.count(chr(10)) + 1} problems\n{text}" if "\n" in text else text
+    if isinstance(error, ModuleNotFoundError) and (extras := _extras_with(error.name or "")):
+        return f"{error.name} is not installed: the extra `{extras[0]}` has it: pip install 'medley-serving[{extras[0]}]'"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"
+
+
+def _extras_with(module: str) -> list[str]:
+    """List the extras of this distribution that install `module`; empty: none does."""
+    from importlib.metadata import requires
+
+    name = {"zmq": "pyzmq", "sky": "skypilot"}.get(root := module.partition(".")[0], root.replace("_", "-"))
+    found = (re.match(rf"{name}\b.*extra == .(?P<extra>\w+)", each) for each in requires("medley-serving") or ())
+    return sorted({match["extra"] for match in found if match}, key=lambda extra: (extra != "serve", extra))
 
 
 OURS = ("control", "agents", "policies", "templates_lib", "migrations", "builtins")

@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from templates_lib.values.nearest_name import nearest_name
 
 SpecOption = Annotated[
     Path | None, typer.Option("--file", "-f", help="Spec file (apiVersion: medley/v1, kind: Fleet).", metavar="SPEC")
@@ -28,3 +31,14 @@ HostOption = Annotated[
 MOST_ROWS = 100_000
 """Rows that a command shows at most: for more, query the database."""
 LimitOption = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Most rows to show, the newest.")]
+
+
+def one_of(names: Sequence[str], description: str, *, show_default: bool = True) -> Any:
+    """Make an option that takes one of `names`, as a registry lists them: an enumeration would list them again."""
+
+    def checked(value: str | None) -> str | None:
+        if value is not None and value not in names:
+            raise typer.BadParameter(f"{value!r} is not known; {nearest_name(value, names)}")
+        return value
+
+    return typer.Option(help=description, metavar="|".join(names), callback=checked, show_default=show_default)

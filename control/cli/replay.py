@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from click import Choice
 
 from control.cli.acting import home, opened
-from control.cli.options import DatabaseOption
+from control.cli.options import DatabaseOption, one_of
 from control.cli.output import Output, OutputOption, console, emitted, refuse_unwritable_folder, say, table, write_text
 from control.simulator.replay.change import Change
 from policies.baselines import MEDLEY, strategies
@@ -30,14 +29,10 @@ def replay(
         Path | None,
         typer.Option("--file", "-f", help="Another spec than the stored one.", metavar="SPEC", show_default=False),
     ] = None,
-    strategy: Annotated[str, typer.Option(help="What plans.", click_type=Choice(strategies()))] = MEDLEY,
+    strategy: Annotated[str, one_of(strategies(), "What plans.")] = MEDLEY,
     forecast: Annotated[
         str | None,
-        typer.Option(
-            help="Forecast of metered demand. Default: as in the spec.",
-            click_type=Choice(tuple(FORECASTS)),
-            show_default=False,
-        ),
+        one_of(tuple(FORECASTS), "Forecast of metered demand. Default: as in the spec.", show_default=False),
     ] = None,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Carry out every plan: no churn guard.")] = False,
     on_demand: Annotated[bool, typer.Option("--on-demand", help="Rent no spot node.")] = False,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves

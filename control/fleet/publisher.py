@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.db.api_tokens import PostgresApiTokens
 from control.db.errors import DatabaseUnavailableError
 from control.diff.target import Target

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.diff.target import Target
 from control.gateway.published import Hold, PublishedModel
 from control.hub.gang import Gang, placed_gang

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
 from control.gateway.former_table import with_former_keys, with_routes
 from policies.routing import ROUTING_POLICIES

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import ceil, inf
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.db.database import Database
 from control.db.fleets import PostgresFleets
 from control.db.instances import PostgresInstances

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.diff.target import Column, Target, targets
 from control.fleet.order import column
 from control.fleet.routing import Routing

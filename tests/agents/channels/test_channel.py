@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import zmq
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import BadKeyError, MessageTooBigError, PeerLostError, QueueFullError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.engines.layer_range import LayerRange
 from agents.engines.loading import load_stage_engine
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine

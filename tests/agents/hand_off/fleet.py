@@ -14,7 +14,8 @@ import psutil
 from openai import OpenAI
 from tokenizers import Tokenizer, decoders, models
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.messages.to_gateway import Stats, ToGateway
 from agents.messages.to_scheduler import AskStats
 from bench.text_tables import member, text_model

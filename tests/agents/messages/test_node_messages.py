@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from agents.messages.bounds import MAX_TOKENS
 from agents.messages.to_gateway import SchedulerState, Status

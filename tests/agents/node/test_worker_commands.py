@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import WorkerCommand, worker_commands

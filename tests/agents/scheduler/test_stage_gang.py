@@ -6,7 +6,8 @@ from contextlib import ExitStack, closing
 import pytest
 from msgspec.structs import replace
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_stage import Connect, Leave, ToStage
 from agents.scheduler.stage_gang import StageGang

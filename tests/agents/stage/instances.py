@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Finished, Status, ToGateway, Tokens
 from agents.messages.to_node import RunStage

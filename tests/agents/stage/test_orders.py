@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from agents.engines.layer_range import LayerRange
 from agents.engines.torch_engine.engine import load_torch_engine

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.diff.target import Target, targets
 from control.fleet.routing import Routing, gateway_model
 from policies.routing import BY_SLACK

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.echo.scheduler import EchoScheduler, EchoSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
 from tests.policies.former_routing_table import RoutedModel
 

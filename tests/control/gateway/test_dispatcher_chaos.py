@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.echo.scheduler import EchoScheduler, EchoSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from control.gateway.published import Published, PublishedError, PublishedModel, read_published, write_published
 from policies.routing import ModelRouter
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow

@@ -17,7 +17,7 @@ import httpx
 from openai import OpenAI
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from bench.text_tables import WHOLE, member, text_model
 from control.gateway.published import AccessKey, Published, PublishedModel, write_published

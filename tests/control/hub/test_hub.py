@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, NodeReport

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, NodeReport, SchedulerReport, StageReport

@@ -21,7 +21,7 @@ from tests.control.lifecycle.worlds import requested
 
 AGENT = """
 import asyncio, os, signal
-from agents.channels.dialer import Address
+from agents.channels.address import Address
 from agents.channels.keys import KeyPair
 from agents.registration import register
 

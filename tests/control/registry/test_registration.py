@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agents.channels.dialer import Address, Dialer
+from agents.channels.address import Address
+from agents.channels.dialer import Dialer
 from agents.channels.errors import PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.channels.listener import Listener
