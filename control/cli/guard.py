@@ -72,7 +72,8 @@ def describe(error: Exception) -> str:
         text = str(error.args[0])
         return f"{text.count(chr(10)) + 1} problems\n{text}" if "\n" in text else text
     if isinstance(error, ModuleNotFoundError) and (extras := _extras_with(error.name or "")):
-        return f"{error.name} is not installed: the extra `{extras[0]}` has it: pip install 'medley-serving[{extras[0]}]'"
+        extra = f"medley-serving[{extras[0]}]"
+        return f"{error.name} is not installed; an extra of Medley has it: pip install '{extra}'"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return f"unexpected {type(error).__name__}: {error} (MEDLEY_DEBUG=1 shows the traceback)"
