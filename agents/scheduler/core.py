@@ -28,14 +28,13 @@ from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.flight import BadResultError, Flight, Sampled
-from agents.scheduler.groups import Groups
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv, StepEntry
+from agents.scheduler.orders import Dispatch, GroupStep, Order, ReserveKv, StepEntry
 from agents.scheduler.request_check import output_limit, unfit
+from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
 from agents.scheduler.tally import Tally
-from agents.scheduler.victims import victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +52,28 @@ class SchedulerCore:
         self._layout = layout
         self._max_waiting = max_waiting
         self.streams_kv = streams_kv
-        self._groups = Groups(layout)
+        self._runs = Runs(layout)
         self._is_draining = False
         self._broken = ""
-        self._arrivals = self._runs = self._steps = 0
+        self._arrivals = self._steps = 0
         self._all: dict[Key, Sequence] = {}
         self._waiting: list[Sequence] = []
         """In order of arrival."""
-        self._running: dict[int, Sequence] = {}
         self._flights: dict[int, Flight] = {}
-        self._due: list[Order] = []
-        """To be told to the stages ahead of further steps."""
         self._hand_offs = HandOffs()
         self.tally = Tally()
 
     @property
     def status(self) -> Status:
-        waiting = len(self._all) - len(self._running)
+        waiting = len(self._all) - len(self._runs)
         return Status(
             SchedulerState.DRAINING if self._is_draining else SchedulerState.READY,
-            len(self._running),
+            len(self._runs),
             waiting,
             min(sum(node.kv_blocks for node in stage) for stage in self._layout.stages),
-            self._groups.least_free,
+            self._runs.groups.least_free,
             room=max(0, self._max_waiting - waiting),
-            places=0 if self._waiting else self._groups.places,
+            places=0 if self._waiting else self._runs.groups.places,
         )
 
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[GatewayMessage, ...]:
@@ -123,7 +119,7 @@ class SchedulerCore:
         self._broken = reason
         answers = self._fail(list(self._all.values()), Failure.ENGINE, reason)
         self._flights.clear()
-        self._due.clear()
+        self._runs.take_due()
         return answers
 
     def take_words(self) -> tuple[PeerMessage, ...]:
@@ -146,7 +142,7 @@ class SchedulerCore:
         if isinstance(message, Accept):
             if held.target_run != message.run:  # else it was said twice
                 held.target_run = message.run
-                self._due.append(Dispatch(held.run, held.nodes, held.prompt, peer, message.run, message.nodes))
+                self._runs.say(Dispatch(held.run, held.nodes, held.prompt, peer, message.run, message.nodes))
             return ()
         if sequence.phase is not SequencePhase.HELD:
             return ()  # not even computed
@@ -191,12 +187,12 @@ class SchedulerCore:
 
     def give_up(self, runs: Collection[int], reason: str) -> tuple[GatewayMessage, ...]:
         """Fail the requests of runs whose KV cache cannot be sent."""
-        stuck = [s for run, s in self._running.items() if run in runs and s.is_offered]
+        stuck = [s for s in self._runs.of(runs) if s.is_offered]
         return self._fail(stuck, Failure.HAND_OFF, reason)
 
     def arrive(self, run: int, stage: int, node: int, moved_bytes: int) -> None:
         """A node has all of a run's KV cache. Raises BadResultError."""
-        sequence = self._running.get(run)
+        sequence = self._runs.get(run)
         held = sequence.admission if sequence else None
         if sequence is None or held is None:
             return  # gone meanwhile
@@ -214,8 +210,7 @@ class SchedulerCore:
         orders: list[Order] = []
         for group in range(self._layout.groups + self._layout.lanes):
             entries = () if group in busy else self._entries(group)
-            orders += self._due
-            self._due = []
+            orders += self._runs.take_due()
             if entries:
                 orders.append(self._launch(group, entries))
         return tuple(orders)
@@ -242,20 +237,20 @@ class SchedulerCore:
         made: dict[Hashable, list[TokenRun]] = {}
         ended: list[GatewayMessage] = []
         for entry in flight.step.entries:
-            sequence = self._running.get(entry.run)
+            sequence = self._runs.get(entry.run)
             if sequence is None or sequence.admission is None:
                 continue  # cancelled or preempted meanwhile
             sequence.admission.position += len(entry.token_ids)
             self.tally.prompt_tokens += 0 if sequence.admission.has_sampled else len(entry.token_ids)
             if entry.sampling is None:
                 continue
-            self._put_off_no_more(sequence.admission)
+            self._runs.put_off_no_more(sequence.admission)
             sequence.admission.has_sampled = True
             sample = flight.samples[entry.run]
             run, reason = sequence.append(sample.token, sample.logprobs)
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
-            if reason is None and sequence.request.leg is Leg.PREFILL:
+            if reason is None and sequence.is_prefill:
                 sequence.phase = SequencePhase.HELD
                 self._hand_offs.offer(sequence)
             if reason is not None:
@@ -279,7 +274,7 @@ class SchedulerCore:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
         output = len(request.generated) if request.leg is Leg.PREFILL else limit - 1
         most_blocks = self._layout.blocks(len(request.prompt) + output)
-        if not self._groups.could_ever_fit(most_blocks):
+        if not self._runs.groups.could_ever_fit(most_blocks):
             yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
         if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
@@ -316,7 +311,7 @@ class SchedulerCore:
             return False
         sequence.phase = SequencePhase.COMPUTED
         launched = {flight.step.group: flight.step.number for flight in self._flights.values()}
-        held.group = self._groups.move_to_soonest(held.group, held.nodes, launched)
+        self._runs.move_to_soonest(held, launched)
         self._hand_offs.taken(sequence)
         return True
 
@@ -324,30 +319,19 @@ class SchedulerCore:
         """What was offered does not come: give back what it holds."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
-        self._stop(sequence)
+        self._runs.stop(sequence)
         sequence.phase, sequence.lacks_token = SequencePhase.EXPECTED, False
 
     def _admit(self, busy: Collection[int]) -> None:
         """Admit waiting requests in order: one that does not fit keeps those behind from starving it."""
         while self._waiting:
             sequence = self._waiting[0]
-            tokens = sequence.needed_tokens
-            blocks, most = self._layout.blocks(tokens), self._layout.blocks(sequence.most_cached)
-            if sequence.request.leg is Leg.PREFILL:
-                place = self._groups.place_prompt(busy, blocks, tokens)
-            else:
-                place = self._groups.place(blocks, most)
-            if place is None:
+            held = self._runs.admit(sequence, busy)
+            if held is None:
                 return
-            group, nodes = place
             self._waiting.pop(0)
-            self._runs += 1
-            sequence.admission = ActiveRun(self._runs, group, nodes, blocks, tokens)
-            self._groups.join(group, nodes, blocks)
-            self._groups.count_prompt(group, nodes, tokens)
-            self._running[self._runs] = sequence
             if sequence.phase is SequencePhase.OFFERED:
-                self._await_kv(sequence, sequence.admission)
+                self._await_kv(sequence, held)
 
     def _await_kv(self, sequence: Sequence, held: ActiveRun) -> None:
         """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
@@ -355,14 +339,13 @@ class SchedulerCore:
         held.position = sequence.needed_tokens - 1
         held.has_sampled = True
         held.awaited = set(range(len(self._layout.stages)))
-        self._due.append(ReserveKv(held.run, held.nodes, held.position))
+        self._runs.say(ReserveKv(held.run, held.nodes, held.position))
         self._hand_offs.accept(sequence)
 
     def _entries(self, group: int) -> tuple[StepEntry, ...]:
         chunk_left = [[node.chunk_tokens for node in stage] for stage in self._layout.stages]
-        members = [(s, s.admission) for s in self._running.values() if s.admission and s.admission.group == group]
         entries = []
-        for sequence, held in sorted(members, key=lambda member: member[0].arrival):
+        for sequence, held in self._runs.of_group(group):
             if sequence.admission is not held or sequence.phase is not SequencePhase.COMPUTED:
                 continue  # preempted for an older one a moment ago, or handed off
             count = len(sequence.tokens) - held.position
@@ -384,47 +367,27 @@ class SchedulerCore:
         step = GroupStep(self._steps, group, entries)
         self._flights[step.number] = Flight(step, {entry.nodes[-1] for entry in entries}, {})
         if self.streams_kv:
-            for sequence in [self._running[entry.run] for entry in entries if not entry.position]:
-                if sequence.request.leg is Leg.PREFILL and sequence.output_tokens + 1 < sequence.max_output:
+            for sequence in self._runs.of({entry.run for entry in entries if not entry.position}):
+                if sequence.is_prefill and sequence.output_tokens + 1 < sequence.max_output:
                     self._hand_offs.offer(sequence)
         return step
 
     def _grow(self, sequence: Sequence, held: ActiveRun, tokens: int) -> bool:
         """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""
-        needed = self._layout.blocks(tokens) - held.blocks
-        if needed <= 0:
-            return True
-        found = victims(sequence, held, needed, self._running.values(), self._groups)
+        found = self._runs.grow(sequence, held, tokens)
         if found is None:
             return False
         self.tally.preemptions += len(found)
         for victim in found:
-            self._stop(victim)
             insort(self._waiting, victim, key=lambda s: s.arrival)
-        self._groups.take(held.nodes, needed)
-        held.blocks += needed
         return True
-
-    def _stop(self, sequence: Sequence) -> None:
-        """Give back what a running request holds."""
-        held = sequence.admission
-        if held is not None:
-            self._groups.leave(held.group, held.nodes, held.blocks)
-            self._put_off_no_more(held)
-            del self._running[held.run]
-            sequence.admission = None
-            self._due.append(ReleaseKv(held.run, held.nodes))
-
-    def _put_off_no_more(self, held: ActiveRun) -> None:
-        if not held.has_sampled:
-            self._groups.count_prompt(held.group, held.nodes, -held.prompt)
 
     def _forget(self, sequence: Sequence, reason: str) -> None:
         """Forget a request. `reason`: for the other leg, where there is one that waits."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
         self._hand_offs.end(sequence, reason)
-        self._stop(sequence)
+        self._runs.stop(sequence)
         del self._all[sequence.key]
 
     def _fail(self, sequences: Iterable[Sequence], failure: Failure, reason: str) -> tuple[GatewayMessage, ...]:

@@ -72,6 +72,10 @@ class Sequence:
         self.tokens = [*self.request.prompt, *self.request.generated]
 
     @property
+    def is_prefill(self) -> bool:
+        return self.request.leg is Leg.PREFILL
+
+    @property
     def output_tokens(self) -> int:
         return len(self.tokens) - len(self.request.prompt)
 
@@ -83,7 +87,7 @@ class Sequence:
     @property
     def most_cached(self) -> int:
         """Tokens in the cache when its last one is sampled."""
-        if self.request.leg is Leg.PREFILL:
+        if self.is_prefill:
             return len(self.request.prompt) + len(self.request.generated)
         return len(self.request.prompt) + self.max_output - 1
 

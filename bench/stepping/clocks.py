@@ -28,9 +28,11 @@ class Clocks:
         """Until when each node is busy with sending KV caches."""
         self.takes_s = [[0.0] * len(stage.nodes) for stage in pipeline.stages]
 
-    def launch(self, entries: Sequence[tuple[StepEntry, bool]], now_s: float) -> tuple[float, dict[int, float]]:
-        """Entries, each with whether it decodes → when the step is through all stages, and by run when it begins."""
-        start_s: dict[int, float] = {}
+    def launch(
+        self, entries: Sequence[tuple[StepEntry, bool]], now_s: float
+    ) -> tuple[float, dict[int, list[tuple[float, float]]]]:
+        """Entries, each with whether it decodes → when the step is through, and by run when it is at each stage."""
+        spans: dict[int, list[tuple[float, float]]] = {entry.run: [] for entry, _ in entries}
         there_s = {entry.run: now_s for entry, _ in entries}
         last = len(self.pipeline.stages) - 1
         for number, stage in enumerate(self.pipeline.stages):
@@ -52,8 +54,8 @@ class Clocks:
                 end_s = done_s + node.hop_s + node.hop_s_per_token * rows
                 for entry, _ in own:
                     there_s[entry.run] = end_s
-                    start_s.setdefault(entry.run, begin_s)
-        return max(there_s.values()), start_s
+                    spans[entry.run].append((begin_s, end_s))
+        return max(there_s.values()), spans
 
 
 def step_seconds(table: StepTable, entries: Iterable[tuple[StepEntry, bool]]) -> tuple[float, float]:
@@ -101,24 +103,32 @@ def seconds_of(
     return body, _at(_ROWS, table.head_s, max(sampled / table.replicas, 1.0)) if sampled else 0.0
 
 
-def hand_over(
-    source: Clocks, source_nodes: Sequence[int], target: Clocks, target_nodes: Sequence[int], tokens: int, now_s: float
+def send_part(
+    source: Clocks,
+    source_nodes: Sequence[int],
+    target: Clocks,
+    target_nodes: Sequence[int],
+    stage: int,
+    tokens: int,
+    pieces: int,
+    begin_s: float,
 ) -> float:
-    """When all of a request's KV cache is there. A node's network is busy with a part for as long as it takes at its
-    own rate."""
-    begin_s = end_s = now_s + source.pipeline.hand_off_s
-    for s, (first, end, a) in enumerate(_parts(source.pipeline, source_nodes)):
-        for t, (their_first, their_end, b) in enumerate(_parts(target.pipeline, target_nodes)):
-            layers = range(max(first, their_first), min(end, their_end))
-            if not layers:
-                continue
-            i, j = source_nodes[s], target_nodes[t]
-            size = _kept_bytes(source.pipeline, layers, tokens)
-            start_s = max(begin_s, source.sends_s[s][i])
-            out_s = start_s + size / a.hand_off_bytes_per_s
-            in_s = max(start_s, target.takes_s[t][j]) + size / b.hand_off_bytes_per_s
-            source.sends_s[s][i], target.takes_s[t][j] = out_s, in_s
-            end_s = max(end_s, out_s, in_s)
+    """When one of so many pieces of what a stage has of a request's KV cache is there. A node's network is busy with it
+    for as long as it takes at its own rate."""
+    end_s = begin_s
+    first, end, a = _parts(source.pipeline, source_nodes)[stage]
+    i = source_nodes[stage]
+    for t, (their_first, their_end, b) in enumerate(_parts(target.pipeline, target_nodes)):
+        layers = range(max(first, their_first), min(end, their_end))
+        if not layers:
+            continue
+        j = target_nodes[t]
+        size = _kept_bytes(source.pipeline, layers, tokens) / pieces
+        start_s = max(begin_s, source.sends_s[stage][i])
+        out_s = start_s + size / a.hand_off_bytes_per_s
+        in_s = max(start_s, target.takes_s[t][j]) + size / b.hand_off_bytes_per_s
+        source.sends_s[stage][i], target.takes_s[t][j] = out_s, in_s
+        end_s = max(end_s, out_s, in_s)
     return end_s
 
 

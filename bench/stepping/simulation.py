@@ -10,13 +10,13 @@ from math import inf, nan
 import numpy as np
 
 from agents.messages.to_gateway import Failure, Finished, FinishReason, Tokens
-from agents.messages.to_kv_source import Accept, Taken
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, Sampling
 from agents.scheduler.core import GatewayMessage
-from agents.scheduler.orders import Dispatch
-from bench.stepping.clocks import hand_over
+from bench.stepping.hand_offs import HandOffs
 from bench.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
+from bench.stepping.streams import HandOff
 from control.simulator.serving.changes import Change, What, changes
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.front import Front
@@ -28,6 +28,8 @@ from policies.admission import Admission, Charge
 _CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _STALE, _ORDER, _SEND = range(-1, 7)
 """What goes first at one time; then by the number of what it happens to."""
 _SAMPLING = Sampling(0.0, 1.0, 0, 0)
+
+Message = Offer | Withdraw | Accept | Taken | Decline
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +60,8 @@ class Attempt:
     call: Call
     open: list[SteppedInstance]
     """Legs that are not done."""
+    is_accepted: bool = False
+    """Its decode leg has room for the KV cache."""
 
 
 class Simulation:
@@ -71,8 +75,17 @@ class Simulation:
         self._requests = requests
         self._fleet = fleet
         self._settings = settings
-        self.instances = [SteppedInstance(n, life, settings.max_waiting) for n, life in enumerate(fleet.instances)]
+        self.instances = [SteppedInstance(n, life, settings) for n, life in enumerate(fleet.instances)]
         self._by_id = {instance.life.id: instance for instance in self.instances}
+        self._hand_offs = HandOffs(
+            self._by_id,
+            lambda at_s, subject, send: self._push(at_s, _SEND, subject, send),
+            self._request_of,
+            lambda hand_off, at_s: self._push(
+                at_s, _ARRIVED, self._attempts[hand_off.attempt].call.number, partial(self._kv_arrives, hand_off)
+            ),
+            streams_kv=settings.streams_kv,
+        )
         self._fronts = [Front(app, fleet.work_classes((app,))) for app in requests.apps]
         self._usable: set[str] = set()
         self._admission = Admission(settings.max_wait_s)
@@ -289,16 +302,14 @@ class Simulation:
         instance.is_due = False
         if not instance.is_alive:
             return
-        steps, sent, begun = instance.order(self._now_s)
-        for group, step, end_s in steps:
+        wanted = instance.order(self._now_s)
+        for group, step, end_s in wanted.steps:
             self._push(end_s, _STEP, self._group(instance, group), partial(self._join, instance, step))
-        for dispatch in sent:
-            attempt = self._attempts.get(int(dispatch.to.hand_off))
-            if attempt is not None:
-                self._push(
-                    self._now_s, _SEND, attempt.call.number, partial(self._hand_over, instance, dispatch, attempt)
-                )
-        for request, start_s in begun.items():
+        for dispatch in wanted.sent:
+            self._hand_offs.begin(instance, dispatch, self._now_s)
+        for piece in wanted.pieces:
+            self._hand_offs.send(piece)
+        for request, start_s in wanted.begun.items():
             call = self.calls[request]
             if np.isnan(call.queued_s):
                 call.queued_s = start_s - float(self._requests.arrival_s[request])
@@ -324,42 +335,50 @@ class Simulation:
         self._speak(instance)
         self._wake(instance)
 
-    def _hand_over(self, source: SteppedInstance, dispatch: Dispatch, attempt: Attempt) -> None:
-        target = self._by_id[dispatch.to.public_key]
-        if self._attempts.get(attempt.id) is not attempt or not (source.is_alive and target.is_alive):
-            return
-        end_s = hand_over(
-            source.clocks, dispatch.nodes, target.clocks, dispatch.target_nodes, dispatch.tokens, self._now_s
-        )
-        arrive = partial(self._kv_arrives, source, target, dispatch, attempt)
-        self._push(end_s, _ARRIVED, attempt.call.number, arrive)
+    def _request_of(self, hand_off: HandOff) -> int | None:
+        """Number of the request that a KV cache still goes for."""
+        attempt = self._attempts.get(hand_off.attempt)
+        ends = self._by_id[hand_off.source], self._by_id[hand_off.target]
+        return attempt.call.number if attempt is not None and all(each.is_alive for each in ends) else None
 
-    def _kv_arrives(
-        self, source: SteppedInstance, target: SteppedInstance, dispatch: Dispatch, attempt: Attempt
-    ) -> None:
-        if self._attempts.get(attempt.id) is not attempt or not (source.is_alive and target.is_alive):
+    def _kv_arrives(self, hand_off: HandOff) -> None:
+        if self._request_of(hand_off) is None:
             return
-        for stage, node in enumerate(dispatch.target_nodes):
-            target.core.arrive(dispatch.target_run, stage, node, 0)
+        target = self._by_id[hand_off.target]
+        for stage, node in enumerate(hand_off.order.target_nodes):
+            target.core.arrive(hand_off.order.target_run, stage, node, 0)
         self._speak(target)
         self._wake(target)
+
+    def _offer_arrives(self, source: SteppedInstance, target: SteppedInstance, offer: Offer) -> None:
+        """The first token is known where the KV cache goes."""
+        if int(offer.hand_off) in self._attempts and source.is_alive and target.is_alive:
+            self._say(source, target, offer)
 
     def _speak(self, instance: SteppedInstance) -> None:
         """Have the other legs' schedulers hear what this one says, at once."""
         for word in instance.core.take_words():
             other, message = self._by_id[word.to.public_key], word.message
             attempt = self._attempts.get(int(message.hand_off))
-            if attempt is not None and isinstance(message, Accept):
+            if attempt is not None and isinstance(message, Accept) and not attempt.is_accepted:
+                attempt.is_accepted = True
                 attempt.call.accepted_s = self._now_s
             elif attempt is not None and isinstance(message, Taken):
                 attempt.call.handed_s = self._now_s
-            if not other.is_alive:
-                continue
-            if isinstance(message, Offer | Withdraw):
-                answers: Iterable[GatewayMessage] = other.core.hear_source(instance.life.id, message)
-            else:
-                answers = other.core.hear_target(instance.life.id, message)
-            for answer in answers:
-                self._hear(other, answer)
-            self._wake(other)
-            self._speak(other)
+            if attempt is not None and attempt.is_accepted and isinstance(message, Offer):
+                # Before, the time of a message is part of what a KV cache takes.
+                told_s = self._now_s + instance.life.station.hand_off_s / 2
+                tell = partial(self._offer_arrives, instance, other, message)
+                self._push(told_s, _ARRIVED, attempt.call.number, tell)
+            elif other.is_alive:
+                self._say(instance, other, message)
+
+    def _say(self, instance: SteppedInstance, other: SteppedInstance, message: Message) -> None:
+        if isinstance(message, Offer | Withdraw):
+            answers: Iterable[GatewayMessage] = other.core.hear_source(instance.life.id, message)
+        else:
+            answers = other.core.hear_target(instance.life.id, message)
+        for answer in answers:
+            self._hear(other, answer)
+        self._wake(other)
+        self._speak(other)

@@ -1,12 +1,16 @@
 """One instance: a production scheduler, and clocks in place of stages."""
 
+from dataclasses import dataclass
+
 from agents.messages.to_scheduler import OtherLeg
 from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
 from agents.scheduler.layout import NodeLimits, PipelineLayout
-from agents.scheduler.orders import Dispatch, GroupStep, ReserveKv
+from agents.scheduler.orders import Dispatch, GroupStep, ReleaseKv, ReserveKv
 from bench.stepping.clocks import Clocks
+from bench.stepping.streams import Piece, Prompts
 from control.simulator.serving.fleet_timeline import InstanceLife
+from control.simulator.serving.settings import ServingSettings
 from policies.room import Room
 
 GATEWAY = "gateway"
@@ -14,11 +18,24 @@ TOKEN = 0
 """What every model says here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an instance wants done now."""
+
+    steps: list[tuple[int, int, float]]
+    """As (group, step, when it is through)."""
+    sent: list[Dispatch]
+    begun: dict[int, float]
+    """When requests that begin here do."""
+    pieces: list[Piece]
+    """Of KV caches that are being sent, and that waited for one of these steps."""
+
+
 class SteppedInstance:
-    def __init__(self, number: int, life: InstanceLife, max_waiting: int) -> None:
+    def __init__(self, number: int, life: InstanceLife, settings: ServingSettings) -> None:
         self.number = number
         self.life = life
-        self.core = SchedulerCore(_layout(life), max_waiting)
+        self.core = SchedulerCore(_layout(life), settings.max_waiting, streams_kv=settings.streams_kv)
         self.clocks = Clocks(life.station)
         self.room = Room()
         """As gateways know it: they hear at once."""
@@ -29,34 +46,37 @@ class SteppedInstance:
         self._flights: dict[int, GroupStep] = {}
         self._sampled: set[int] = set()
         """Runs that decode."""
+        self.prompts = Prompts()
 
     def leg(self, hand_off: str) -> OtherLeg:
         """As the instance that does the other leg knows it."""
         return OtherLeg(self.life.id, "tcp://nowhere:1", self.life.id, hand_off)
 
-    def order(self, now_s: float) -> tuple[list[tuple[int, int, float]], list[Dispatch], dict[int, float]]:
-        """What it wants done now: steps as (group, step, when it is through), KV caches to be sent, and when requests
-        that begin here do."""
-        steps: list[tuple[int, int, float]] = []
-        sent: list[Dispatch] = []
-        begun: dict[int, float] = {}
+    def order(self, now_s: float) -> "Wanted":
+        wanted = Wanted([], [], {}, [])
         for each in self.core.next_orders():
             if isinstance(each, ReserveKv):
                 self._sampled.add(each.run)
             elif isinstance(each, Dispatch):
-                sent.append(each)
-            elif isinstance(each, GroupStep):
+                wanted.sent.append(each)
+            elif isinstance(each, ReleaseKv):
+                self.prompts.forget(each.run)
+            else:
                 self._flights[each.number] = each
-                end_s, start_s = self.clocks.launch([(e, e.run in self._sampled) for e in each.entries], now_s)
-                steps.append((each.group, each.number, end_s))
+                end_s, spans = self.clocks.launch([(e, e.run in self._sampled) for e in each.entries], now_s)
+                wanted.steps.append((each.group, each.number, end_s))
                 for entry in each.entries:
                     if entry.trace:
-                        begun[int(entry.trace)] = start_s[entry.run]
-        return steps, sent, begun
+                        wanted.begun[int(entry.trace)] = spans[entry.run][0][0]
+                    if entry.run not in self._sampled:
+                        wanted.pieces.extend(self.prompts.launch(entry, spans[entry.run]))
+        return wanted
 
     def join(self, step: int) -> tuple[GatewayMessage, ...]:
         """The step is through all stages."""
         flight = self._flights.pop(step)
+        for entry in flight.entries:
+            self.prompts.join(entry.run)
         answers: tuple[GatewayMessage, ...] = ()
         for node in sorted({entry.nodes[-1] for entry in flight.entries}):
             sampling = [e for e in flight.entries if e.nodes[-1] == node and e.sampling is not None]

@@ -109,12 +109,12 @@ def world_of(
         waiting=rows_of(slack.Waiting, calls),
         queues=rows_of(slack.Queue, len(apps), head=-1, tail=-1, late_head=-1, late_tail=-1),
         chosen=np.zeros(most_legs, np.int64),
-        heap=rows_of(r.Event, _events(calls, most_legs, int(groups.sum()) + len(lives))),
+        heap=rows_of(r.Event, _events(calls, most_legs + pipelines.most_stages, int(groups.sum()) + len(lives))),
         state=rows_of(r.State, 1, pending=-1, lost=-1),
         use_s=np.zeros(uses),
         sequences=rows_of(p.Sequence, legs, peer=-1),
         seated=np.zeros((legs, pipelines.most_stages), np.int64),
-        computed_s=np.zeros((legs, pipelines.most_stages, 2)),
+        chunks=rows_of(p.Chunk, legs * pipelines.most_stages),
         seats=rows_of(p.Seat, seats),
         pipelines=pipelines.pipelines,
         stages=pipelines.stages,
@@ -132,7 +132,7 @@ def world_of(
 
 def with_room(w: World) -> World:
     """The same with twice as many calls."""
-    old, most_legs = len(w.calls), w.places.shape[1]
+    old, most_legs, stages = len(w.calls), w.places.shape[1], w.seated.shape[1]
     calls, legs = 2 * old, 2 * old * most_legs
     call_links = copied(w.call_links, rows_of(r.Links, calls, next=_free(0, calls)))
     column(call_links, "next")[-1] = w.state[0].free
@@ -148,8 +148,8 @@ def with_room(w: World) -> World:
         held_links=copied(w.held_links, rows_of(r.Links, legs)),
         sequences=copied(w.sequences, rows_of(p.Sequence, legs, peer=-1)),
         seated=np.concatenate((w.seated, np.zeros_like(w.seated))),
-        computed_s=np.concatenate((w.computed_s, np.zeros_like(w.computed_s))),
-        heap=copied(w.heap, rows_of(r.Event, _events(calls, most_legs, len(w.groups) + len(w.instances)))),
+        chunks=copied(w.chunks, rows_of(p.Chunk, legs * stages)),
+        heap=copied(w.heap, rows_of(r.Event, _events(calls, most_legs + stages, len(w.groups) + len(w.instances)))),
     )
 
 
@@ -161,9 +161,10 @@ def _free(first: int, end: int) -> Ints:
     return np.append(np.arange(first + 1, end), -1)
 
 
-def _events(calls: int, most_legs: int, others: int) -> int:
-    """Room on the heap for the events of so many calls, beside those of instances and groups."""
-    return 2 * others + (4 + most_legs) * calls
+def _events(calls: int, parts: int, others: int) -> int:
+    """Room on the heap for the events of so many calls, beside those of instances and groups. `parts`: legs of a call,
+    and stages that send KV cache for it."""
+    return 2 * others + (4 + parts) * calls
 
 
 def _no_ends(count: int) -> Rows[r.Ends]:

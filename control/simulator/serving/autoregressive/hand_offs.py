@@ -1,12 +1,12 @@
 """Hand-offs: every layer's KV cache from the node that holds it here to the node that holds it there."""
 
-from control.simulator.serving.autoregressive.records import ALL_STAGES, COMING, HELD, PIECE_BITS
-from control.simulator.serving.autoregressive.scheduler import join_next_step, piece_s, sends
+from control.simulator.serving.autoregressive.records import ALL_STAGES, COMING, PIECE_BITS
+from control.simulator.serving.autoregressive.scheduler import join_next_step, send_piece, sends
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.legs import complete
 from control.simulator.serving.kernel.links import transfer_end_s
-from control.simulator.serving.kernel.records import ARRIVED, READY, SEND
+from control.simulator.serving.kernel.records import ARRIVED, READY
 from control.simulator.serving.kernel.world import Limits, World
 from templates_lib.values.placement import HAND_OFF_PIECES
 
@@ -40,8 +40,7 @@ def send(w: World, request: int, row: int, named: int, now_s: float) -> None:
         return
     sequence.there_s = max(sequence.there_s, _end_s(w, source, row, stage, HAND_OFF_PIECES, now_s))
     if piece + 1 < HAND_OFF_PIECES:
-        left_s = w.nodes[own.node_at + w.seated[source, stage]].out_s
-        push(w, max(left_s, piece_s(w, source, stage, piece + 1)), SEND, request, row, named + 1)
+        send_piece(w, request, row, stage, piece + 1, w.nodes[own.node_at + w.seated[source, stage]].out_s)
         return
     sequence.unsent -= 1
     if sequence.unsent == 0:
@@ -49,15 +48,16 @@ def send(w: World, request: int, row: int, named: int, now_s: float) -> None:
 
 
 @compiled
-def take_kv(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
-    """Have the leg `row` go on: its KV cache is there. The leg that sent it is done, if its first token is known."""
-    if w.legs[w.sequences[row].peer].phase != HELD:
-        w.sequences[row].arrived = True
+def take_over(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
+    """Note that the leg `row` has its KV cache, or the first token: with both it goes on, and the leg that sent them is
+    done."""
+    w.sequences[row].awaited -= 1
+    wake(w, w.legs[row].instance, now_s)
+    if w.sequences[row].awaited:
         return
     w.fates[request].handed_s = now_s
     w.legs[row].phase = READY
     join_next_step(w, row)
-    wake(w, w.legs[row].instance, now_s)
     complete(w, limits, w.sequences[row].peer, now_s)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from control.simulator.serving.autoregressive.places import count_prompt
-from control.simulator.serving.autoregressive.records import HELD, PREFILL
+from control.simulator.serving.autoregressive.records import COMING, HELD, PREFILL
 from control.simulator.serving.autoregressive.scheduler import offer
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push
@@ -46,10 +46,9 @@ def _deliver(w: World, limits: Limits, row: int, now_s: float) -> None:
             complete(w, limits, peer, now_s)
     elif w.instances[leg.instance].role == PREFILL:
         leg.phase = HELD
-        target = w.sequences[sequence.peer]
-        if target.arrived:  # it lacks but the first token
-            pipeline = w.pipelines[w.instances[leg.instance].model]
+        if w.legs[sequence.peer].phase == COMING:  # it lacks the first token
+            told_s = now_s + w.pipelines[w.instances[leg.instance].model].hand_off_s / 2
             request = w.calls[row // w.places.shape[1]].request
-            push(w, now_s + pipeline.hand_off_s / 2, ARRIVED, request, sequence.peer, target.run)
+            push(w, told_s, ARRIVED, request, sequence.peer, w.sequences[sequence.peer].run)
         else:
             offer(w, sequence.peer, now_s)

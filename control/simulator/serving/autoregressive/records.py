@@ -26,8 +26,20 @@ class Sequence:
     """Stages of the leg that hands over to it whose part of the KV cache is not on its way yet."""
     there_s: float
     """When all that is on its way is there."""
-    arrived: bool
-    """Its KV cache is there ahead of the first token."""
+    awaited: int
+    """How much of what another leg hands over it waits for: all of the KV cache, and the first token where that is not
+    known yet."""
+
+
+class Chunk:
+    """What a stage computes of a prompt in one step, while its KV cache is sent."""
+
+    start_s: float
+    end_s: float
+    piece: int
+    """Piece of the stage's part that cannot be sent before the next step, counted from 1; 0: none."""
+    from_s: float
+    """When that one could be sent but for that."""
 
 
 class Pipeline:

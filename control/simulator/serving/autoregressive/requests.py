@@ -12,7 +12,10 @@ def submit_tokens(w: World, row: int) -> None:
     request = w.calls[row // w.places.shape[1]].request
     sequence.peer = -1
     sequence.run = sequence.blocks = 0
-    sequence.arrived = False
+    sequence.awaited = 0
+    stages = w.seated.shape[1]
+    for stage in range(stages):
+        w.chunks[row * stages + stage].piece = 0
     sequence.tokens = w.prompt[request] + w.fates[request].made
     sequence.end = w.prompt[request] + w.output[request]
     is_prefill = w.instances[w.legs[row].instance].role == PREFILL

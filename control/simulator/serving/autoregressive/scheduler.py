@@ -23,6 +23,7 @@ from control.simulator.serving.autoregressive.records import (
     PIECE_BITS,
     PREFILL,
     STAGE_BITS,
+    Chunk,
 )
 from control.simulator.serving.autoregressive.steps import clear_work, pass_through
 from control.simulator.serving.kernel.compiled import compiled
@@ -96,6 +97,7 @@ def _accept(w: World, limits: Limits, row: int, now_s: float) -> None:
     leg.phase = COMING
     sequence.position = sequence.tokens - 1
     sequence.sampled = True
+    sequence.awaited = 1 if w.legs[sequence.peer].phase == HELD else 2
     request = w.calls[row // w.places.shape[1]].request
     w.fates[request].accepted_s = now_s
     if sends(w, sequence.peer):
@@ -231,7 +233,7 @@ def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -
     while row >= 0:
         sequence = w.sequences[row]
         if sequence.flight == step and own.role == PREFILL and limits.streams_kv:
-            _offer_early(w, row, now_s)
+            _stream(w, row, now_s)
         if sequence.flight == step and not sequence.sampled:
             request = w.calls[row // w.places.shape[1]].request
             fate = w.fates[request]
@@ -241,54 +243,81 @@ def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -
 
 
 @compiled
-def _offer_early(w: World, row: int, now_s: float) -> None:
-    """Ask for room at the instance that takes over, and note when each stage computes the prompt: as long for each of
-    its chunks as for the first."""
-    leg, sequence = w.legs[row], w.sequences[row]
-    if sequence.position or sequence.peer < 0:
+def _stream(w: World, row: int, now_s: float) -> None:
+    """Note when each stage computes a chunk of a prompt, which can be sent then; with the first one ask for room at the
+    instance that takes over, unless the answer ends with its first token."""
+    sequence = w.sequences[row]
+    if sequence.peer < 0:
         return
-    chunks = sequence.tokens / sequence.count
-    for stage in range(w.pipelines[w.instances[leg.instance].model].depth):
-        work = w.work[w.seated[row, stage]]
-        w.computed_s[row, stage, 0] = work.start_s
-        w.computed_s[row, stage, 1] = work.start_s + (work.out_s - work.start_s) * chunks
-    offer(w, sequence.peer, now_s)
+    stages = w.seated.shape[1]
+    request = w.calls[row // w.places.shape[1]].request
+    for stage in range(w.pipelines[w.instances[w.legs[row].instance].model].depth):
+        chunk, work = w.chunks[row * stages + stage], w.work[w.seated[row, stage]]
+        chunk.start_s = work.start_s
+        chunk.end_s = work.out_s
+        if chunk.piece:
+            send_piece(w, request, sequence.peer, stage, chunk.piece - 1, chunk.from_s)
+    if sequence.position == 0 and sequence.tokens + 1 < sequence.end:
+        offer(w, sequence.peer, now_s)
 
 
 @compiled
 def offer(w: World, row: int, now_s: float) -> None:
-    """Ask for room for the leg `row`, which takes over."""
+    """Ask for room for the leg `row`, which takes over, or say that the first token is known."""
     target = w.legs[row]
-    if target.phase == AWAITING and w.instances[target.instance].alive:
+    if not w.instances[target.instance].alive:
+        return
+    wake(w, target.instance, now_s)
+    if target.phase == AWAITING:
         target.phase = OFFERED
         w.sequences[row].tokens += 1
         enqueue(w, w.queue_ends[target.instance], row)
-        wake(w, target.instance, now_s)
 
 
 @compiled
 def begin_sending(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
     """Have each stage of the other leg send its part to the leg `row`: at once, or as it is computed."""
     sequence = w.sequences[row]
-    source = w.legs[sequence.peer]
-    pipeline = w.pipelines[w.instances[source.instance].model]
+    pipeline = w.pipelines[w.instances[w.legs[sequence.peer].instance].model]
     sequence.unsent = pipeline.depth
     sequence.there_s = now_s
     if not limits.streams_kv:
-        push(w, now_s, SEND, request, row, (sequence.run << STAGE_BITS | ALL_STAGES) << PIECE_BITS)
+        _push_send(w, now_s, request, row, ALL_STAGES, 0)
         return
     for stage in range(pipeline.depth):
-        at_s = now_s + pipeline.hand_off_s
-        if source.phase != HELD:
-            at_s = max(at_s, piece_s(w, sequence.peer, stage, 0))
-        push(w, at_s, SEND, request, row, (sequence.run << STAGE_BITS | stage) << PIECE_BITS)
+        send_piece(w, request, row, stage, 0, now_s + pipeline.hand_off_s)
 
 
 @compiled
-def piece_s(w: World, row: int, stage: int, piece: int) -> float:
-    """When a piece of what the stage computes for the prompt of the leg `row` is there to be sent."""
-    begin_s, end_s = w.computed_s[row, stage, 0], w.computed_s[row, stage, 1]
-    return float(begin_s + (end_s - begin_s) * (piece + 1) / HAND_OFF_PIECES)
+def send_piece(w: World, request: int, row: int, stage: int, piece: int, from_s: float) -> None:
+    """Have a stage of the other leg send a piece to the leg `row`, from `from_s` on: once it is computed."""
+    source = w.sequences[row].peer
+    chunk = w.chunks[source * w.seated.shape[1] + stage]
+    computed_s = _computed_s(w, source, chunk, w.sequences[row].position * (piece + 1) / HAND_OFF_PIECES)
+    chunk.piece = 0
+    if computed_s == np.inf:
+        chunk.piece = piece + 1
+        chunk.from_s = from_s
+    else:
+        _push_send(w, max(from_s, computed_s), request, row, stage, piece)
+
+
+@compiled
+def _push_send(w: World, at_s: float, request: int, row: int, stage: int, piece: int) -> None:
+    subject = (request << STAGE_BITS) | stage
+    push(w, at_s, SEND, subject, row, (w.sequences[row].run << STAGE_BITS | stage) << PIECE_BITS | piece)
+
+
+@compiled
+def _computed_s(w: World, row: int, chunk: Chunk, tokens: float) -> float:
+    """When so many tokens of the prompt of the leg `row` are computed at a stage; infinite: in a step to come."""
+    sequence = w.sequences[row]
+    if w.legs[row].phase == HELD or tokens <= sequence.position:
+        return -np.inf
+    if sequence.flight == 0 or tokens > sequence.position + sequence.count:
+        return np.inf
+    share = (tokens - sequence.position) / sequence.count
+    return float(chunk.start_s + (chunk.end_s - chunk.start_s) * share)
 
 
 @compiled

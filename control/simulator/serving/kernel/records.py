@@ -249,7 +249,7 @@ LOST = 3
 
 # Events, by what goes first at one time
 STEP = 2
-ARRIVED = 3  # a KV cache
+ARRIVED = 3  # a KV cache, or the token behind it
 INPUT = 4
 STALE = 5
 ORDER = 6

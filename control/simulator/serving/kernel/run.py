@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from control.simulator.serving.autoregressive.hand_offs import is_coming, send, take_kv
+from control.simulator.serving.autoregressive.hand_offs import is_coming, send, take_over
 from control.simulator.serving.autoregressive.joins import join
 from control.simulator.serving.autoregressive.records import PIECE_BITS, STAGE_BITS
 from control.simulator.serving.kernel.calls import arrive, dispatch, give_up, lose_next, unpark, wake_next
@@ -33,7 +33,7 @@ def run(world: World, limits: Limits, until_s: float) -> int:
     """Let everything happen that happens before `until_s`, what is due at the moment first; REACHED, or what has to be
     done before it is called again: see the exits in `records`."""
     w = _shared(*world)
-    state, legs = w.state[0], w.places.shape[1]
+    state, events = w.state[0], w.places.shape[1] + w.seated.shape[1]
     while True:
         if state.filled:
             return ROOM
@@ -49,7 +49,7 @@ def run(world: World, limits: Limits, until_s: float) -> int:
             state.refreshed = False
             for app in range(len(w.apps)):
                 look_at(w, app, state.now_s)
-        elif state.free < 0 or state.events + state.open * legs + len(w.groups) >= len(w.heap):
+        elif state.free < 0 or state.events + state.open * events + len(w.groups) >= len(w.heap):
             return FULL
         elif not _next(w, limits, until_s):
             return REACHED
@@ -106,10 +106,11 @@ def _happen(w: World, limits: Limits, now_s: float) -> None:
             unpark(w, first)
             w.state[0].pending = first
     elif priority == SEND:
-        if is_coming(w, subject, first, second >> (STAGE_BITS + PIECE_BITS)):
-            send(w, subject, first, second, now_s)
+        request = subject >> STAGE_BITS
+        if is_coming(w, request, first, second >> (STAGE_BITS + PIECE_BITS)):
+            send(w, request, first, second, now_s)
     elif priority == ARRIVED and is_coming(w, subject, first, second):
-        take_kv(w, limits, subject, first, now_s)
+        take_over(w, limits, subject, first, now_s)
 
 
 @compiled

@@ -87,8 +87,8 @@ class World(NamedTuple):
     """By row of `legs`."""
     seated: Ints
     """(rows of `legs`, most stages) nodes of a sequence, one a stage, counted from its instance's first."""
-    computed_s: Floats
-    """(rows of `legs`, most stages, 2) when each stage begins and ends the step that computes the end of its prompt."""
+    chunks: Rows[p.Chunk]
+    """By row of `legs` and stage."""
     seats: Rows[p.Seat]
     """By instance, group and node."""
     pipelines: Rows[p.Pipeline]

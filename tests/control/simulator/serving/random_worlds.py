@@ -73,7 +73,7 @@ def _settings(dice: np.random.Generator) -> ServingSettings:
         lost_after_s=float(dice.choice([0, 3])),
         request_s=float(dice.choice([0, 0.01])),
         reply_s=float(dice.choice([0, 0.01])),
-        streams_kv=False,
+        streams_kv=bool(dice.random() < 0.7),
     )
 
 
