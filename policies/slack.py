@@ -4,7 +4,9 @@ The requests of a model wait in one queue, ordered by the latest moment at which
 prompt and still keep their time to first token. A request is bound to a member only when that member has a place for
 it: it can begin now. Of the members with a place that keep the objective of this request, the one whose time is
 cheapest takes it, so that long prompts leave slow members to short ones, and fast members stay free for those that need
-them. A request that no member can keep any more goes behind all that can be kept.
+them. A request that no member can keep any more goes behind all that can be kept, and so does one that has waited for
+most of its slack: where all that wait are about to be late, each is begun at its last moment, steps take no second
+prompt, and the queue never gets shorter again.
 
 The functions work on records in arrays and on numbers alone: the gateway and the simulator compile the same ones.
 """
@@ -24,6 +26,8 @@ PROMPT_POINTS = np.concatenate(([0.0], 2.0 ** np.arange(4.0, 18.5, 0.5)))
 """(30,) prompt tokens at which a member's times are known; on straight lines between them, and beyond."""
 _NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS), 0)
 Fields = tuple[float, ...]
+PATIENCE = 0.75
+"""Share of its slack that a request waits before it goes behind those that have not waited for as much of theirs."""
 SCAN = 48
 """Requests at the head of the queue among which one is looked for that a free member can keep."""
 
@@ -60,6 +64,8 @@ class Waiting:
     deadline_s: float
     latest_s: float
     """When the fastest member has to begin at the latest."""
+    aside_s: float
+    """When it has waited for as much of its slack as it may ahead of others: `aside_s` of this module."""
     order_s: float
     """The same, and later for whoever has more waiting than others: the queue is in this order."""
     is_late: bool
@@ -69,7 +75,7 @@ class Waiting:
 
 class Queue:
     """Ends of two lists through rows of `Waiting`, -1 where one is empty: of those that can be kept, and of those that
-    are late, both by `order_s`."""
+    are late or nearly so, both by `order_s`."""
 
     head: int
     tail: int
@@ -112,6 +118,12 @@ def fastest_s(members: Rows[Member], first: int, end: int, latency_s: Floats, to
         if members[at].is_open:
             best = min(best, _paced_s(members[at], latency_s, tokens))
     return best
+
+
+@register_jitable
+def aside_s(asked_s: float, latest_s: float) -> float:
+    """When a request goes behind others that has to begin by `latest_s`."""
+    return asked_s + PATIENCE * (latest_s - asked_s) if asked_s < latest_s < np.inf else latest_s
 
 
 @register_jitable
@@ -179,7 +191,7 @@ def remove(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
 
 @register_jitable
 def _set_late_aside(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
-    """Move a request that no member can keep any more to the late list."""
+    """Move a request that no member can keep any more, or hardly, to the late list."""
     remove(waiting, queue, row)
     waiting[row].is_late = True
     _insert(waiting, queue, row, queue.late_head, queue.late_tail)
@@ -260,12 +272,13 @@ def next_binding(
 ) -> tuple[int, int]:
     """Find a request and the member that is to have it now; (-1, -1) where nothing is to be bound.
 
-    Late ones are taken, in their order, when nothing that can still be kept wants a free member."""
+    Late ones are taken, in their order, when nothing else wants a free member; the first of them waits for one that
+    keeps it as long as there is any."""
     row, looked = queue.head, 0
     while row >= 0 and looked < SCAN:
         own = waiting[row]
         after = own.next
-        if own.latest_s < now_s:
+        if own.aside_s < now_s:
             _set_late_aside(waiting, queue, row)
         else:
             looked += 1
@@ -275,7 +288,8 @@ def next_binding(
         row = after
     if queue.late_head >= 0:
         own = waiting[queue.late_head]
-        found = choose(members, first, end, latency_s, busy_s, own.tokens, np.inf, now_s, lead_s)
+        deadline_s = own.deadline_s if own.latest_s >= now_s else np.inf
+        found = choose(members, first, end, latency_s, busy_s, own.tokens, deadline_s, now_s, lead_s)
         if found >= 0:
             return queue.late_head, found
     return -1, -1

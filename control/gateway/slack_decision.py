@@ -35,6 +35,7 @@ def join(w: SlackRows, row: int, tokens: float, asked_s: float, deadline_s: floa
     own.tokens = tokens
     own.deadline_s = deadline_s
     own.latest_s = deadline_s - (own_s if own_s < np.inf else 0.0)
+    own.aside_s = slack.aside_s(asked_s, own.latest_s)
     # Without an objective none is later than another.
     own.order_s = (asked_s if deadline_s == np.inf else own.latest_s) + behind_s
     slack.insert(w.waiting, w.queue[0], row)
@@ -77,10 +78,17 @@ def bind(w: SlackRows, now_s: float, is_first: bool) -> tuple[int, int, float]:
 
 @_entry
 def next_look_s(w: SlackRows, now_s: float) -> tuple[float, float]:
-    """When a member is predicted to have a place next, or what is first in the queue becomes late; and the latter."""
-    head, look_s = w.queue[0].head, slack.next_look_s(w.members, 0, len(w.members), now_s, LEAD_S)
-    first_s = np.inf if head < 0 else w.waiting[head].latest_s
-    return min(look_s, max(now_s, first_s)), first_s
+    """When a member is predicted to have a place next, or the first in the queue goes behind others or becomes late;
+    and when the first has to begin."""
+    look_s, first_s = slack.next_look_s(w.members, 0, len(w.members), now_s, LEAD_S), np.inf
+    head, late = w.queue[0].head, w.queue[0].late_head
+    if late >= 0 and w.waiting[late].latest_s >= now_s:
+        first_s = w.waiting[late].latest_s
+        look_s = min(look_s, first_s)
+    if head >= 0:
+        first_s = min(first_s, w.waiting[head].latest_s)
+        look_s = min(look_s, max(now_s, w.waiting[head].aside_s))
+    return look_s, first_s
 
 
 def compile_decisions() -> None:

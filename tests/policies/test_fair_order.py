@@ -48,7 +48,7 @@ class Queue:
     def _add(self, row: int, asked: list[Asked]) -> None:
         account = asked[row].account
         behind_s = self.backlog.behind_s(account) if self.fair else 0.0
-        self.pool.add(row, 100.0, asked[row].arrival_s + OBJECTIVE_S, behind_s)
+        self.pool.add(row, 100.0, asked[row].arrival_s + OBJECTIVE_S, behind_s, asked[row].arrival_s)
         self.backlog.add(account, self._share_s())
 
     def _share_s(self) -> float:

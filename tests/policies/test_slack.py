@@ -37,10 +37,11 @@ class Pool:
         self.waiting: Rows[slack.Waiting] = rows_of(slack.Waiting, 64, previous=-1, next=-1)
         (self.queue,) = rows_of(slack.Queue, 1, head=-1, tail=-1, late_head=-1, late_tail=-1)
 
-    def add(self, row: int, tokens: float, deadline_s: float, behind_s: float = 0.0) -> None:
+    def add(self, row: int, tokens: float, deadline_s: float, behind_s: float = 0.0, asked_s: float = 0.0) -> None:
         own = self.waiting[row]
         own.tokens, own.deadline_s = tokens, deadline_s
         own.latest_s = deadline_s - slack.fastest_s(self.members, 0, len(self.members), self.latency_s, tokens)
+        own.aside_s = slack.aside_s(asked_s, own.latest_s)
         own.order_s = own.latest_s + behind_s
         slack.insert(self.waiting, self.queue, row)
 
@@ -102,7 +103,9 @@ def test_all_that_is_bound_in_time_is_predicted_to_be_in_time(
     idle = set(range(len(members))) - used
     for row in pool.order():
         assert all(now_s + asked[row][0] * members[each][0] > asked[row][1] - 1e-6 for each in idle)
-    assert not (idle and pool.queue.late_head >= 0)
+    if idle and (late := pool.queue.late_head) >= 0:
+        assert pool.waiting[late].latest_s >= now_s
+        assert all(now_s + asked[late][0] * members[each][0] > asked[late][1] - 1e-6 for each in idle)
 
 
 def test_the_cheapest_that_keeps_the_objective_takes_it_and_long_prompts_get_the_fast_ones() -> None:
@@ -119,6 +122,21 @@ def test_what_nobody_can_keep_goes_behind_what_can_be_kept() -> None:
     assert pool.bind(0.0) == (1, 0)
     assert pool.bind(0.0) == (-1, -1)
     assert pool.bind(0.5) == (0, 0)
+
+
+def test_who_has_waited_for_most_of_its_slack_goes_behind_who_has_not_and_is_still_kept_where_a_place_is_left() -> None:
+    pool = Pool([0.001, 0.001], [1.0, 1.0])
+    pool.add(0, 100.0, 1.1)
+    pool.add(1, 100.0, 1.2, asked_s=0.7)
+    assert [pool.bind(0.8)[0] for _ in range(2)] == [1, 0]
+
+
+def test_who_has_waited_for_most_of_its_slack_is_not_given_away_to_who_cannot_keep_it() -> None:
+    pool = Pool([0.001, 0.01], [1.0, 0.01])
+    pool.add(0, 100.0, 1.1)
+    pool.members[0].has_place = False
+    assert pool.bind(0.8) == (-1, -1)
+    assert pool.bind(1.05) == (0, 1)
 
 
 def test_short_prompts_go_in_one_step_as_long_as_all_in_it_are_in_time() -> None:

@@ -22,10 +22,10 @@ def simulate(requests: Requests, fleet: FleetTimeline, settings: ServingSettings
     """What becomes of each request, on one core. The same arguments give the same answer, bit by bit.
 
     Raises ValueError for an instance of two legs on nodes that can hand no KV cache over."""
-    return _Simulation(requests, fleet, settings or ServingSettings()).run()
+    return Simulation(requests, fleet, settings or ServingSettings()).run()
 
 
-class _Simulation:
+class Simulation:
     """The kernel, and what it has to be told: choices of routers, and changes of the fleet.
 
     Choices are asked for ahead of need, as they depend on nothing but how many were made before; when something

@@ -214,6 +214,7 @@ def _join_queue(w: World, limits: Limits, call: int, now_s: float) -> None:
     end = app.member_at + app.members
     own_s = slack.fastest_s(w.members, app.member_at, end, w.latency_s, row.tokens)
     row.latest_s = row.order_s = row.deadline_s - (own_s if own_s < np.inf else 0.0)
+    row.aside_s = slack.aside_s(asked_s, row.latest_s)
     slack.insert(w.waiting, w.queues[number], call)
     w.calls[call].is_waiting = True
     w.state[0].pending = -1

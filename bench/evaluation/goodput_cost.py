@@ -1,0 +1,129 @@
+"""Cost of a million output tokens within both objectives: half an hour of the traces, every method certified alike.
+
+The half hour is cut into epochs of six minutes, as for the costs of plans for throughput (`epochs`); in each, every
+method plans for the rate of the traces under the same promise loop (`control.planning.promise`), on its own fleet of
+the epoch before. The plan is then simulated at its planned rates with five seeds that no certificate has seen, Poisson
+arrivals and lengths drawn one by one, six minutes each after one of warm-up. Dollars are rent, traffic and starts;
+tokens are output tokens of requests within both objectives. `served` is the share of the demand that the plans serve:
+where supply is short, a method that serves less may do so for less.
+
+The bar: no other method's million costs less than Medley's, in any set-up and market.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from bench.evaluation.campaign import Campaign
+from bench.evaluation.epochs import EPOCH_S, EPOCHS, market, traffic_factors, with_traffic
+from bench.evaluation.methods import NAMES, checked_plan
+from bench.evaluation.table import Table
+from bench.running_fleet import carried_out
+from bench.scenarios import SetUp
+from control.planning.promise import Promise, promised
+from control.planning.recipe import PipelineRecipe, Recipe
+from control.planning.recording import versioned
+from control.simulator.attainment import SimulatedAttainment, planned_requests
+from control.simulator.report.fate import Fate, judge
+from control.simulator.serving.plan_timeline import timeline_of_plan
+from control.simulator.serving.settings import ServingSettings
+from control.simulator.serving.simulate import simulate
+from policies.routing import BY_SLACK
+from templates_lib.values.plan import Plan
+from templates_lib.values.snapshot import Snapshot
+
+SEEDS = tuple(range(20261201, 20261206))
+KINDS = ("balanced", "scarce")
+WARM_UP_S, AFTER_S = 60.0, 300.0
+CHEAPER_BY = 2e-3
+"""What another method may seem cheaper by: the plan's own gap, and what is left to chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """What a method makes of the half hour; means over its epochs."""
+
+    usd_per_hour: float
+    tokens_per_s: float
+    """Output tokens within both objectives."""
+    within: float
+    """Share of the simulated requests within both objectives."""
+    served: float
+    certified: int
+    """Epochs whose plan was certified."""
+
+    @property
+    def usd_per_million(self) -> float:
+        return self.usd_per_hour / (self.tokens_per_s * 3600) * 1e6 if self.tokens_per_s else float("inf")
+
+
+def run(campaign: Campaign, folder: Path | None) -> bool:
+    table = Table("goodput-cost", ("market", "method", "$/h", "served", "within", "certified", "$ per million tokens"))
+    met = True
+    for setup in campaign.setups:
+        for kind in (kind for kind in KINDS if kind in campaign.kinds):
+            found: dict[str, float] = {}
+            for method in campaign.methods:
+                half = half_hour(campaign.promised(setup), kind, method)
+                found[method] = half.usd_per_million
+                table.add(
+                    f"{setup} {kind}", NAMES[method], f"{half.usd_per_hour:.2f}", f"{100 * half.served:.0f} %",
+                    f"{100 * half.within:.2f} %", f"{half.certified} of {EPOCHS}", f"{half.usd_per_million:.3f}",
+                )  # fmt: skip
+                print(f"{setup} {kind} {NAMES[method]}: {half.usd_per_million:.3f} $", flush=True)
+            met &= all(usd >= found.get("medley", 0.0) * (1 - CHEAPER_BY) for usd in found.values())
+    table.show(folder)
+    return met
+
+
+def half_hour(made: SetUp, kind: str, method: str) -> Half:
+    epochs = list(_epochs(made, kind, method))
+    goods = [_goodput(made, found, seed) for found in epochs for seed in SEEDS]
+    return Half(
+        mean(found.plan.usd_per_hour + found.plan.init_usd for found in epochs),
+        mean(tokens for tokens, _ in goods),
+        mean(within for _, within in goods),
+        mean(_served(found.plan, found.snapshot) for found in epochs),
+        sum(found.is_kept for found in epochs),
+    )
+
+
+def _epochs(made: SetUp, kind: str, method: str) -> Iterator[Promise]:
+    """Yield the promise of each epoch."""
+    base, factors, library = market(made, kind), traffic_factors(made), made.templates.library
+    recipe = made.recording.recipe
+    assert isinstance(recipe, Recipe)
+    attainment = SimulatedAttainment(recipe, made.templates)
+    before: Plan | None = None
+    for number in range(EPOCHS):
+        now = with_traffic(base, {app: by_epoch[number] for app, by_epoch in factors.items()})
+        now = versioned(now if before is None else carried_out(now, before))
+        found = promised(now, lambda under: checked_plan(method, under, library), attainment)
+        before = found.plan
+        yield found
+
+
+def _goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
+    """Return output tokens per second within both objectives, and the share of requests that are."""
+    recipe = made.recording.recipe
+    assert isinstance(recipe, Recipe)
+    text = [source for source in recipe.sources if isinstance(source, PipelineRecipe)]
+    served = tuple(one for source in text for one in source.served)
+    own = {route.id: route.app for route in found.snapshot.routes}
+    rates = dict.fromkeys((one.name for one in served), 0.0)
+    for flow in found.plan.flows:
+        rates[own[flow.route]] += flow.requests_per_s
+    length_s = WARM_UP_S + EPOCH_S
+    requests = planned_requests(rates, served, length_s, seed)
+    placed = made.templates.placed(found.plan)[0]
+    fleet = timeline_of_plan(placed, recipe, found.snapshot.routes, length_s + AFTER_S, BY_SLACK)
+    result = simulate(requests, fleet, ServingSettings(admits=False))
+    judged = judge(requests, result, {one.name: one.slo for one in served}, fleet.length_s)
+    counted = requests.arrival_s >= WARM_UP_S
+    good = counted & (judged.fate == Fate.WITHIN)
+    return float(requests.output_tokens[good].sum()) / EPOCH_S, float(good.sum() / counted.sum())
+
+
+def _served(plan: Plan, snapshot: Snapshot) -> float:
+    return 1 - sum(plan.unmet.values()) / sum(each.requests_per_s for each in snapshot.demand)
