@@ -3,7 +3,8 @@
 What a set of instances sustains depends on how many there are and how unlike they are, so no certificate of a lone one
 tells. Each work class has a utilisation cap: a plan is solved under the caps and simulated at its planned rate, and the
 cap of a class is moved towards the highest utilisation at which it was seen to keep its percentile. Caps are bracketed
-from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone.
+from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone. A snapshot that has
+caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
 """
 
 from collections import defaultdict
@@ -28,6 +29,8 @@ LEAST = 0.1
 """A cap below which more of the same instances help nobody: what is late there is late alone."""
 CLOSE = 0.03
 """Distance of the brackets of a cap that is found."""
+NEAR = 2 * CLOSE
+"""How far from a cap that is begun from its limit is looked for first; where it is not found there, twice as far."""
 ROUNDS = 16
 
 
@@ -61,8 +64,13 @@ class Promise:
 
 
 def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
-    """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest."""
-    brackets = {name: _Bracket(FIRST_CAPS[waits]) for name, waits in attain.classes.items()}
+    """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest. The
+    snapshot's own caps are those to begin from."""
+    begun = snapshot.settings.utilisation_caps
+    brackets = {
+        name: _Bracket(begun[name], NEAR) if name in begun else _Bracket(FIRST_CAPS[waits], MOST)
+        for name, waits in attain.classes.items()
+    }
     best: Promise | None = None
     seen: set[tuple[tuple[str, float], ...]] = set()
     for _ in range(ROUNDS):
@@ -87,10 +95,14 @@ def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Atta
 class _Bracket:
     """A cap under which a class has kept its promise, and a utilisation at which it has not."""
 
-    def __init__(self, cap: float) -> None:
+    def __init__(self, cap: float, reach: float) -> None:
+        """`reach`: how far from `cap` the limit is supposed to be, at most."""
         self.cap = cap
+        self._reach = reach
         self._good = 0.0
-        self._missed = MOST
+        self._missed = min(cap + reach, MOST)
+        self._is_supposed = self._missed < MOST
+        """No miss was seen yet: the bracket's upper end is where one is supposed."""
 
     @property
     def is_closed(self) -> bool:
@@ -101,15 +113,25 @@ class _Bracket:
         of one utilisation are of unlike instances."""
         if kept:
             self._good = max(self._good, min(self.cap, self._missed))
+            if self._is_supposed and self._missed - self._good < 1.5 * CLOSE:  # all but one last step was good
+                self._widen()
         else:
-            self._missed = min(self._missed, used)
+            self._missed, self._is_supposed = min(self._missed, used), False
             self._good = min(self._good, self._missed - CLOSE)
         if self._good <= 0:
-            self.cap = max(STEP * min(self.cap, self._missed), LEAST)
+            lower = min(self.cap, self._missed)
+            self.cap = max(STEP * lower, lower - self._reach, LEAST)
+            self._reach *= 2
         elif self.is_closed:
             self.cap = self._good
         else:
-            self.cap = (self._good + self._missed) / 2
+            self.cap = self._missed - CLOSE if self._is_supposed else (self._good + self._missed) / 2
+
+    def _widen(self) -> None:
+        """Suppose the limit farther up."""
+        self._reach *= 2
+        self._missed = min(self._good + self._reach, MOST)
+        self._is_supposed = self._missed < MOST
 
 
 def _rank(promise: Promise) -> tuple[float, float, float]:

@@ -131,6 +131,8 @@ class PlanningSession:
         """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept. Where
         a percentile is promised, baselines are certified for it as `plan` is."""
         timed = partial(solve, clock=self.clock)
+        if attain is not None:  # the caps of `plan` are no place for others to begin from
+            snapshot = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps={})))
         promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in BASELINES}
         others = {name: replace(each.plan, attainment=dict(each.attainment)) for name, each in promises.items()}
         broken = {name: _broken_guardrails(each.plan, each.snapshot) for name, each in promises.items()}

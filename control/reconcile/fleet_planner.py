@@ -11,7 +11,7 @@ from control.diff.limits import Disruption
 from control.fleet_file.own_model import OwnModel
 from control.lifecycle.fleet import FleetRecord
 from control.planning.recipe import Recipe
-from control.planning.recording import Recording
+from control.planning.recording import Recording, versioned
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
 from control.planning.templates import Templates
@@ -107,10 +107,12 @@ class FleetPlanner:
         instances: Iterable[Instance],
         now: datetime,
         *,
+        in_force: str = "",
         supposed: Callable[[Recording], Recording] = as_it_is,
         baselines: bool = False,
     ) -> Solved:
         """Plan a fleet. `instances`: of all fleets, those on their way out included: what others hold is no supply.
+        `in_force`: id of the plan that it runs by, from whose utilisation caps the search for the next one begins.
         `supposed`: how things might be instead.
 
         Raises what `world` and planning raise: ValueError and LookupError for a fleet that cannot be planned."""
@@ -135,9 +137,11 @@ class FleetPlanner:
                 doubtful=quotes.doubtful,
             )
 
+        caps = self._caps(world, in_force)
+
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
-            recording = supposed(recording)
+            recording = supposed(_begun_from(recording, caps) if caps else recording)
             report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
             return world, report.snapshot, report
 
@@ -155,6 +159,18 @@ class FleetPlanner:
         templates = Templates("", library, self._session.store)
         self._session.compare(plan, snapshot, templates, Recipe((solved.world.recipe,)))
 
+    def _caps(self, world: World, in_force: str) -> dict[str, float]:
+        """Return the utilisation caps of the plan in force, of the classes that are promised something now."""
+        if not in_force:
+            return {}
+        try:
+            plan = self._session.plans.load(in_force)
+            caps = self._session.plans.snapshot(plan.snapshot_version).settings.utilisation_caps
+        except LookupError:
+            return {}  # it was thrown away
+        promised = {s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases}
+        return {name: cap for name, cap in caps.items() if name in promised}
+
     def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
         given = world.fleet.reconcile
         if given.payback_minutes is None:
@@ -164,6 +180,12 @@ class FleetPlanner:
             return Payback(given.payback_minutes)
         moved = len(self._drained(fleet, now - timedelta(hours=1)))
         return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0))
+
+
+def _begun_from(recording: Recording, caps: Mapping[str, float]) -> Recording:
+    snapshot = recording.snapshot
+    begun = replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps))
+    return replace(recording, snapshot=versioned(begun))
 
 
 def _seen(files: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:

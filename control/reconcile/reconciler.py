@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from control.cloud.errors import CloudError
 from control.db.budgets import Scope, StoredBudget
@@ -212,15 +213,15 @@ class Reconciler:
         for name, fleet in self._fleets.items():
             if fleet.record.ending or now_s < fleet.due_s:
                 continue
-            record, known = fleet.record, self._ports.keeper.known
-            if self._ports.effects.begin(f"plan {name}", lambda r=record, k=known: self._solve(r, k)):  # type: ignore[misc]
+            record, known, held = fleet.record, self._ports.keeper.known, fleet.target.accepted
+            if self._ports.effects.begin(f"plan {name}", partial(self._solve, record, known, held)):
                 _log.info("fleet %s is planned: %s", name, fleet.why)
                 fleet.begin(now_s)
 
-    def _solve(self, record: FleetRecord, known: tuple[Instance, ...]) -> None:
+    def _solve(self, record: FleetRecord, known: tuple[Instance, ...], in_force: str) -> None:
         """Solve in a thread of the effects."""
         try:
-            self._solved.put((record.name, self._ports.planner.solve(record, known, self._now())))
+            self._solved.put((record.name, self._ports.planner.solve(record, known, self._now(), in_force=in_force)))
         except Exception as error:
             self._solved.put((record.name, error))
             if not isinstance(error, (ValueError, LookupError, DatabaseUnavailableError)):

@@ -37,10 +37,11 @@ class WatchedPlanner(FleetPlanner):
         instances: Iterable[Instance],
         now: datetime,
         *,
+        in_force: str = "",
         supposed: Callable[[Recording], Recording] = as_it_is,
         baselines: bool = False,
     ) -> Solved:
-        solved = super().solve(record, instances, now, supposed=supposed, baselines=baselines)
+        solved = super().solve(record, instances, now, in_force=in_force, supposed=supposed, baselines=baselines)
         self._heard(solved)
         return solved
 

@@ -1,7 +1,7 @@
 """The search for a plan that keeps its promises, on pools whose limits are known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from hypothesis import given
@@ -69,6 +69,33 @@ def test_the_plan_keeps_its_promise_at_about_the_least_cost(rate: float, prefill
     assert utilisation(found.plan, found.snapshot).keys() == set(CLASSES)
     again = Pools(rate, pools.limits)
     assert promised(_snapshot(), again.solve, again).plan == found.plan
+
+
+@given(st.floats(20, 500), st.floats(0.3, 1.0), st.floats(0.3, 1.0), st.floats(0.7, 1.4))
+def test_a_search_from_the_caps_in_force_ends_soon_and_is_as_good(
+    rate: float, prefill: float, decode: float, factor: float
+) -> None:
+    limits = {"m/prefill": prefill, "m/decode": decode}
+    pools = Pools(rate, limits)
+    in_force = promised(_snapshot(), pools.solve, pools)
+    again = Pools(rate * factor, limits)
+    begun = replace(_snapshot(), settings=in_force.snapshot.settings)
+    found = promised(begun, again.solve, again)
+    assert found.is_kept
+    assert again.solved <= ROUNDS
+    assert found.plan.usd_per_hour <= again.cheapest * 1.2 + 2
+    once_more = Pools(rate * factor, limits)
+    assert promised(begun, once_more.solve, once_more).plan == found.plan
+
+
+@given(st.floats(20, 500), st.floats(0.1, 1.0), st.floats(0.3, 1.0))
+def test_caps_to_begin_from_may_be_far_from_right(rate: float, begun: float, limit: float) -> None:
+    pools = Pools(rate, {"m/prefill": limit, "m/decode": 1.0})
+    settings = replace(Settings(), utilisation_caps={"m/prefill": begun, "m/unknown": 0.5})
+    found = promised(replace(_snapshot(), settings=settings), pools.solve, pools)
+    assert found.is_kept
+    assert found.snapshot.settings.utilisation_caps.keys() == set(CLASSES)
+    assert found.plan.usd_per_hour <= pools.cheapest * 1.2 + 2
 
 
 def test_where_nothing_keeps_the_nearest_is_taken() -> None:
