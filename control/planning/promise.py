@@ -117,7 +117,8 @@ class _Bracket:
                 self._widen()
         else:
             self._missed, self._is_supposed = min(self._missed, used), False
-            self._good = min(self._good, self._missed - CLOSE)
+            if self._good > self._missed - CLOSE:  # looked for anew, in long steps
+                self._good = 0.0
         if self._good <= 0:
             lower = min(self.cap, self._missed)
             self.cap = max(STEP * lower, lower - self._reach, LEAST)

@@ -1,6 +1,8 @@
 """Whether plans keep what they promise: each is simulated at the rates that it was made for."""
 
+import os
 from collections.abc import Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,7 +55,12 @@ class SimulatedAttainment:
         parts = {served: _part(served, plan) for served in self._promised}
         if lacking := [served for served, part in parts.items() if part not in self._known]:
             placed, _ = self.templates.placed(plan)
-            self._known.update((parts[served], self._simulated(served, placed, snapshot)) for served in lacking)
+            if not self._stations:
+                self._stations.append(RecipeStations(self.recipe, snapshot.routes))
+            # The kernel runs without the interpreter's lock.
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = pool.map(lambda served: self._simulated(served, placed), lacking)
+                self._known.update(zip((parts[served] for served in lacking), found, strict=True))
         return {name: each for part in parts.values() for name, each in self._known[part].items()}
 
     @property
@@ -61,13 +68,11 @@ class SimulatedAttainment:
         text = (source for source in self.recipe.sources if isinstance(source, PipelineRecipe))
         return tuple(served for source in text for served in source.served if served.slo.queueing)
 
-    def _simulated(self, served: ServedModel, placed: Plan, snapshot: Snapshot) -> dict[str, Attained]:
+    def _simulated(self, served: ServedModel, placed: Plan) -> dict[str, Attained]:
         own = {route.id for route in served.routes()}
         rate = sum(flow.requests_per_s for flow in placed.flows if flow.route in own)
         if rate <= 0:
             return {}
-        if not self._stations:
-            self._stations.append(RecipeStations(self.recipe, snapshot.routes))
         stations, length_s = self._stations[0], REQUESTS / rate / (1 - WARM_UP)
         there = [each for each in planned_instances(placed) if each[1].model == served.name]
         lives = tuple(life for name, wanted in there for life in stations.lives(name, wanted))

@@ -18,6 +18,7 @@ from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.enumeration import node_sets
 from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
+from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
 from templates_lib.values.gpu import Gpu
@@ -28,7 +29,7 @@ from templates_lib.values.placement import FULLEST
 from templates_lib.values.template import Software
 from templates_lib.values.work import Phase, WorkClass
 
-WAITING = "pools of prefill, decode in turns behind streamed hand-offs; 0.8 alone"
+WAITING = "pools of prefill that compute in half of the time, decode in turns behind streamed hand-offs; 0.8 alone"
 """Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
 TICKS = 60
 """Steps of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
@@ -209,21 +210,24 @@ class PipelineTemplateSource:
         served, phase = self._works[unit]
         sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._n_max, self._rho)
         advance(0, sets.size)
-        table = throughput_table(
-            served,
-            phase,
-            self._nodes,
-            self._gpus,
-            self._cost_models[served.engine],
-            self._budgets_ms(served.slo_ms(phase)),
-        )
-        found = find_placements(
-            table.units_per_s,
-            sets,
-            even_split=self._even_split,
-            prune=served.name not in self._unpruned,
-            advance=lambda done: advance(done, sets.size),
-        )
+        for share in own_shares(served, phase):
+            table = throughput_table(
+                served,
+                phase,
+                self._nodes,
+                self._gpus,
+                self._cost_models[served.engine],
+                self._budgets_ms(share * served.slo_ms(phase)),
+            )
+            found = find_placements(
+                table.units_per_s,
+                sets,
+                even_split=self._even_split,
+                prune=served.name not in self._unpruned,
+                advance=lambda done: advance(done, sets.size),
+            )
+            if found.possible:
+                break
         class_index = list(self._works).index(unit)
         return pipeline_batch(found, sets, table, self._certificate(served, phase), class_index)
 

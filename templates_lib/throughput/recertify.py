@@ -7,6 +7,7 @@ import numpy as np
 from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.phase_work import Curve, RunningNode
 from templates_lib.throughput.phases import NodePhases
+from templates_lib.throughput.request import own_shares
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.placement import Stage, StageNodes
 from templates_lib.values.throughput_table import StageRole
@@ -27,13 +28,19 @@ def sustained_units_per_s(
         return 0.0
     known = [[curve for curve in stage if curve is not None] for stage in curves]
     slo_s = phases.served.slo_ms(phases.phase) / 1000
+    within = (_within(known, share * slo_s, even_split=even_split) for share in own_shares(phases.served, phases.phase))
+    return next((units_per_s for units_per_s in within if units_per_s > 0), 0.0)
+
+
+def _within(stages: Sequence[Sequence[Curve]], budget_s: float, *, even_split: bool) -> float:
+    """The most units/s at which the stages keep the budget."""
 
     def holds(units_per_s: float) -> bool:
-        needs = [max(curve.least_s(units_per_s) for curve in stage) for stage in known]
-        return max(needs) <= slo_s / len(needs) if even_split else sum(needs) <= slo_s
+        needs = [max(curve.least_s(units_per_s) for curve in stage) for stage in stages]
+        return max(needs) <= budget_s / len(needs) if even_split else sum(needs) <= budget_s
 
     # Between two rates of any node nothing changes.
-    rates = np.unique(np.concatenate([curve.units_per_s for stage in known for curve in stage]))
+    rates = np.unique(np.concatenate([curve.units_per_s for stage in stages for curve in stage]))
     low, high = 0, len(rates)
     while low < high:
         middle = (low + high) // 2

@@ -8,6 +8,9 @@ from templates_lib.values.work import Phase
 
 LATE_ALONE = 0.8
 """Of the requests that may be late, the share that may be so alone on a template."""
+OWN_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shares of the time to first token that the computation of a prompt may take, the rest is for its wait: the least that
+any nodes keep is the one that templates of a class are made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ def request_of(served: ServedModel) -> MeanRequest:
         tpot_s=served.slo_ms(Phase.DECODE) / 1000,
         ttft_per_token=served.slo.ttft_ms_per_1k_prompt_tokens / 1e6,
     )
+
+
+def own_shares(served: ServedModel, phase: Phase) -> tuple[float, ...]:
+    """Shares of the objective of a phase that its own work may take, in the order in which they are tried."""
+    return OWN_SHARES if served.slo.queueing and phase is Phase.PREFILL else (1.0,)
 
 
 def _percentile(slo: Slo) -> float:
