@@ -29,7 +29,7 @@ from templates_lib.values.placement import FULLEST
 from templates_lib.values.template import Software
 from templates_lib.values.work import Phase, WorkClass
 
-WAITING = "pools of prefill that compute in half of the time, decode in turns behind streamed hand-offs; 0.8 alone"
+WAITING = "pools of prefill that compute in 0.65 of the time, decode in turns behind streamed hand-offs; 0.8 alone"
 """Name of the laws of `templates_lib.throughput.waiting`: another one for every change to what they give."""
 TICKS = 60
 """Steps of an uneven split: sixtieths of the objective hold every even split over up to six stages."""
