@@ -4,8 +4,8 @@
 
 A plan is made without anything known before; then it was carried out, something about it changes, and it is made again
 from the caps of the plan in force. `costs` compares that with a plan of the same fleet, after the same change, whose
-caps begin anew. Libraries are built, and the simulator compiled, before time is taken. Time is the processor's:
-that of planning alone on a machine, whatever else runs on this one. The bar of planning again is for the median.
+caps begin anew. Libraries are built, and the simulator compiled, before time is taken. The bar
+of planning again is for the median.
 """
 
 import argparse
@@ -76,9 +76,9 @@ def _planned(made: SetUp, snapshot: Snapshot) -> Measured:
         rounds += 1
         return TIMED(under, library)
 
-    began_s = time.process_time()
+    began_s = time.perf_counter()
     found = promised(snapshot, counted, SimulatedAttainment(recipe, made.templates))
-    return Measured(found, time.process_time() - began_s, rounds)
+    return Measured(found, time.perf_counter() - began_s, rounds)
 
 
 def _show(setup: str, what: str, found: Measured, anew: Measured | None = None) -> None:

@@ -43,8 +43,8 @@ def positions_to_come(at: HandOver, run: int) -> int:
 
 
 def held_by_senders(at: HandOver) -> list[int]:
-    links = [link for sender in at.senders for link in sender._links.values() if isinstance(link, KvSender)]
-    return [run for link in links for run in link._blobs]
+    links = [link for sender in at.senders for link in list(sender._links.values()) if isinstance(link, KvSender)]
+    return [run for link in links for run in list(link._blobs)]  # the schedulers go on meanwhile
 
 
 @contextmanager
