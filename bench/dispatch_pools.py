@@ -29,7 +29,7 @@ from statistics import median
 from bench.early_dispatch import dispatched_early, least_loaded, power_of_two
 from bench.random_pools import Pool, Pools
 from bench.scenarios import SetUp, set_up
-from control.simulator.attainment import planned_requests
+from control.simulator.attainment import UNREFUSED, planned_requests
 from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline, InstanceLife
 from control.simulator.serving.requests import Requests
@@ -45,7 +45,6 @@ KEPT_BAR, ROUND_ROBIN_BAR = 0.95, 1.15
 LEAST, MOST = 0.05, 1.6
 """Loads between which the highest is looked for, over the certified one."""
 AFTER_S = 300.0
-UNREFUSED = ServingSettings(admits=False)
 Simulate = Callable[[Requests, FleetTimeline, ServingSettings], Served]
 
 
@@ -103,8 +102,7 @@ class Trial:
         fleet = FleetTimeline(self.lives, ((0.0, (way.table(self.model),)),), length_s + AFTER_S, means)
         result = way.simulate(requests, fleet, UNREFUSED)
         judged, slo = judge(requests, result, {served.name: served.slo}, fleet.length_s), served.slo
-        limit_ms = slo.ttft_ms + slo.ttft_ms_per_1k_prompt_tokens * requests.prompt_tokens / 1000
-        kept = [float((judged.ttft_ms <= limit_ms).mean())]
+        kept = [float((judged.ttft_ms <= slo.first_token_ms(requests.prompt_tokens)).mean())]
         if pool.has_gaps:
             several = requests.output_tokens > 1
             kept.append(float((judged.tpot_ms[several] <= slo.tpot_ms).mean()))

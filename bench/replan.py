@@ -4,8 +4,8 @@
 
 A plan is made without anything known before; then it was carried out, something about it changes, and it is made again
 from the caps of the plan in force. `costs` compares that with a plan of the same fleet, after the same change, whose
-caps begin anew. Libraries are built, and the simulator compiled, before time is taken. The bar
-of planning again is for the median.
+caps begin anew. Libraries are built, and the simulator compiled, before time is taken. The
+bar of planning again is for the median.
 """
 
 import argparse

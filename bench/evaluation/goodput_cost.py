@@ -24,10 +24,9 @@ from bench.scenarios import SetUp
 from control.planning.promise import Promise, promised
 from control.planning.recipe import PipelineRecipe, Recipe
 from control.planning.recording import versioned
-from control.simulator.attainment import SimulatedAttainment, planned_requests
+from control.simulator.attainment import UNREFUSED, SimulatedAttainment, planned_requests
 from control.simulator.report.fate import Fate, judge
 from control.simulator.serving.plan_timeline import timeline_of_plan
-from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from policies.routing import BY_SLACK
 from templates_lib.values.plan import Plan
@@ -118,7 +117,7 @@ def _goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
     requests = planned_requests(rates, served, length_s, seed)
     placed = made.templates.placed(found.plan)[0]
     fleet = timeline_of_plan(placed, recipe, found.snapshot.routes, length_s + AFTER_S, BY_SLACK)
-    result = simulate(requests, fleet, ServingSettings(admits=False))
+    result = simulate(requests, fleet, UNREFUSED)
     judged = judge(requests, result, {one.name: one.slo for one in served}, fleet.length_s)
     counted = requests.arrival_s >= WARM_UP_S
     good = counted & (judged.fate == Fate.WITHIN)

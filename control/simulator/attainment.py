@@ -28,7 +28,7 @@ WARM_UP = 0.05
 """Share of the simulated time whose requests are not counted."""
 AFTER_S = 300.0
 """Time for the last ones to end."""
-_UNREFUSED = ServingSettings(admits=False)
+UNREFUSED = ServingSettings(admits=False)
 """What the plan cannot do would show as late, not as refused."""
 
 
@@ -80,7 +80,7 @@ class SimulatedAttainment:
         means = {served.name: served.shape.mean_output_tokens}
         fleet = FleetTimeline(lives, ((0.0, table),), length_s + AFTER_S, means)
         requests = planned_requests({served.name: rate}, (served,), length_s, self.seed, is_even=self.is_even)
-        result = simulate(requests, fleet, _UNREFUSED)
+        result = simulate(requests, fleet, UNREFUSED)
         judged, slo = judge(requests, result, {served.name: served.slo}, fleet.length_s), served.slo
         limit_ms = slo.ttft_ms + slo.ttft_ms_per_1k_prompt_tokens * requests.prompt_tokens / 1000
         in_time = judged.ttft_ms <= limit_ms

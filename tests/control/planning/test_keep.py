@@ -17,21 +17,7 @@ from control.simulator.attainment import SimulatedAttainment
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.values.plan import Attained
 from tests.control.fleet.live import a_plan
-from tests.control.planning.worlds import NOON, world_of
-
-SPEC = """\
-apiVersion: medley/v1
-kind: Fleet
-name: chat
-models:
-  - model: gpt-oss-20b
-    slo: {{ttft_ms: 1500, tpot_ms: 60, keep: {keep}}}
-    workload: azure-conversation
-    demand: {{requests_per_s: 20}}
-clouds:
-  - {{cloud: aws, regions: [us-east-2], gpus: [L40S, L4]}}
-solver: {{n_max: 2}}
-"""
+from tests.control.planning.worlds import KEEP_SPEC, NOON, world_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +39,7 @@ def _session(database: Database) -> PlanningSession:
 
 
 def _planned(session: PlanningSession, tmp_path: Path, keep: str) -> tuple[PlanReport, Recording, Templates]:
-    recording, templates = session.record(world_of(tmp_path, SPEC.format(keep=keep)), NOON)
+    recording, templates = session.record(world_of(tmp_path, KEEP_SPEC.format(keep=keep)), NOON)
     return session.plan(recording, templates, baselines=False), recording, templates
 
 
@@ -86,7 +72,7 @@ def test_a_percentile_is_certified_where_the_spec_asks_for_it(database: Database
 
 def test_baselines_are_certified_in_the_same_way(database: Database, tmp_path: Path) -> None:
     session = _session(database)
-    recording, templates = session.record(world_of(tmp_path, SPEC.format(keep="{percentile: 95}")), NOON)
+    recording, templates = session.record(world_of(tmp_path, KEEP_SPEC.format(keep="{percentile: 95}")), NOON)
     report = session.plan(recording, templates, baselines=True)
     for plan in report.fleets.values():
         assert plan.attainment
@@ -95,7 +81,7 @@ def test_baselines_are_certified_in_the_same_way(database: Database, tmp_path: P
 
 
 def test_where_supply_is_short_what_is_served_is_served_in_time(database: Database, tmp_path: Path) -> None:
-    spec = SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "requests_per_s: 300") + (
+    spec = KEEP_SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "requests_per_s: 300") + (
         "policy: {replicas: {gpt-oss-20b/prefill: {max: 1}, gpt-oss-20b/decode: {max: 1}}}\n"
     )
     session = _session(database)

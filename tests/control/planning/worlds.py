@@ -10,6 +10,20 @@ from control.planning.session import PlanningSession
 from control.planning.world import World, read_world
 from templates_lib.values.plan import Plan
 
+KEEP_SPEC = """\
+apiVersion: medley/v1
+kind: Fleet
+name: chat
+models:
+  - model: gpt-oss-20b
+    slo: {{ttft_ms: 1500, tpot_ms: 60, keep: {keep}}}
+    workload: azure-conversation
+    demand: {{requests_per_s: 20}}
+clouds:
+  - {{cloud: aws, regions: [us-east-2], gpus: [L40S, L4]}}
+solver: {{n_max: 2}}
+"""
+"""One model that promises `keep`."""
 NOON = "2026-11-21T12:00:00+00:00"
 
 

@@ -8,26 +8,14 @@ from control.db.plans import PostgresPlans
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.reconcile.live_planner import live_planner
 from control.simulator.attainment import SimulatedAttainment
+from tests.control.planning.worlds import KEEP_SPEC
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SPEC = """
-apiVersion: medley/v1
-kind: Fleet
-name: chat
-models:
-  - model: gpt-oss-20b
-    slo: {{ttft_ms: 1500, tpot_ms: 60, keep: {keep}}}
-    workload: azure-conversation
-    demand: {{requests_per_s: 20}}
-clouds:
-  - {{cloud: aws, regions: [us-east-2], gpus: [L40S, L4]}}
-solver: {{n_max: 2}}
-"""
 CLASSES = {"gpt-oss-20b/prefill", "gpt-oss-20b/decode"}
 
 
 def _record(keep: str) -> FleetRecord:
-    return FleetRecord("chat", "default", SPEC.format(keep=keep), "", FleetMode.AUTO, 1, False, NOON.isoformat())
+    return FleetRecord("chat", "default", KEEP_SPEC.format(keep=keep), "", FleetMode.AUTO, 1, False, NOON.isoformat())
 
 
 def test_caps_in_force_are_begun_from_while_their_classes_are_promised_something(
