@@ -7,6 +7,7 @@ from both sides, so that the loop ends; it depends on the snapshot, the library 
 caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ MOST = 1.0
 """A cap that is never passed: beyond what templates are certified for, queues grow for as long as one looks."""
 STEP = 0.8
 """Factor of a cap whose class has kept nothing yet."""
+LEAST_LATE = 1e-4
+"""Share that is late where none was seen to be."""
 LEAST = 0.1
 """A cap below which more of the same instances help nobody: what is late there is late alone."""
 CLOSE = 0.03
@@ -32,6 +35,12 @@ CLOSE = 0.03
 NEAR = 2 * CLOSE
 """How far from a cap that is begun from its limit is looked for first; where it is not found there, twice as far."""
 ROUNDS = 16
+"""Plans that are simulated, at most."""
+WORTH = 0.003
+"""Share of the demand, or of the cost, by which a plan has to be better than one that keeps every promise to be looked
+at."""
+SOLVES = 64
+"""Plans that are made, at most."""
 
 
 class Attainment(Protocol):
@@ -72,24 +81,41 @@ def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Atta
         for name, waits in attain.classes.items()
     }
     best: Promise | None = None
-    seen: set[tuple[tuple[str, float], ...]] = set()
-    for _ in range(ROUNDS):
+    demand = sum(each.requests_per_s for each in snapshot.demand)
+    tried: list[dict[str, float]] = []
+    simulated = 0
+    for _ in range(SOLVES):
         caps = {name: bracket.cap for name, bracket in brackets.items()}
-        if (key := tuple(sorted(caps.items()))) in seen:
+        if caps in tried:
             break
-        seen.add(key)
-        under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
-        plan = solve(under)
+        tried.append(caps)
+        plan, under = _under(snapshot, solve, caps)
+        if best is not None and best.is_kept and not _is_better(plan, best.plan, demand):
+            # No better however it fares: go on to what is, without simulating it.
+            moved = [bracket.pass_over() for bracket in brackets.values()]
+            if not any(moved):
+                break
+            continue
         found = Promise(plan, under, attain(plan, under))
+        simulated += 1
         if best is None or _rank(found) < _rank(best):
             best = found
         used = utilisation(plan, under)
         for name, each in found.attainment.items():
-            brackets[name].note(used[name], kept=each.is_kept)
-        if found.is_kept and all(brackets[name].is_closed for name in found.attainment):
+            brackets[name].note(used[name], each)
+        if simulated == ROUNDS or (found.is_kept and all(brackets[name].is_closed for name in found.attainment)):
             break
+        if best.is_kept:
+            most, _ = _under(snapshot, solve, {name: bracket.most for name, bracket in brackets.items()})
+            if not _is_better(most, best.plan, demand):
+                break  # not even with all that was not seen to fail
     assert best is not None  # noqa: S101 - there is at least one round
     return best
+
+
+def _under(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], caps: dict[str, float]) -> tuple[Plan, Snapshot]:
+    under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
+    return solve(under), under
 
 
 class _Bracket:
@@ -100,6 +126,8 @@ class _Bracket:
         self.cap = cap
         self._reach = reach
         self._good = 0.0
+        self._seen = 0.0, 0.0
+        """Highest utilisation at which it was kept, and the share that was late there."""
         self._missed = min(cap + reach, MOST)
         self._is_supposed = self._missed < MOST
         """No miss was seen yet: the bracket's upper end is where one is supposed."""
@@ -108,17 +136,38 @@ class _Bracket:
     def is_closed(self) -> bool:
         return self._good > 0 and self._missed - self._good <= CLOSE
 
-    def note(self, used: float, *, kept: bool) -> None:
+    @property
+    def most(self) -> float:
+        """The highest cap that was not seen to fail."""
+        return self._missed if not self._is_supposed else MOST
+
+    def pass_over(self) -> bool:
+        """Move the cap up, past what makes no better plan. Return whether it moved."""
+        if self._missed - self.cap <= CLOSE:
+            if not self._is_supposed:
+                return False
+            self._good = max(self._good, self.cap)
+            self._widen()
+        self._good = max(self._good, self.cap)
+        self.cap = (self._good + self._missed) / 2
+        return True
+
+    def note(self, used: float, attained: Attained) -> None:
         """Move the cap by what was seen of a plan under it. A miss below what was good before counts for more: plans
         of one utilisation are of unlike instances."""
-        if kept:
+        if attained.is_kept:
             self._good = max(self._good, min(self.cap, self._missed))
+            if used > self._seen[0]:
+                self._seen = used, attained.share
             if self._is_supposed and self._missed - self._good < 1.5 * CLOSE:  # all but one last step was good
                 self._widen()
         else:
-            self._missed, self._is_supposed = min(self._missed, used), False
-            if self._good > self._missed - CLOSE:  # looked for anew, in long steps
-                self._good = 0.0
+            self._missed, self._is_supposed = min(self._missed, (used + self._limit(used, attained)) / 2), False
+            # A cap that did not bind says nothing of the utilisations below it. Where even one that was kept is not
+            # below, it is looked for anew, in long steps.
+            self._good = min(self._good, self._seen[0])
+            if self._good > self._missed - CLOSE:
+                self._good, self._seen = 0.0, (0.0, 0.0)
         if self._good <= 0:
             lower = min(self.cap, self._missed)
             self.cap = max(STEP * lower, lower - self._reach, LEAST)
@@ -127,6 +176,16 @@ class _Bracket:
             self.cap = self._good
         else:
             self.cap = self._missed - CLOSE if self._is_supposed else (self._good + self._missed) / 2
+
+    def _limit(self, used: float, attained: Attained) -> float:
+        """Return the utilisation at which what is late is likely to be as much as may be, when at `used` it was more:
+        the share that is late grows about exponentially with utilisation. `used` where nothing was kept below."""
+        seen, share = self._seen
+        allowed, late = 1 - attained.percentile / 100, 1 - attained.share
+        if not 0 < seen < used or late <= allowed:
+            return used
+        little = min(max(1 - share, LEAST_LATE), allowed)
+        return seen + (used - seen) * math.log(allowed / little) / math.log(late / little)
 
     def _widen(self) -> None:
         """Suppose the limit farther up."""
@@ -138,10 +197,21 @@ class _Bracket:
 def _rank(promise: Promise) -> tuple[float, float, float]:
     """Lower is better: to keep every promise, then to serve more, then to cost less. Where supply is short, what is
     served is served in time."""
-    plan = promise.plan
     lacking = sum(max(each.percentile / 100 - each.share, 0.0) for each in promise.attainment.values())
-    missed = 0.0 if promise.is_kept else 1.0 + lacking
-    return missed, round(sum(plan.unmet.values()), 9), plan.usd_per_hour + plan.init_usd
+    unmet, usd = _unmet_and_usd(promise.plan)
+    return 0.0 if promise.is_kept else 1.0 + lacking, round(unmet, 9), usd
+
+
+def _is_better(plan: Plan, than: Plan, demand: float) -> bool:
+    """Whether `plan` serves more of `demand` (requests/s), or as much for less, by what is worth a look."""
+    (unmet, usd), (other, other_usd) = _unmet_and_usd(plan), _unmet_and_usd(than)
+    if abs(unmet - other) > WORTH * demand:
+        return unmet < other
+    return usd < other_usd * (1 - WORTH)
+
+
+def _unmet_and_usd(plan: Plan) -> tuple[float, float]:
+    return sum(plan.unmet.values()), plan.usd_per_hour + plan.init_usd
 
 
 def utilisation(plan: Plan, snapshot: Snapshot) -> dict[str, float]:

@@ -103,3 +103,26 @@ def test_where_nothing_keeps_the_nearest_is_taken() -> None:
     found = promised(_snapshot(), pools.solve, pools)
     assert not found.is_kept
     assert {name for name, each in found.attainment.items() if not each.is_kept} == {"m/prefill"}
+
+
+@given(st.floats(1, 500), st.floats(0.2, 1.0), st.floats(0.2, 1.0))
+def test_only_plans_are_simulated_that_would_be_better_than_one_that_keeps_all(
+    rate: float, prefill: float, decode: float
+) -> None:
+    pools = Pools(rate, {"m/prefill": prefill, "m/decode": decode})
+    simulated: list[tuple[float, bool]] = []
+
+    class Watched:
+        classes = pools.classes
+
+        def __call__(self, plan: Plan, snapshot: Snapshot) -> Mapping[str, Attained]:
+            attained = pools(plan, snapshot)
+            simulated.append((plan.usd_per_hour, all(each.is_kept for each in attained.values())))
+            return attained
+
+    found = promised(_snapshot(), pools.solve, Watched())
+    best = float("inf")
+    for usd, is_kept in simulated:
+        assert usd < best
+        best = usd if is_kept else best
+    assert found.plan.usd_per_hour == best
