@@ -40,6 +40,21 @@ fleet_target = sa.Table(
     ),
 )
 
+# What measured answers say of certificates. A factor of 1 stays: how it came to it counts for the next one.
+correction = sa.Table(
+    "correction",
+    metadata,
+    sa.Column("fleet", sa.ForeignKey("fleet.name", ondelete="CASCADE"), primary_key=True),
+    sa.Column("work_class", sa.Text, primary_key=True),
+    sa.Column("factor", sa.Double, nullable=False, comment="of the certified capacity"),
+    sa.Column("changed_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("was_given_back", sa.Boolean, nullable=False, comment="the last change was a step towards 1"),
+    sa.Column("fell_short_at", sa.Double, comment="share of the capacity used when answers fell short; null: never"),
+    sa.Column("relapses", sa.Integer, nullable=False, comment="steps towards 1 that a shortfall followed"),
+    sa.Column("cost_model", sa.Text, nullable=False, comment="fingerprint of the step times that it corrects"),
+)
+
 event = sa.Table(
     "event",
     metadata,

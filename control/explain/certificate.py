@@ -4,7 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from templates_lib.values.plan import Plan, Reason
+from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import Capacity
+
+CORRECTION = "correction"
+"""Kind of the reasons that say what was corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,14 @@ def unkept(plan: Plan) -> Iterator[Reason]:
                 f"{each.percentile:g} % are promised: relax slo, lower slo.keep.percentile or offer faster nodes"
             )
             yield Reason("promise", text, name)
+
+
+def corrections(snapshot: Snapshot) -> Iterator[Reason]:
+    """Yield what the plan leaves out of its certificates because answers kept less than these promised."""
+    for name, factor in sorted(snapshot.settings.corrections.items()):
+        text = (
+            f"{name}: {100 * factor:.3g} % of what its certificate allows is planned with, as fewer answers kept the "
+            "objective than were promised while no more was asked than planned for: `medley status` shows both; where "
+            "nodes are slower than their profiles for good, measure them (`medley profile`)"
+        )
+        yield Reason(CORRECTION, text, name)

@@ -5,6 +5,10 @@ tells. Each work class has a utilisation cap: a plan is solved under the caps an
 cap of a class is moved towards the highest utilisation at which it was seen to keep its percentile. Caps are bracketed
 from both sides, so that the loop ends; it depends on the snapshot, the library and the seed alone. A snapshot that has
 caps, those of the plan in force, is begun from them, with narrow brackets around them: they are right, or nearly so.
+
+Where answers of the fleet that runs kept less than was promised, its snapshot has corrections: the caps are found
+without them, as the simulator knows nothing of what went wrong, and the plan is then solved once more under the caps
+times these factors.
 """
 
 import math
@@ -74,7 +78,18 @@ class Promise:
 
 def promised(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
     """Find the cheapest plan that was seen to keep every promise; where none was, the one that comes nearest. The
-    snapshot's own caps are those to begin from."""
+    snapshot's own caps are those to begin from, and its corrections are made to those that were found."""
+    corrections = {name: each for name, each in snapshot.settings.corrections.items() if name in attain.classes}
+    found = _searched(replace(snapshot, settings=replace(snapshot.settings, corrections={})), solve, attain)
+    if not corrections:
+        return found
+    settings = replace(found.snapshot.settings, corrections=corrections)
+    under = versioned(replace(found.snapshot, settings=settings))
+    plan = solve(under)
+    return Promise(plan, under, attain(plan, under))
+
+
+def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Attainment) -> Promise:
     begun = snapshot.settings.utilisation_caps
     brackets = {
         name: _Bracket(begun[name], NEAR) if name in begun else _Bracket(FIRST_CAPS[waits], MOST)

@@ -7,7 +7,7 @@ from functools import partial
 from control.allocator import solve
 from control.checker import check
 from control.explain import Explanation, explain, reasons
-from control.explain.certificate import Certificate, certificates, unkept
+from control.explain.certificate import Certificate, certificates, corrections, unkept
 from control.planning.cost_models import how_to_measure
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
@@ -106,7 +106,7 @@ class PlanningSession:
         plan = replace(plan, attainment=dict(promise.attainment if attain is None else attain(plan, snapshot)))
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
-        said = (*(each.reason for each in waiting), *unkept(plan))
+        said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
         plan = replace(plan, reasons=(*reasons(plan, snapshot), *said))
         self.plans.save(recording.name, plan, snapshot)
         others, broken = self._compare(plan, snapshot, library, attain) if baselines else ({}, {})

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +19,9 @@ from control.planning.within_budget import within_budget
 from control.planning.world import World
 from control.reconcile.fleet_world import files_of, world_of_record
 from control.reconcile.market import DemandSource, MarketSource
+from control.reconcile.promises_kept import Corrections, NoCorrections
 from policies.churn import LeftOut, Payback
+from policies.correction import Correction
 from policies.degradation import TakeRung
 from templates_lib.values.clouds import cloud_kind
 from templates_lib.values.instance import LEAVING, Instance
@@ -44,6 +46,8 @@ class Solved:
     report: PlanReport
     taken: TakeRung
     """Rung that its budgets made it take, and why."""
+    corrections: Mapping[str, tuple[float, Correction]] = field(default_factory=dict)
+    """Corrections that are others from this plan on, by work class, with the factor before."""
 
     def uses_up(self, offer: Offer) -> bool:
         """Tell whether the plan takes all of an offer that it might count on."""
@@ -76,10 +80,11 @@ class FleetPlanner:
         drained: Callable[[str, datetime], Sequence[datetime]],
         own: Callable[[], tuple[OwnModel, ...]] = tuple,
         spending_limit: Callable[[FleetRecord, datetime], SpendingLimit] = lambda _, __: SpendingLimit(),
+        corrections: Corrections | None = None,
     ) -> None:
         """`prepare` adds to a world, for every plan anew, what is known beside its spec, such as measured profiles.
         `drained`: when ready instances of a fleet were told to drain, since a time. `own`: registered models.
-        `spending_limit`: what budgets leave to a fleet."""
+        `spending_limit`: what budgets leave to a fleet. `corrections`: what measured answers say of certificates."""
         self._session = session
         self._prepare = prepare
         self.market = market
@@ -87,6 +92,7 @@ class FleetPlanner:
         self._own = own
         self._spending_limit = spending_limit
         self._drained = drained
+        self._corrections = corrections or NoCorrections()
         self._worlds: dict[str, _Read] = {}
         self._left_out: dict[str, LeftOut] = {}
         """By fleet. What is lost with the process only puts moves off that save money."""
@@ -137,11 +143,16 @@ class FleetPlanner:
                 doubtful=quotes.doubtful,
             )
 
-        caps = self._caps(world, in_force)
+        held_to, promised = self._in_force(in_force), _promised(world)
+        caps = {} if held_to is None else held_to[1].settings.utilisation_caps
+        before, due = self._corrections.in_force(record.name), {}
+        if held_to is not None and supposed is as_it_is:
+            due = self._corrections.due(record.name, *held_to, own, now)
+        factors = {name: each.factor for name, each in {**before, **due}.items() if each.is_any}
 
         def planned(world: World) -> tuple[World, Snapshot, PlanReport]:
             recording, templates = self._session.record(world, now.isoformat(timespec="seconds"), own)
-            recording = supposed(_begun_from(recording, caps) if caps else recording)
+            recording = supposed(_begun_from(recording, _only(promised, caps), _only(promised, factors)))
             report = self._session.plan(recording, templates, baselines=baselines, payback=payback)
             return world, report.snapshot, report
 
@@ -150,7 +161,8 @@ class FleetPlanner:
         world, snapshot, report = within.solved
         if supposed is as_it_is:
             self._left_out[record.name] = left_out.after(report.plan, now, longest)
-        return Solved(record, world, snapshot, report.plan, report, within.taken)
+        changed = {name: (before[name].factor if name in before else 1.0, each) for name, each in due.items()}
+        return Solved(record, world, snapshot, report.plan, report, within.taken, changed)
 
     def compare(self, solved: Solved) -> None:
         """Keep what baselines would cost in the place of its plan. Raises LookupError when its library is gone."""
@@ -159,17 +171,15 @@ class FleetPlanner:
         templates = Templates("", library, self._session.store)
         self._session.compare(plan, snapshot, templates, Recipe((solved.world.recipe,)))
 
-    def _caps(self, world: World, in_force: str) -> dict[str, float]:
-        """Return the utilisation caps of the plan in force, of the classes that are promised something now."""
-        if not in_force:
-            return {}
+    def _in_force(self, plan: str) -> tuple[Plan, Snapshot] | None:
+        """Return the plan in force and its snapshot; None: there is none, or it was thrown away."""
+        if not plan:
+            return None
         try:
-            plan = self._session.plans.load(in_force)
-            caps = self._session.plans.snapshot(plan.snapshot_version).settings.utilisation_caps
+            found = self._session.plans.load(plan)
+            return found, self._session.plans.snapshot(found.snapshot_version)
         except LookupError:
-            return {}  # it was thrown away
-        promised = {s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases}
-        return {name: cap for name, cap in caps.items() if name in promised}
+            return None
 
     def _payback(self, world: World, fleet: str, instances: int, now: datetime) -> Payback | None:
         given = world.fleet.reconcile
@@ -182,10 +192,21 @@ class FleetPlanner:
         return Payback(given.payback_minutes, moves_left=max(allowed - moved, 0))
 
 
-def _begun_from(recording: Recording, caps: Mapping[str, float]) -> Recording:
+def _promised(world: World) -> frozenset[str]:
+    """Return the work classes that are promised something now."""
+    return frozenset(s.class_id(phase) for s in world.recipe.served if s.slo.queueing for phase in s.phases)
+
+
+def _only(names: frozenset[str], values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _begun_from(recording: Recording, caps: Mapping[str, float], corrections: Mapping[str, float]) -> Recording:
+    if not caps and not corrections:
+        return recording
     snapshot = recording.snapshot
-    begun = replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps))
-    return replace(recording, snapshot=versioned(begun))
+    begun = replace(snapshot.settings, utilisation_caps=caps, corrections=corrections)
+    return replace(recording, snapshot=versioned(replace(snapshot, settings=begun)))
 
 
 def _seen(files: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:

@@ -15,6 +15,7 @@ from control.planning.promise import AttainmentOf
 from control.planning.session import PlanningSession
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
+from control.reconcile.promises_kept import MeasuredCorrections
 from templates_lib.ports.source import Progress
 
 
@@ -32,4 +33,5 @@ def live_planner(database: Database, home: Path, progress: Progress, attainment:
         PostgresInstances(database).drained_since,
         PostgresModels(database).own,
         lambda record, now: spending_limit(database, record.name, record.project, now),
+        MeasuredCorrections(database),
     )

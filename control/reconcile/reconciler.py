@@ -258,14 +258,19 @@ class Reconciler:
         self._judge(fleet, solved)
 
     def _account(self, name: str, solved: Solved) -> None:
-        """Record what held nodes cost by this look at the market, and what the fleet gives up for its budgets from now
-        on."""
+        """Record what held nodes cost by this look at the market, what the fleet gives up for its budgets from now on,
+        and how its certificates are corrected."""
         stores, now = self._ports.stores, self._now()
         stores.prices.observed({offer.key: offer.usd_per_hour for offer in solved.snapshot.offers}, now)
         if solved.taken.rung != (before := stores.budgets.given_up(name).rung):
             stores.budgets.give_up(name, solved.taken.rung, solved.taken.reasons, now)
             why = "; ".join(solved.taken.reasons) or "its budgets allow it again"
             self._note("budget.ladder", f"{before.text} -> {solved.taken.rung.text}: {why}", name)
+        stores.corrections.put(name, {of: each for of, (_, each) in solved.corrections.items()})
+        for of, (factor, each) in solved.corrections.items():
+            text = f"{100 * factor:.3g} -> {100 * each.factor:.3g} % of its certified capacity: {each.reason}"
+            _log.warning("fleet %s: %s: %s", name, of, text)
+            self._note("promise.corrected", f"{of}: {text}", name, of)
 
     def _judge(self, fleet: FleetState, solved: Solved) -> None:
         fleets, now = self._ports.stores.fleets, self._now()

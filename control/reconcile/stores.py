@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from control.db.budgets import PostgresBudgets
+from control.db.corrections import PostgresCorrections
 from control.db.database import Database
 from control.db.events import PostgresEvents
 from control.db.fleets import PostgresFleets
@@ -23,6 +24,7 @@ class ReconcileStores:
     intents: PostgresIntents
     budgets: PostgresBudgets
     prices: PostgresNodePrices
+    corrections: PostgresCorrections
 
     @classmethod
     def of(cls, database: Database) -> "ReconcileStores":
@@ -35,6 +37,7 @@ class ReconcileStores:
             PostgresIntents(database),
             PostgresBudgets(database),
             PostgresNodePrices(database),
+            PostgresCorrections(database),
         )
 
     def clouds_in_use(self) -> set[str]:

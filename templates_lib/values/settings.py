@@ -71,6 +71,9 @@ class Settings:
     """Share of certified capacity that a plan may use; the rest absorbs queueing."""
     utilisation_caps: Mapping[str, float] = field(default_factory=dict)
     """The same by work class, where pools of it are certified otherwise."""
+    corrections: Mapping[str, float] = field(default_factory=dict)
+    """Factors of these caps by work class, above 0 and at most 1: what answers that were measured say of the
+    certificate."""
     startup_minutes: float = 6.0
     """Minutes from the request for a node to its first token; drives the initialisation cost."""
     adjustment_interval_minutes: float = 60.0
@@ -88,7 +91,7 @@ class Settings:
 
     def cap(self, work_class: str) -> float:
         """Return the share of the class's certified capacity that a plan may use."""
-        return self.utilisation_caps.get(work_class, self.utilisation_cap)
+        return self.utilisation_caps.get(work_class, self.utilisation_cap) * self.corrections.get(work_class, 1.0)
 
     @property
     def init_factor(self) -> float:

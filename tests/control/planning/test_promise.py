@@ -126,3 +126,22 @@ def test_only_plans_are_simulated_that_would_be_better_than_one_that_keeps_all(
         assert usd < best
         best = usd if is_kept else best
     assert found.plan.usd_per_hour == best
+
+
+@given(st.floats(20, 500), st.floats(0.3, 1.0), st.floats(0.5, 0.95))
+def test_corrections_leave_that_share_of_what_was_certified(rate: float, limit: float, factor: float) -> None:
+    limits = {"m/prefill": limit, "m/decode": 1.0}
+    plain = promised(_snapshot(), (pools := Pools(rate, limits)).solve, pools)
+    settings = replace(Settings(), corrections={"m/prefill": factor, "m/unknown": 0.5})
+    found = promised(replace(_snapshot(), settings=settings), (pools := Pools(rate, limits)).solve, pools)
+    assert found.is_kept
+    assert found.snapshot.settings.utilisation_caps == plain.snapshot.settings.utilisation_caps
+    assert found.snapshot.settings.corrections == {"m/prefill": factor}
+    used = utilisation(found.plan, found.snapshot)
+    assert used["m/prefill"] <= factor * found.snapshot.settings.utilisation_caps["m/prefill"] + 1e-9
+    assert used["m/decode"] == utilisation(plain.plan, plain.snapshot)["m/decode"]
+    # Begun from its own settings it is found again: corrections do not add up.
+    again = promised(
+        replace(_snapshot(), settings=found.snapshot.settings), (pools := Pools(rate, limits)).solve, pools
+    )
+    assert again.plan.usd_per_hour <= found.plan.usd_per_hour * 1.15 + 2

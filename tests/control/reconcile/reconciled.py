@@ -31,11 +31,13 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.lifecycle.state import InstanceState as S
 from control.market.live_market import LiveMarket
+from control.planning.promise import AttainmentOf
 from control.planning.session import PlanningSession
 from control.planning.world import World
 from control.reconcile.fleet_planner import FleetPlanner
 from control.reconcile.metered_demand import MeteredDemand
 from control.reconcile.node_starts import engines_at
+from control.reconcile.promises_kept import MeasuredCorrections
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
 from tests.control.cloud.fake_cloud import FakeCloud
@@ -119,7 +121,9 @@ class Place:
 class Plane:
     """One control plane: a process, as it were."""
 
-    def __init__(self, place: Place, name: str = "one", **settings: Any) -> None:
+    def __init__(
+        self, place: Place, name: str = "one", attainment: AttainmentOf | None = None, **settings: Any
+    ) -> None:
         self.place = place
         database = place.database
         self.leader = PostgresLeader(database, name)
@@ -133,7 +137,9 @@ class Plane:
             stores, self.board, InlineEffects(), publisher.publish,
             KeeperSettings(**{"repair_s": 1.0, "in_flight": timedelta(0)} | settings), lambda: place.seconds,
         )  # fmt: skip
-        session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0)
+        session = PlanningSession(
+            PostgresLibraries(database), PostgresPlans(database), lambda *_: None, lambda: 0.0, attainment=attainment
+        )
         planner = FleetPlanner(
             session,
             self._prepared,
@@ -141,6 +147,7 @@ class Plane:
             MeteredDemand(database),
             PostgresInstances(database).drained_since,
             spending_limit=lambda record, now: spending_limit(database, record.name, record.project, now),
+            corrections=MeasuredCorrections(database),
         )
         self.loop = Reconciler(
             ReconcilePorts(
