@@ -8,7 +8,9 @@ SERVED = {ASSISTANTS: ("gpt-oss-20b", "phi-4-14b"), AGENTS: ("phi-4-14b",)}
 
 def _model(name: str, ttft_ms: int, tpot_ms: int, workload: str, requests_per_s: float, priority: int = 0) -> Any:
     demand = {"requests_per_s": requests_per_s, "priority": priority}
-    return {"model": name, "slo": {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms}, "workload": workload, "demand": demand}
+    # A plan of a thousand instances is simulated for a minute, and there are many.
+    slo = {"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "keep": {"throughput": True}}
+    return {"model": name, "slo": slo, "workload": workload, "demand": demand}
 
 
 def _fleet(name: str, models: list[Any], clouds: list[Any], n_max: int = 3) -> dict[str, Any]:

@@ -13,11 +13,23 @@ from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
 
 
-class KeepSection(SpecSection):
-    """Share of requests that keeps the objectives when requests queue."""
+LEAST_PROMISE, MOST_PROMISE = 50, 99.9
+"""Percent of all requests that a plan can promise."""
 
-    percentile: Annotated[Number, Field(ge=50, le=99.9)] | None = None
-    """Percent of all requests; null: no share of them is promised."""
+
+class KeepSection(SpecSection):
+    """What a plan keeps of the objectives: a share of all requests, or throughput alone."""
+
+    percentile: Annotated[Number, Field(ge=LEAST_PROMISE, le=MOST_PROMISE)] | None = None
+    """Percent of all requests, those that wait included. Default: the percentile of `slo`."""
+    throughput: Annotated[bool, Field(strict=True)] = False
+    """Promise no share of them: the objective is that of a request that is alone."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.throughput and self.percentile is not None:
+            raise ValueError("promises a percentile or throughput: remove one of the two")
+        return self
 
 
 class SloSection(SpecSection):
@@ -29,26 +41,39 @@ class SloSection(SpecSection):
     """Milliseconds for each token after the first."""
     ttft_ms_per_1k_prompt_tokens: NonNegative = 0.0
     """More milliseconds to the first token for each 1,000 tokens of the prompt."""
+    keep: KeepSection = KeepSection()
+    """What a plan keeps: `{percentile: 99}`, that share of all requests, those that wait included; or `throughput`, the
+    objective of a request that is alone. Default: the share that `percentile` says."""
     percentile: Annotated[Number, Field(gt=0, lt=100)] = 99.0
-    """The percentile of prompts for which the objective must hold."""
+    """Percent of requests for which the objectives must hold: of all where `keep` promises a share, else of prompts
+    that are alone."""
     max_prompt_tokens: NonNegativeCount = 0
     """Longer prompts are served apart, with instances of their own; 0: none are."""
-    keep: KeepSection = Field(default_factory=KeepSection)
-    """What a plan keeps: `{percentile: 99}`, that share of all requests, those that wait included; or `throughput`, the
-    objective of a request that is alone."""
 
     @field_validator("keep", mode="before")
     @classmethod
     def _throughput(cls, value: object) -> object:
         if isinstance(value, str) and value != "throughput":
             raise ValueError(f"is `throughput`, or like {{percentile: 99}}, not {value!r}")
-        return {} if value == "throughput" else value
+        return {"throughput": True} if value in ("throughput", {"percentile": None}) else value
+
+    @field_validator("percentile")
+    @classmethod
+    def _can_be_promised(cls, percentile: float, info: ValidationInfo) -> float:
+        keep = info.data.get("keep")  # absent where it has an error of its own
+        is_promised = keep is not None and not keep.throughput and keep.percentile is None
+        if is_promised and not LEAST_PROMISE <= percentile <= MOST_PROMISE:
+            raise ValueError(
+                f"a plan can promise {LEAST_PROMISE} to {MOST_PROMISE} % of all requests, not {percentile:g} %: change"
+                " it, or state `keep: throughput`, which promises none of those that wait"
+            )
+        return percentile
 
     @property
     def value(self) -> Slo:
-        kept = self.keep.percentile
-        fields = self.model_dump(exclude={"keep"})
-        return Slo(**fields) if kept is None else Slo(**fields | {"percentile": kept, "queueing": True})
+        fields = self.model_dump(exclude={"keep", "percentile"})
+        percentile = self.percentile if self.keep.percentile is None else self.keep.percentile
+        return Slo(**fields, percentile=percentile, queueing=not self.keep.throughput)
 
 
 class ModelSection(SpecSection):

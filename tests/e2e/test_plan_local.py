@@ -22,6 +22,8 @@ from templates_lib.models.catalogue import load_models
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local.yaml"
+OBJECTIVES = "ttft_ms: 6000, tpot_ms: 600"
+"""Of the example."""
 MODEL = load_models()["smollm2-135m-instruct"]
 CORE_S = {
     "step": 5e-4, "token": 0.0, "layer": 6e-4, "layer_few_rows": 3e-4, "layer_row": 8e-5,
@@ -56,11 +58,22 @@ def planned(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("home")
+def test_the_example_keeps_its_objectives_for_all_that_comes(database_url: str) -> None:
+    plan = planned("-f", str(EXAMPLE), "--database-url", database_url)
+    assert plan["unmet"] == {}
+    attained = plan["attainment"]
+    assert set(attained) == {f"{MODEL.name}/prefill", f"{MODEL.name}/decode"}
+    assert all(each["percentile"] == 95 and each["share"] >= 0.95 for each in attained.values())
+
+
+@pytest.mark.usefixtures("home")
 def test_both_phases_are_cut_unevenly_over_unequal_nodes(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = str(tmp_path / "now.json")
-    plan = planned("-f", str(EXAMPLE), "--database-url", database_url, "--save-snapshot", snapshot)
+    spec = promising(tmp_path, f"{OBJECTIVES}, keep: throughput")
+    spec.write_text(spec.read_text().replace("requests_per_s: 0.03", "requests_per_s: 0.1"))
+    plan = planned("-f", str(spec), "--database-url", database_url, "--save-snapshot", snapshot)
     assert plan["unmet"] == {}
     assert (plan["basis"]["cost_model"], plan["basis"]["notes"]) == ("measured", [])
     instances = plan["instances"]
@@ -94,7 +107,7 @@ def test_a_plan_costs_no_more_than_the_budgets_leave_as_in_the_reconcile_loop(da
 def promising(folder: Path, objectives: str) -> Path:
     """The example with other objectives."""
     spec = folder / "other.yaml"
-    spec.write_text(EXAMPLE.read_text().replace("ttft_ms: 6000, tpot_ms: 600", objectives))
+    spec.write_text(EXAMPLE.read_text().replace(OBJECTIVES, objectives))
     return spec
 
 

@@ -32,7 +32,7 @@ kind: Fleet
 name: rented
 models:
   - model: gpt-oss-20b
-    slo: {ttft_ms: 2000, tpot_ms: 200}
+    slo: {ttft_ms: 2000, tpot_ms: 200, keep: throughput}
     workload: azure-code
     disaggregated: false
     aggregated: true

@@ -28,7 +28,7 @@ kind: Fleet
 name: chat
 models:
   - model: gpt-oss-20b
-    slo: {ttft_ms: 1500, tpot_ms: 60}
+    slo: {ttft_ms: 1500, tpot_ms: 60, keep: throughput}
     workload: azure-conversation
     demand: {requests_per_s: 20}
 clouds:

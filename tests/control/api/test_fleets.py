@@ -13,7 +13,7 @@ from tests.control.api.worlds import OWN_CONFIG, kept_plan, serving, spec
 OTHER = {
     "model": "smollm2-135m-instruct",
     "name": "other",
-    "slo": {"ttft_ms": 6000, "tpot_ms": 600},
+    "slo": {"ttft_ms": 6000, "tpot_ms": 600, "keep": {"throughput": True}},
     "workload": "sharegpt",
     "demand": {"requests_per_s": 0.1},
 }

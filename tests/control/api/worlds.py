@@ -30,7 +30,7 @@ def spec(name: str = "chat", **changes: Any) -> dict[str, Any]:
     """A fleet on this machine, which needs no prices."""
     model = {
         "model": "smollm2-135m-instruct",
-        "slo": {"ttft_ms": 60_000, "tpot_ms": 6000, "percentile": 95},
+        "slo": {"ttft_ms": 60_000, "tpot_ms": 6000, "percentile": 95, "keep": {"throughput": True}},
         "workload": "sharegpt",
         "demand": {"requests_per_s": 0.005},
     }

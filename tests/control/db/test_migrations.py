@@ -1,8 +1,10 @@
 """Migrations make exactly the tables that the code knows, and unmake them."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -12,6 +14,8 @@ from control.db.location import parse_url
 from control.db.migrate import downgrade, upgrade
 from control.db.revision import REVISIONS, current_revision
 from control.db.tables import metadata
+from control.fleet_file.document import parse
+from control.planning.world import world_of
 
 
 @pytest.fixture
@@ -39,11 +43,12 @@ def test_the_tables_are_those_that_the_code_knows(connection: Connection) -> Non
 
 def test_every_revision_goes_up_and_down_and_up_again(connection: Connection) -> None:
     for number, revision in enumerate(REVISIONS):
+        before = tables(connection)
         upgrade(connection, revision)
         assert current_revision(connection) == revision
         there = tables(connection)
         downgrade(connection, REVISIONS[number - 1] if number else "base")
-        assert tables(connection) != there
+        assert tables(connection) == before
         upgrade(connection, revision)
         assert tables(connection) == there
     downgrade(connection, "base")
@@ -97,6 +102,88 @@ def test_load_on_record_is_counted_by_work_class_and_again_as_before(connection:
     ]
     downgrade(connection, "0015")
     assert [connection.execute(query).all() for query in queries] == before
+
+
+SLO = "{ttft_ms: 900, tpot_ms: 30}"
+"""Objectives of a model that says nothing of what is kept."""
+
+
+def _fleet(slo: str) -> str:
+    return f"""\
+apiVersion: medley/v1
+kind: Fleet
+name: chat  # ours
+models:
+  - model: gpt-oss-20b
+    slo: {slo}
+    workload: azure-code
+    demand: {{requests_per_s: 10}}
+clouds:
+  - {{cloud: aws, regions: [us-east-2], gpus: [L40S]}}
+"""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        _fleet(SLO),
+        _fleet("\n      ttft_ms: 900  # to the first\n      tpot_ms: 30"),
+        _fleet("&same " + SLO).replace("clouds:", "  - {model: phi-4-14b, slo: *same, workload: azure-code, "
+                                       "demand: {requests_per_s: 1}}\nclouds:"),
+        _fleet("&same " + SLO).replace("clouds:", "  - model: phi-4-14b\n    slo: {<<: *same, tpot_ms: 40}\n"
+                                       "    workload: azure-code\n    demand: {requests_per_s: 1}\nclouds:"),
+        json.dumps(yaml.safe_load(_fleet(SLO))),
+        _fleet("{ttft_ms: 900, tpot_ms: 30, keep: {}}"),
+        _fleet("{ttft_ms: 900, tpot_ms: 30, keep: throughput}"),
+        _fleet("{ttft_ms: 900, tpot_ms: 30, keep: {percentile: null}}"),
+    ],
+    ids=["inline", "block", "alias", "merge", "json", "empty", "stated", "null"],
+)  # fmt: skip
+def test_fleets_that_were_planned_for_throughput_stay_so(connection: Connection, spec: str) -> None:
+    upgrade(connection, "0016")
+    _insert_fleet(connection, spec)
+    before = yaml.safe_load(spec)
+    upgrade(connection, "0017")
+    stored, version = connection.execute(text("SELECT spec, version FROM fleet")).one()
+    world = world_of(parse(stored, "spec"))
+    assert [served.slo.queueing for served in world.recipe.served] == [False] * len(before["models"])
+    is_rewritten = stored != spec
+    assert version == 3 + is_rewritten
+    events = connection.execute(text("SELECT kind, fleet FROM event")).all()
+    assert events == [("fleet.changed", "chat")] * is_rewritten
+    assert ("# ours" in stored) == ("# ours" in spec and "keep: {}" not in spec)
+    for model in (*before["models"], *(after := yaml.safe_load(stored))["models"]):
+        model["slo"].pop("keep", None)
+    assert after == before
+    downgrade(connection, "0016")
+    again = yaml.safe_load(connection.execute(text("SELECT spec FROM fleet")).scalar_one())
+    # As the release before reads them.
+    assert all(model["slo"]["keep"] in ("throughput", {"percentile": None}) for model in again["models"])
+
+
+@pytest.mark.parametrize(
+    ("slo", "percentile"),
+    [
+        (SLO, 99),
+        ("{ttft_ms: 900, tpot_ms: 30, percentile: 95}", 95),
+        ("{ttft_ms: 900, tpot_ms: 30, percentile: 95, keep: {throughput: false}}", 95),
+        ("{ttft_ms: 900, tpot_ms: 30, percentile: 95, keep: {percentile: 90}}", 90),
+    ],
+)
+def test_a_fleet_that_promises_a_percentile_does_so_in_the_release_before(
+    connection: Connection, slo: str, percentile: float
+) -> None:
+    upgrade(connection, "0017")
+    _insert_fleet(connection, _fleet(slo))
+    downgrade(connection, "0016")
+    stored = yaml.safe_load(connection.execute(text("SELECT spec FROM fleet")).scalar_one())
+    assert stored["models"][0]["slo"]["keep"] == {"percentile": percentile}
+
+
+def _insert_fleet(connection: Connection, spec: str) -> None:
+    row = "'chat', 'default', :spec, '', 'observe', 3, false, now(), now()"
+    columns = "name, project, spec, folder, mode, version, ending, created_at, updated_at"
+    connection.execute(text(f"INSERT INTO fleet ({columns}) VALUES ({row})"), {"spec": spec})  # noqa: S608
 
 
 def test_plans_outlive_the_way_up_and_down(connection: Connection) -> None:

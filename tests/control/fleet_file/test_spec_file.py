@@ -52,6 +52,26 @@ def problems(text: str) -> list[str]:
     return [str(p) for p in caught.value.problems]
 
 
+@pytest.mark.parametrize(
+    ("slo", "percentile", "is_promised"),
+    [
+        ("", 99, True),
+        (", percentile: 95", 95, True),
+        (", keep: {percentile: 99.5}", 99.5, True),
+        (", percentile: 20, keep: {percentile: 50}", 50, True),
+        (", keep: {}", 99, True),
+        (", keep: throughput", 99, False),
+        (", keep: {throughput: true}, percentile: 20", 20, False),
+        (", keep: {percentile: null}", 99, False),
+    ],
+)
+def test_a_share_of_all_requests_is_promised_unless_throughput_is_stated(
+    slo: str, percentile: float, is_promised: bool
+) -> None:
+    objective = load(GOOD.replace("tpot_ms: 100", f"tpot_ms: 100{slo}")).models[0].slo.value
+    assert (objective.percentile, objective.queueing) == (percentile, is_promised)
+
+
 def test_a_good_file_is_read() -> None:
     fleet = load(GOOD)
     assert fleet.models[0].served_name == "qwen3-32b"
@@ -115,6 +135,26 @@ def test_a_good_file_is_read() -> None:
             "tpot_ms: 100",
             "tpot_ms: 100, keep: {percentile: 20}",
             "fleet.yaml:6: models[0].slo.keep.percentile: must",
+        ),
+        (
+            "tpot_ms: 100",
+            "tpot_ms: 100, keep: {percentile: 99.99}",
+            "fleet.yaml:6: models[0].slo.keep.percentile: must",
+        ),
+        (
+            "slo: {ttft_ms: 1600, tpot_ms: 100}",
+            "slo:\n      ttft_ms: 1600\n      tpot_ms: 100\n      percentile: 20",
+            "fleet.yaml:9: models[0].slo.percentile: a plan can promise 50 to 99.9 %",
+        ),
+        (
+            "tpot_ms: 100",
+            "tpot_ms: 100, percentile: 99.99, keep: {throughput: false}",
+            "fleet.yaml:6: models[0].slo.percentile: a plan can promise 50 to 99.9 %",
+        ),
+        (
+            "tpot_ms: 100",
+            "tpot_ms: 100, keep: {percentile: 99, throughput: true}",
+            "fleet.yaml:6: models[0].slo.keep: promises a percentile or throughput",
         ),
         ("mode: paper", "max_spot_share: 1.5", "fleet.yaml:17: policy.max_spot_share: must be less than or equal to 1"),
         ("kind: Fleet", "kind: Offers", "fleet.yaml:2: kind: unknown value 'Offers'; valid: Fleet"),

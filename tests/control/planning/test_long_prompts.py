@@ -11,7 +11,7 @@ kind: Fleet
 name: small
 models:
   - model: gpt-oss-20b
-    slo: {{ttft_ms: 900, tpot_ms: 30, ttft_ms_per_1k_prompt_tokens: 100, max_prompt_tokens: {limit}}}
+    slo: {{ttft_ms: 900, tpot_ms: 30, ttft_ms_per_1k_prompt_tokens: 100, max_prompt_tokens: {limit}, keep: throughput}}
     workload: azure-code
     demand: {{requests_per_s: 10}}
 clouds:

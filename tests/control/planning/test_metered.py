@@ -21,7 +21,7 @@ kind: Fleet
 name: small
 models:
   - model: gpt-oss-20b
-    slo: {{ttft_ms: 900, tpot_ms: 30, max_prompt_tokens: {limit}}}
+    slo: {{ttft_ms: 900, tpot_ms: 30, max_prompt_tokens: {limit}, keep: throughput}}
     workload: azure-code
     demand: {demand}
 clouds:

@@ -22,7 +22,7 @@ kind: Fleet
 name: chat
 models:
   - model: gpt-oss-20b
-    slo: {{ttft_ms: {ttft_ms}, tpot_ms: {tpot_ms}}}
+    slo: {{ttft_ms: {ttft_ms}, tpot_ms: {tpot_ms}, keep: throughput}}
     workload: azure-conversation
     demand: {{requests_per_s: 20}}
 clouds:

@@ -18,7 +18,7 @@ kind: Fleet
 name: small
 models:
   - model: gpt-oss-20b
-    slo: {ttft_ms: 900, tpot_ms: 30}
+    slo: {ttft_ms: 900, tpot_ms: 30, keep: throughput}
     workload: azure-code
     demand: {requests_per_s: 2}
 clouds:

@@ -29,7 +29,7 @@ kind: Fleet
 name: here
 models:
   - model: smollm2-135m-instruct
-    slo: {ttft_ms: 20000, tpot_ms: 2000}
+    slo: {ttft_ms: 20000, tpot_ms: 2000, keep: throughput}
     workload: sharegpt
     demand: {requests_per_s: 0.01}
 clouds:

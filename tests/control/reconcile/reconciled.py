@@ -50,7 +50,7 @@ name: {name}
 models:
   - model: smollm2-135m-instruct
     name: {model}
-    slo: {{ttft_ms: 6000, tpot_ms: 600, percentile: 95}}
+    slo: {{ttft_ms: 6000, tpot_ms: 600, percentile: 95, keep: throughput}}
     workload: sharegpt
     disaggregated: false
     aggregated: true

@@ -18,7 +18,7 @@ kind: Fleet
 name: two-clouds
 models:
   - model: gpt-oss-20b
-    slo: {ttft_ms: 1500, tpot_ms: 50}
+    slo: {ttft_ms: 1500, tpot_ms: 50, keep: throughput}
     workload: azure-code
     aggregated: true
     demand: {requests_per_s: 1}

@@ -29,7 +29,7 @@ kind: Fleet
 name: chat
 models:
   - model: gpt-oss-20b
-    slo: {ttft_ms: 6000, tpot_ms: 600}
+    slo: {ttft_ms: 6000, tpot_ms: 600, keep: throughput}
     workload: azure-code
     disaggregated: false
     aggregated: true

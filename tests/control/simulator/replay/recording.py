@@ -40,7 +40,7 @@ kind: Fleet
 name: chat
 models:
   - model: gpt-oss-20b
-    slo: {{ttft_ms: 2000, tpot_ms: 200}}
+    slo: {{ttft_ms: 2000, tpot_ms: 200, keep: throughput}}
     workload: azure-code
     weights: path:{weights}
     disaggregated: false
