@@ -125,3 +125,4 @@ class Limits(NamedTuple):
     use_interval_s: float
     lead_s: float
     streams_kv: bool
+    own_tokens: int
