@@ -1,5 +1,6 @@
 """`medley explain`: why a plan is as it is."""
 
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from control.cli.output import Output, OutputOption, console, emit, say
 
 if TYPE_CHECKING:
     from control.cli.planning import PlanInContext
+    from control.planning.objective_costs import Easier
     from control.planning.session import PlanningSession
 
 
@@ -22,13 +24,18 @@ def explain(
     file: SpecOption = None,
     snapshot: SnapshotOption = None,
     templates: TemplatesOption = None,
+    objectives: Annotated[
+        bool,
+        typer.Option("--objectives", help="Say what easier objectives would save, too: three more plans a model."),
+    ] = False,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
     """Say why a plan is as it is.
 
     Which limits bind, what one more node of each kind would save, what the runners-up cost, and what is missing where
-    demand is not met. Explains PLAN, or a new plan for -f SPEC or --snapshot FILE. What it says is found by planning
+    demand is not met; with --objectives, what easier objectives would save. Explains PLAN, or a new plan for -f SPEC
+    or --snapshot FILE. What it says is found by planning
     again, so it takes some ten times as long as the plan did.
     """
     import msgspec
@@ -37,13 +44,25 @@ def explain(
         say(f"medley: planning variants of plan {kept.plan.id[:12]} to compare it with")
         explanation = opened.explain(kept.plan, kept.snapshot, kept.library)
         certified = opened.certificates(kept.plan)
+        easier = _easier(opened, kept) if objectives else None
     if output is Output.TABLE:
         from control.cli.explanation_text import print_explanation
 
-        print_explanation(kept.name, kept.plan, explanation, certified, console())
+        print_explanation(kept.name, kept.plan, explanation, certified, easier, console())
         return
     head = {"kind": "medley/explanation", "name": kept.name, "plan": kept.plan.id, "duals": kept.plan.duals}
-    emit(head | msgspec.to_builtins(explanation) | {"certificates": msgspec.to_builtins(certified)}, output)
+    found = msgspec.to_builtins(explanation) | {"certificates": msgspec.to_builtins(certified)}
+    if easier is not None:
+        found["easier_objectives"] = msgspec.to_builtins(easier)
+    emit(head | found, output)
+
+
+def _easier(opened: "PlanningSession", kept: "PlanInContext") -> "tuple[Easier, ...]":
+    from control.cli.objectives import costs_of, said_so
+
+    costs = costs_of(opened, kept)
+    say(f"medley: planning the fleet {len(tuple(costs.steps()))} more times, each with one objective a step easier")
+    return costs.easier(kept.plan, said_so(time.monotonic()))
 
 
 def _source(

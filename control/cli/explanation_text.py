@@ -11,6 +11,7 @@ from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
+from control.planning.objective_costs import Easier
 from control.planning.proof import proof_text
 from templates_lib.values.plan import Plan
 
@@ -22,9 +23,19 @@ LIFTED = {"supply": "more nodes", "supply and policy": "more nodes and other pol
 
 
 def print_explanation(
-    name: str, plan: Plan, explanation: Explanation, certified: tuple[Certificate, ...], console: Console
+    name: str,
+    plan: Plan,
+    explanation: Explanation,
+    certified: tuple[Certificate, ...],
+    easier: tuple[Easier, ...] | None,
+    console: Console,
 ) -> None:
-    for heading, lines in _sections(name, plan, explanation, certified):
+    """`easier`: objectives that would save money; None: nobody asked."""
+    sections = list(_sections(name, plan, explanation, certified))
+    if easier is not None:
+        nothing = ["nothing: no objective that is one step easier makes the fleet cheaper"]
+        sections.append(("What an easier objective would save", [each.text for each in easier] or nothing))
+    for heading, lines in sections:
         console.print(Text(heading, style="bold"))
         for line in lines:
             console.print(Text("- " + line), soft_wrap=True)

@@ -17,6 +17,7 @@ from control.cli import (
     fleets,
     gateway,
     instances,
+    objectives,
     offers,
     plan,
     plans,
@@ -52,6 +53,7 @@ app.command("events")(instances.events)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
 app.command("explain")(explain.explain)
+app.command("objectives")(objectives.objectives)
 app.command("cost")(cost.cost)
 app.command("check")(check.check)
 app.command("simulate")(simulate.simulate)

@@ -20,6 +20,7 @@ from control.db.plans import PostgresPlans
 from control.given_name import DEFAULT_PROJECT
 from control.market.view import StoredMarket
 from control.planning.local_profiles import with_known_profiles
+from control.planning.recipe import Recipe
 from control.planning.recording import Recording, RecordingError, encode, read_plan, read_recording
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
@@ -75,7 +76,7 @@ def _made(
             yield opened, _within_budget(opened, database, spec, baselines)
             return
         assert recording is not None  # noqa: S101
-        recording, found = opened.replay(recording)
+        recording, found = opened.replay(recording.before())
         yield opened, (recording, found, opened.plan(recording, found, baselines=baselines))
 
 
@@ -110,7 +111,7 @@ def planned(
 ) -> PlanReport:
     with _made(spec, snapshot, templates, database_url, baselines) as (_, (recording, _, report)):
         if save_snapshot is not None:
-            write_text(save_snapshot, encode(recording).decode())
+            write_text(save_snapshot, encode(recording.planned_on(report.snapshot)).decode())
         return report
 
 
@@ -122,6 +123,8 @@ class PlanInContext:
     plan: Plan
     snapshot: Snapshot
     library: Library
+    recipe: Recipe | None = None
+    """Recipe of its library; None where nobody said it."""
 
 
 @contextmanager
@@ -144,7 +147,7 @@ def kept(
                     f"{snapshot}: is snapshot {recording.snapshot.version}, but the plan was made on "
                     f"{made.snapshot_version}"
                 )
-            yield opened, PlanInContext(recording.name, made, recording.snapshot, library.library)
+            yield opened, PlanInContext(recording.name, made, recording.snapshot, library.library, recording.recipe)
             return
         world = opened.plans.snapshot(made.snapshot_version)
         running = {i.template_id for i in world.instances}
@@ -158,4 +161,5 @@ def made_now(
 ) -> Iterator[tuple[PlanningSession, PlanInContext]]:
     """Make a plan, and return it with all that it was made from."""
     with _made(spec, snapshot, templates, database_url, baselines=False) as (opened, (recording, library, report)):
-        yield opened, PlanInContext(recording.name, report.plan, recording.snapshot, library.library)
+        made = PlanInContext(recording.name, report.plan, report.snapshot, library.library, recording.recipe)
+        yield opened, made

@@ -57,6 +57,10 @@ class Attainment(Protocol):
         """Simulate `plan` at its planned rates: how each of those classes fared that requests came to."""
         ...
 
+    def under(self, recipe: Recipe, templates: Templates) -> "Attainment":
+        """Return what simulates plans of another recipe for the same models, with what is known of them already."""
+        ...
+
 
 AttainmentOf = Callable[[Recipe, Templates], Attainment]
 """Makes what simulates plans of a recipe, with its templates."""

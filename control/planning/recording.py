@@ -35,6 +35,20 @@ class Recording:
     """None only in a file made by hand, whose templates come in another."""
     notes: tuple[str, ...] = ()
     """Notes on its prices for the reader of a plan."""
+    begun_from: dict[str, float] | None = None
+    """Utilisation caps that the search for those of the snapshot began from; None: nothing was searched for, or not
+    yet."""
+
+    def planned_on(self, snapshot: Snapshot) -> "Recording":
+        """The same with the snapshot of its plan, whose utilisation caps were found."""
+        return replace(self, snapshot=snapshot, begun_from=dict(self.snapshot.settings.utilisation_caps))
+
+    def before(self) -> "Recording":
+        """The same as it was before it was planned, so that a search finds the same caps again."""
+        if self.begun_from is None:
+            return self
+        settings = replace(self.snapshot.settings, utilisation_caps=self.begun_from)
+        return replace(self, snapshot=versioned(replace(self.snapshot, settings=settings)), begun_from=None)
 
 
 def content_version(snapshot: Snapshot) -> str:

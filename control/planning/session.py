@@ -96,7 +96,7 @@ class PlanningSession:
         """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
         of the fleet that runs have to earn; None: the cheapest plan, whatever it moves."""
         library, timed = templates.library, partial(solve, clock=self.clock)
-        attain = self._attain(recording.recipe, templates)
+        attain = self.attain(recording.recipe, templates)
         promise = _planned(recording.snapshot, library, timed, self.method, attain)
         plan, snapshot = promise.plan, promise.snapshot
         if payback is not None:
@@ -114,16 +114,21 @@ class PlanningSession:
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
 
-    def _attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
+    def attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
         """Return what simulates plans of the recipe; None where no model of it promises anything."""
         if self.attainment is None or recipe is None:
             return None
         attain = self.attainment(recipe, templates)
         return attain if attain.classes else None
 
+    def found(self, snapshot: Snapshot, library: Library, attain: Attainment | None) -> Promise:
+        """The plan alone, which is neither kept nor explained nor compared with anything. `attain`: as `attain` makes
+        it for the snapshot's recipe."""
+        return _planned(snapshot, library, partial(solve, clock=self.clock), self.method, attain)
+
     def compare(self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe) -> None:
         """Keep what baselines would cost in the place of `plan`."""
-        self._compare(plan, snapshot, templates.library, self._attain(recipe, templates))
+        self._compare(plan, snapshot, templates.library, self.attain(recipe, templates))
 
     def _compare(
         self, plan: Plan, snapshot: Snapshot, library: Library, attain: Attainment | None

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,6 +63,9 @@ class SimulatedAttainment:
                 self._known.update(zip((parts[served] for served in lacking), found, strict=True))
         return {name: each for part in parts.values() for name, each in self._known[part].items()}
 
+    def under(self, recipe: Recipe, templates: Templates) -> "SimulatedAttainment":
+        return replace(self, recipe=recipe, templates=templates, _stations=[])
+
     @property
     def _promised(self) -> tuple[ServedModel, ...]:
         text = (source for source in self.recipe.sources if isinstance(source, PipelineRecipe))
@@ -105,7 +108,7 @@ def _part(served: ServedModel, plan: Plan) -> Hashable:
     own = {route.id for route in served.routes()}
     instances = ((i.template_id, i.zone, i.count) for i in plan.instances if i.model == served.name)
     flows = ((flow.route, flow.zones, flow.requests_per_s) for flow in plan.flows if flow.route in own)
-    return served.name, tuple(sorted(instances)), tuple(sorted(flows))
+    return served.name, served.slo, tuple(sorted(instances)), tuple(sorted(flows))
 
 
 def planned_requests(

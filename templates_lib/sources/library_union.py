@@ -49,6 +49,16 @@ def union(base: Library, extra: Library) -> Library:
     )
 
 
+def in_place_of(base: Library, own: Library) -> Library:
+    """`base`, where what `own` has templates of (its work classes) is `own`'s, under `base`'s version."""
+    ours = {c.id: c for c in own.classes}
+    is_theirs = np.array([c.id not in ours for c in base.classes], dtype=np.bool_)
+    keep = np.ones(base.size, dtype=np.bool_)
+    keep[base.point_template[base.entry_point[~is_theirs[base.entry_class]]]] = False
+    rest = replace(base.select(keep), classes=tuple(ours.get(c.id, c) for c in base.classes))
+    return union(rest, own.select(~np.isin(own.ids, rest.ids)))
+
+
 def _alike(base: Library, extra: Library) -> Library:
     objectives = {c.id: c.slo_share_ms for c in base.classes}
     other = [objectives.get(c.id, c.slo_share_ms) != c.slo_share_ms for c in extra.classes]

@@ -49,6 +49,9 @@ class Pools:
         used = utilisation(plan, snapshot)
         return {n: Attained(1.0 if used[n] <= self.limits[n] + 1e-9 else 0.9, 99, 10_000, 0) for n in CLASSES}
 
+    def under(self, *_: object) -> "Pools":
+        return self
+
     @property
     def cheapest(self) -> float:
         return float(sum(ceil(self.requests_per_s / (limit * UNITS_PER_S) - 1e-9) for limit in self.limits.values()))
