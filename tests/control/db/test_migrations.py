@@ -140,10 +140,10 @@ clouds:
     ids=["inline", "block", "alias", "merge", "json", "empty", "stated", "null"],
 )  # fmt: skip
 def test_fleets_that_were_planned_for_throughput_stay_so(connection: Connection, spec: str) -> None:
-    upgrade(connection, "0016")
+    upgrade(connection, "0017")
     _insert_fleet(connection, spec)
     before = yaml.safe_load(spec)
-    upgrade(connection, "0017")
+    upgrade(connection, "0018")
     stored, version = connection.execute(text("SELECT spec, version FROM fleet")).one()
     world = world_of(parse(stored, "spec"))
     assert [served.slo.queueing for served in world.recipe.served] == [False] * len(before["models"])
@@ -155,7 +155,7 @@ def test_fleets_that_were_planned_for_throughput_stay_so(connection: Connection,
     for model in (*before["models"], *(after := yaml.safe_load(stored))["models"]):
         model["slo"].pop("keep", None)
     assert after == before
-    downgrade(connection, "0016")
+    downgrade(connection, "0017")
     again = yaml.safe_load(connection.execute(text("SELECT spec FROM fleet")).scalar_one())
     # As the release before reads them.
     assert all(model["slo"]["keep"] in ("throughput", {"percentile": None}) for model in again["models"])
@@ -173,9 +173,9 @@ def test_fleets_that_were_planned_for_throughput_stay_so(connection: Connection,
 def test_a_fleet_that_promises_a_percentile_does_so_in_the_release_before(
     connection: Connection, slo: str, percentile: float
 ) -> None:
-    upgrade(connection, "0017")
+    upgrade(connection, "0018")
     _insert_fleet(connection, _fleet(slo))
-    downgrade(connection, "0016")
+    downgrade(connection, "0017")
     stored = yaml.safe_load(connection.execute(text("SELECT spec FROM fleet")).scalar_one())
     assert stored["models"][0]["slo"]["keep"] == {"percentile": percentile}
 
