@@ -4,7 +4,8 @@ import http.client
 import math
 import os
 import urllib.request
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,8 +16,10 @@ from control.cli.output import Output, OutputOption, console, emitted, say, tabl
 
 if TYPE_CHECKING:
     from control.fleet.fleet_status import FleetStatus, ModelStatus
+    from control.fleet.kept_promises import KeptPromise
     from control.fleet.latency import GatewayFigures
 
+_SPAN = timedelta(hours=1)
 _TIMEOUT_S = 5.0
 _MAX_BYTES = 16 << 20
 
@@ -29,9 +32,11 @@ def status(
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Show fleets that run: instances ready of those planned, load, and TTFT and TPOT against their objectives;
-    fleets that cannot be planned or run, and clouds that plans leave out, with the reason."""
+    """Show fleets that run: instances ready of those planned, load, TTFT and TPOT against their objectives, and what
+    was promised beside what answers kept within the last hour; fleets that cannot be planned or run, and clouds that
+    plans leave out, with the reason."""
     from control.db.fleets import PostgresFleets
+    from control.fleet.kept_promises import kept_promises
     from control.fleet.live_instances import instance_views
     from control.fleet.recorded_statuses import fleet_statuses
     from control.market.cloud_status import cloud_statuses
@@ -40,13 +45,16 @@ def status(
     with opened(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
         clouds = cloud_statuses(database, datetime.now(UTC))
+        now = datetime.now(UTC)
+        promises = {fleet.fleet: kept_promises(database, fleet.fleet, now - _SPAN, now) for fleet in found}
         trouble_of = {name: held.trouble for name, held in PostgresFleets(database).targets().items() if held.trouble}
-    if emitted({"clouds": clouds, "fleets": found, "trouble": trouble_of}, output):
+    if emitted({"clouds": clouds, "fleets": found, "promises": promises, "trouble": trouble_of}, output):
         return
     if not found:
         typer.echo("No fleet runs: all recorded instances are terminated.")
     for fleet in found:
         _print(fleet)
+        _print_promises(promises[fleet.fleet])
     for name, trouble in trouble_of.items():
         typer.echo(f"fleet {name} {trouble}")
     for cloud in clouds:
@@ -91,6 +99,30 @@ def _print(fleet: "FleetStatus") -> None:
     console().print(shown)
     for model in fleet.models:
         typer.echo(f"{model.model}: {model.requests} requests, {model.resumptions} resumptions; {_latencies(model)}")
+
+
+def _print_promises(promises: "Iterable[KeptPromise]") -> None:
+    """Print what was promised beside what was kept, where anything was promised."""
+    promises = tuple(promises)
+    if not promises:
+        return
+    right = ("promised", "simulated", "kept", "answers", "planned with")
+    shown = table("promise", "objective", *right, right=right)
+    for each in promises:
+        promise = f"{each.promised.percentile:g} %", f"{100 * each.promised.share:.2f} %"
+        factor = "100 %" if each.correction is None else f"{100 * each.correction.factor:.3g} %"
+        for one in each.objectives:
+            kept = f"{100 * one.kept.share:.2f} % ({100 * one.kept.low:.2f}-{100 * one.kept.high:.2f})"
+            answers = f"{one.kept.answers:,.0f}"
+            shown.add_row(each.work_class, one.objective.upper(), *promise, kept, answers, factor)
+        if not each.objectives:
+            shown.add_row(each.work_class, "", *promise, "-", "0", factor)
+    console().print(shown)
+    for each in promises:
+        correction = each.correction
+        if correction is not None and correction.is_any:
+            since = f"{correction.changed_at:%Y-%m-%d %H:%M} UTC"
+            typer.echo(f"{each.work_class} is corrected since {since}: {correction.reason}")
 
 
 def _latencies(model: "ModelStatus") -> str:

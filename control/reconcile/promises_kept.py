@@ -13,7 +13,8 @@ from control.db.corrections import PostgresCorrections
 from control.db.database import Database
 from control.db.demand import PostgresDemand
 from control.db.instances import PostgresInstances
-from control.db.slo_samples import PostgresSloSamples, SloSample
+from control.db.slo_samples import PostgresSloSamples
+from control.fleet.kept_promises import judged_minutes, model_of
 from control.lifecycle.state import InstanceState
 from control.planning.promise import utilisation
 from policies.correction import Correction, Counted, Evidence, corrected, kept_share
@@ -90,7 +91,7 @@ class MeasuredCorrections:
         now: datetime,
     ) -> Iterator[tuple[str, Evidence]]:
         """Yield what is known of each promised class whose instances all serve."""
-        models = {name: name.rpartition("/")[0] for name in plan.attainment}
+        models = {name: model_of(name) for name in plan.attainment}
         samples = PostgresSloSamples(self.database).read(set(models.values()), now - LONGEST, now)
         if not any(sample.judged for sample in samples):
             return
@@ -106,7 +107,7 @@ class MeasuredCorrections:
             load = _Load.of(name, plan, snapshot, histories)
             promised, share_used = min(promise.percentile / 100, promise.share), used[name] / caps[name]
             objectives = []
-            for minutes in _judged(name, samples, since):
+            for minutes in judged_minutes(name, samples, since).values():
                 counted = load.within(minutes)
                 if (kept := kept_share([minutes[minute] for minute in counted])) is not None:
                     asked = load.share_asked(counted, minutes)
@@ -137,18 +138,6 @@ def _steady_since(plan: Plan, model: str, own: Sequence[Instance]) -> datetime |
     if not ready or any(there[key] < count for key, count in wanted.items()):
         return None
     return max(datetime.fromisoformat(each.state_since) for each in ready)
-
-
-def _judged(work_class: str, samples: Iterable[SloSample], since: datetime) -> list[Minutes]:
-    """Return the answers of a class by objective and minute, of whole minutes from `since` on."""
-    found: dict[str, dict[datetime, Counted]] = defaultdict(dict)
-    for sample in samples:
-        for each in sample.judged:
-            if each.work_class == work_class and sample.begins_at >= since:
-                own = found[each.objective]
-                before = own.get(sample.begins_at, Counted(0.0, 0.0))
-                own[sample.begins_at] = Counted(before.answers + each.answers, before.kept + each.kept)
-    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from control.api.periods import Points, Since, Until, parts, period
 from control.api.text import PathName
 from control.db.fleets import PostgresFleets
 from control.db.slo_samples import PostgresSloSamples, SloSample
+from control.fleet.kept_promises import KeptPromise, kept_promises
 from control.fleet_file.model_section import SloSection
 from control.ledger.period import Period
 
@@ -47,6 +48,35 @@ class WorkSlo(BaseModel):
     kept: int
 
 
+class KeptSlo(BaseModel):
+    """Share of the answers that kept one objective in the whole span."""
+
+    objective: Literal["ttft", "tpot"]
+    answers: int
+    share: float
+    low: float = Field(description="The share may be as low by chance, 3.5 standard errors away; `high` as high.")
+    high: float
+
+
+class CorrectionOf(BaseModel):
+    """What the reconcile loop made of answers that kept more or less than was promised."""
+
+    factor: float = Field(description="Share of the certified capacity that plans count on; 1: all of it, again.")
+    changed_at: datetime
+    reason: str
+
+
+class PromiseOf(BaseModel):
+    """Promise of a work class by the plan in force, beside what was kept."""
+
+    work_class: str
+    percentile: float = Field(description="Percent of the requests that are promised to keep the objective.")
+    share: float = Field(description="Share that did when the plan was simulated at its planned rate.")
+    requests: int = Field(description="Simulated requests that were counted.")
+    kept: list[KeptSlo] = Field(description="By objective; empty: no answer was counted.")
+    correction: CorrectionOf | None = Field(description="null: never corrected.")
+
+
 class ModelSlo(BaseModel):
     model: str
     ttft_ms: float
@@ -54,6 +84,7 @@ class ModelSlo(BaseModel):
     percentile: float
     items: list[SloPoint]
     work: list[WorkSlo] = Field(description="By the work class that decides the objective.")
+    promises: list[PromiseOf] = Field(description="Empty where the plan in force promises no percentile.")
 
 
 class FleetSlo(BaseModel):
@@ -64,7 +95,8 @@ class FleetSlo(BaseModel):
 def get_slo(
     fleet: PathName, services: ServicesOf, points: Points = 60, since: Since = None, until: Until = None
 ) -> FleetSlo:
-    """TTFT and TPOT as gateways measured them, against the objectives; of the last hour unless the query says more.
+    """TTFT and TPOT as gateways measured them, against the objectives, and promises beside what was kept; of the last
+    hour unless the query says more.
 
     Needs `medley api --gateway URL`: without it nothing is observed. Where an objective grows with the prompt, its part
     for an empty one counts.
@@ -76,6 +108,7 @@ def get_slo(
     }
     span = period(since, until, services.clock(), timedelta(hours=1))
     samples = PostgresSloSamples(services.database).read(list(slos), span.since, span.until)
+    promises = kept_promises(services.database, fleet, span.since, span.until)
     return FleetSlo(
         models=[
             ModelSlo(
@@ -88,9 +121,33 @@ def get_slo(
                     WorkSlo.model_validate(each)
                     for each in judged(one for s in samples if s.model == name for one in s.judged)
                 ],
+                promises=[_promise(each) for each in promises if each.model == name],
             )
             for name, slo in slos.items()
         ]
+    )
+
+
+def _promise(each: KeptPromise) -> PromiseOf:
+    promised, correction = each.promised, each.correction
+    return PromiseOf(
+        work_class=each.work_class,
+        percentile=promised.percentile,
+        share=promised.share,
+        requests=promised.requests,
+        kept=[
+            KeptSlo(
+                objective="tpot" if one.objective == "tpot" else "ttft",
+                answers=int(one.kept.answers),
+                share=one.kept.share,
+                low=one.kept.low,
+                high=one.kept.high,
+            )
+            for one in each.objectives
+        ],
+        correction=None
+        if correction is None
+        else CorrectionOf(factor=correction.factor, changed_at=correction.changed_at, reason=correction.reason),
     )
 
 

@@ -11,10 +11,14 @@ from sqlalchemy import insert
 from control.api.attainment import added, burn_rate, percentile_s, share_within
 from control.api.slo_sampler import SloSampler, at_addresses, each_gateway
 from control.db.api_tables import slo_sample
+from control.db.corrections import PostgresCorrections
 from control.db.database import Database
-from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples
+from control.db.fleets import PostgresFleets
+from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample
+from policies.correction import Correction
+from templates_lib.values.plan import Attained
 from tests.control.api.conftest import Api
-from tests.control.api.worlds import spec
+from tests.control.api.worlds import kept_plan, spec
 from tests.http_endpoint import Asked, Said, serving
 
 MODEL = "smollm2-135m-instruct"
@@ -80,6 +84,32 @@ def test_attainment_is_what_gateways_measured(operator: Api, database: Database)
         {"work_class": f"{MODEL}/decode", "objective": "tpot", "answers": 20, "kept": 20},
         {"work_class": f"{MODEL}/prefill", "objective": "ttft", "answers": 20, "kept": 19},
     ]
+
+
+def test_what_is_promised_stands_beside_what_is_kept(operator: Api, database: Database) -> None:
+    operator.post("/fleets", {"spec": spec()})
+    (model,) = operator.get("/fleets/chat/slo").json()["models"]
+    assert model["promises"] == []  # nothing is planned yet
+    prefill, decode, now = f"{MODEL}/prefill", f"{MODEL}/decode", datetime.now(UTC)
+    promised = {prefill: Attained(0.991, 99, 24_000, 0), decode: Attained(0.998, 99, 24_000, 0)}
+    fleets, plan = PostgresFleets(database), kept_plan(database, "chat", attainment=promised)
+    fleets.accept(fleets.target("chat"), plan.id, "ada", "", now)
+    minute, nothing = now.replace(second=0, microsecond=0), LatencyHistogram((None,), (0.0,))
+    PostgresSloSamples(database).add(
+        SloSample(gateway, MODEL, minute - timedelta(minutes=ago), nothing, nothing, (Judged(prefill, "ttft", 50, 48),))
+        for gateway in ("one", "other")
+        for ago in range(1, 11)
+    )
+    PostgresCorrections(database).put("chat", {prefill: Correction(0.81, minute, "too few")})
+    (model,) = operator.get("/fleets/chat/slo").json()["models"]
+    first, second = model["promises"]
+    assert (first["work_class"], first["percentile"], first["share"]) == (decode, 99, 0.998)
+    assert (first["kept"], first["correction"]) == ([], None)
+    assert (second["work_class"], second["requests"]) == (prefill, 24_000)
+    (kept,) = second["kept"]
+    assert (kept["objective"], kept["answers"], kept["share"]) == ("ttft", 1000, pytest.approx(0.96))
+    assert kept["low"] < 0.96 < kept["high"] < 0.99
+    assert (second["correction"]["factor"], second["correction"]["reason"]) == (0.81, "too few")
 
 
 def test_a_gateway_that_was_started_again_counts_from_nothing(database: Database) -> None:

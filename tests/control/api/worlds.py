@@ -10,7 +10,7 @@ from control.lifecycle.event import Event, EventKind
 from templates_lib.values.instance import Instance
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.placement import Placement
-from templates_lib.values.plan import Plan, PlannedInstance, PlannedOffer
+from templates_lib.values.plan import Attained, Plan, PlannedInstance, PlannedOffer
 from templates_lib.values.settings import Settings
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import ServingTemplate, template_id
@@ -54,6 +54,7 @@ def kept_plan(
     number: int = 1,
     duals: dict[str, float] | None = None,
     gap: float = 0.0,
+    attainment: dict[str, Attained] | None = None,
 ) -> Plan:
     """A plan of `count` instances of `template()`, on record with its snapshot."""
     made = template()
@@ -73,7 +74,7 @@ def kept_plan(
         offers=(PlannedOffer(OFFER.key, OFFER.node_config, count, 0, OFFER.usd_per_hour),), flows=(),
         usd_per_hour=cost, rent_usd_per_hour=cost, traffic_usd_per_hour=0.0, init_usd=0.1, spot_risk_usd_per_hour=0.0,
         unmet={}, objective=cost, bound=cost * (1 - gap), gap=gap, solve_s=0.1, status="optimal",
-        duals=duals or {},
+        duals=duals or {}, attainment=attainment or {},
     )  # fmt: skip
     PostgresPlans(database).save(fleet, plan, snapshot)
     return plan
