@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.console_world.specs import ASSISTANTS, PROMISING
 from control.access.role import Role
 from tests.web.conftest import Console
 from tests.web.watched import Watched
@@ -45,6 +46,20 @@ def test_every_page_fits_a_telephone(look: Look) -> None:
         if (width := watched.page.evaluate("document.documentElement.scrollWidth")) > 390:
             wide[path] = width
     assert wide == {}
+
+
+def test_promises_stand_beside_what_was_kept(look: Look, console: Console) -> None:
+    rows = look("/").page.get_by_role("region", name="Promises").locator("tbody tr").all()
+    models = console.api(f"/fleets/{ASSISTANTS}/slo")["models"]
+    promises = {each["work_class"]: each for model in models for each in model["promises"]}
+    assert [row.locator("td").first.inner_text().split("\n")[0] for row in rows] == list(promises)
+    for row, promise in zip(rows, promises.values(), strict=True):
+        (kept,) = promise["kept"]
+        shown = [float(each.get_attribute("value") or "nan") for each in row.locator("data").all()]
+        factor = [] if promise["correction"] is None else [promise["correction"]["factor"]]
+        assert shown == [promise["share"], kept["share"], kept["low"], kept["high"], kept["answers"], *factor]
+    corrected = promises[f"{PROMISING}/prefill"]
+    assert look("/").page.get_by_text(corrected["correction"]["reason"]).is_visible()
 
 
 def test_the_ledger_is_the_apis(look: Look, console: Console) -> None:

@@ -7,6 +7,7 @@ import { Sparkline } from "@/components/Chart";
 import { Empty, Skeleton } from "@/components/feedback";
 import { Millis, Percent } from "@/components/figures";
 import { TableBox } from "@/components/TableBox";
+import { Promises } from "./Promises";
 
 type Attainment = Schemas["Attainment"];
 const POINTS = 12;
@@ -17,77 +18,80 @@ export function SloAttainment({ fleets }: { fleets: Schemas["Fleet"][] }) {
   const rows = asked.flatMap((query, place) => (query.data?.models ?? []).map((model) => ({ fleet: fleets[place]?.name ?? "", model })));
   const seen = rows.some(({ model }) => model.items.some((item) => item.ttft.observed > 0));
   return (
-    <Card title="Objectives kept, last hour" flush>
-      {asked.some((query) => query.isPending) ? (
-        <Skeleton height={90} />
-      ) : !seen ? (
-        <Empty title="No request was observed" compact>
-          <p>
-            Latencies come from gateways: start <code>medley api --gateway URL</code>, and send requests there.
-          </p>
-        </Empty>
-      ) : (
-        <TableBox label="Objectives">
-          <table>
-            <thead>
-              <tr>
-                <th>Model</th>
-                <th>Objective</th>
-                <th className="right">p50</th>
-                <th className="right">p99</th>
-                <th className="right">Limit</th>
-                <th className="right">Within</th>
-                <th>Misses against the allowed</th>
-                <th>Last hour</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.flatMap(({ fleet, model }) =>
-                (["ttft", "tpot"] as const).map((which) => {
-                  const spans = model.items.map((item) => item[which]);
-                  const last = spans.findLast((span) => span.observed > 0);
-                  return (
-                    <tr key={`${fleet} ${model.model} ${which}`}>
-                      <td className="name">
-                        {which === "ttft" && (
-                          <>
-                            <div className="clip strong" title={model.model}>
-                              {model.model}
-                            </div>
-                            <div className="clip muted" title={fleet}>
-                              {fleet}
-                            </div>
-                          </>
-                        )}
-                      </td>
-                      <td>{which.toUpperCase()}</td>
-                      <td className="right">
-                        <Millis value={last?.p50_ms} />
-                      </td>
-                      <td className="right">
-                        <Millis value={last?.p99_ms} />
-                      </td>
-                      <td className="right nowrap">
-                        <Millis value={which === "ttft" ? model.ttft_ms : model.tpot_ms} /> <span className="muted">p{model.percentile}</span>
-                      </td>
-                      <td className="right">
-                        <Percent value={last?.within} />
-                      </td>
-                      <td>
-                        <Burn span={last} />
-                      </td>
-                      <td className="spark-cell">
-                        <Sparkline label={`${which} p99 over the last hour`} values={spans.flatMap((span) => span.p99_ms ?? [])} />
-                      </td>
-                    </tr>
-                  );
-                }),
-              )}
-            </tbody>
-          </table>
-        </TableBox>
-      )}
-    </Card>
+    <>
+      <Card title="Objectives kept, last hour" flush>
+        {asked.some((query) => query.isPending) ? (
+          <Skeleton height={90} />
+        ) : !seen ? (
+          <Empty title="No request was observed" compact>
+            <p>
+              Latencies come from gateways: start <code>medley api --gateway URL</code>, and send requests there.
+            </p>
+          </Empty>
+        ) : (
+          <TableBox label="Objectives">
+            <table>
+              <thead>
+                <tr>
+                  <th>Model</th>
+                  <th>Objective</th>
+                  <th className="right">p50</th>
+                  <th className="right">p99</th>
+                  <th className="right">Limit</th>
+                  <th className="right">Within</th>
+                  <th>Misses against the allowed</th>
+                  <th>Last hour</th>
+                </tr>
+              </thead>
+              <tbody>
+                {rows.flatMap(({ fleet, model }) =>
+                  (["ttft", "tpot"] as const).map((which) => {
+                    const spans = model.items.map((item) => item[which]);
+                    const last = spans.findLast((span) => span.observed > 0);
+                    return (
+                      <tr key={`${fleet} ${model.model} ${which}`}>
+                        <td className="name">
+                          {which === "ttft" && (
+                            <>
+                              <div className="clip strong" title={model.model}>
+                                {model.model}
+                              </div>
+                              <div className="clip muted" title={fleet}>
+                                {fleet}
+                              </div>
+                            </>
+                          )}
+                        </td>
+                        <td>{which.toUpperCase()}</td>
+                        <td className="right">
+                          <Millis value={last?.p50_ms} />
+                        </td>
+                        <td className="right">
+                          <Millis value={last?.p99_ms} />
+                        </td>
+                        <td className="right nowrap">
+                          <Millis value={which === "ttft" ? model.ttft_ms : model.tpot_ms} /> <span className="muted">p{model.percentile}</span>
+                        </td>
+                        <td className="right">
+                          <Percent value={last?.within} />
+                        </td>
+                        <td>
+                          <Burn span={last} />
+                        </td>
+                        <td className="spark-cell">
+                          <Sparkline label={`${which} p99 over the last hour`} values={spans.flatMap((span) => span.p99_ms ?? [])} />
+                        </td>
+                      </tr>
+                    );
+                  }),
+                )}
+              </tbody>
+            </table>
+          </TableBox>
+        )}
+      </Card>
+      <Promises rows={rows.flatMap(({ fleet, model }) => model.promises.map((promise) => ({ fleet, promise })))} />
+    </>
   );
 }
 
