@@ -13,6 +13,7 @@ from policies.slack import PROMPT_POINTS
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Edge, Unit
 from tests.control.gateway import former_published as former
+from tests.policies.former_routing import ModelRouter as FormerRouter
 from tests.policies.former_routing_table import RoutedInstance as FormerInstance
 from tests.policies.former_routing_table import ZoneFlow as FormerFlow
 
@@ -63,6 +64,9 @@ def test_a_policy_and_what_it_goes_by_are_kept_and_do_not_disturb_an_old_gateway
     assert read_published(tmp_path / "table.json") == written
     (old,) = former.read_published(tmp_path / "table.json").models
     assert {instance.id for instance in old.routing.instances} == {"p1", "d1", "w1/llm"}
+    router = FormerRouter(old.routing)
+    chosen = [router.choose() for _ in range(30)]
+    assert {tuple(each.id for each in legs) for legs in chosen} == {("p1", "d1"), ("w1/llm",)}
 
 
 def test_an_old_gateway_sees_the_routes_that_it_can_serve(tmp_path: Path) -> None:

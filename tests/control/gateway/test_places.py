@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from agents.channels.peer import Peer
 from agents.echo.scheduler import EchoScheduler, EchoSettings
-from agents.messages.to_gateway import SchedulerState, Status
+from agents.messages.to_gateway import Failure, SchedulerState, Status
 from agents.messages.to_scheduler import Generate
 from control.gateway.call import Call
 from tests.control.gateway.echo_fleet import EchoFleet, echo_fleet, ended, slack_model, whole
@@ -90,11 +91,32 @@ def test_an_instance_that_says_too_many_places_gets_a_bounded_number_of_calls(tm
     asyncio.run(scenario())
 
 
-def test_an_instance_that_never_says_any_places_leaves_calls_to_the_others(tmp_path: Path) -> None:
+def test_an_instance_that_offers_places_and_refuses_whoever_comes_starves_nobody(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with echo_fleet(tmp_path, Watching, liar=EchoSettings(), honest=one_by_one(0.001)) as fleet:
+            dispatchers, liar = [fleet.dispatcher(), fleet.dispatcher()], fleet.schedulers["liar"]
+            liar.said = 64  # type: ignore[attr-defined]
+            liar.fail_next.extend([Failure.OVERLOADED] * 100_000)
+            for dispatcher in dispatchers:  # the liar is the cheaper and the faster by the table
+                fleet.publish(dispatcher, slack_model(whole("liar", 0.0, 0.1), whole("honest", 0.001)))
+                await fleet.usable(dispatcher)
+            calls = [call for number in range(2) for call in started(fleet, number, 100)]
+            async with asyncio.timeout(60):
+                for call in calls:
+                    assert_whole(await ended(call))
+            assert len(fleet.schedulers["honest"].calls) == len(calls)
+            assert 0 < len(liar.calls) <= 10 * len(calls)
+            assert all(nothing_waits(dispatcher) for dispatcher in dispatchers)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("said", [0, -1, -(1 << 40)])
+def test_an_instance_that_never_says_any_places_leaves_calls_to_the_others(tmp_path: Path, said: int) -> None:
     async def scenario() -> None:
         with echo_fleet(tmp_path, Watching, mute=EchoSettings(), honest=one_by_one(0.001)) as fleet:
             dispatcher = fleet.dispatcher()
-            fleet.schedulers["mute"].said = 0  # type: ignore[attr-defined]
+            fleet.schedulers["mute"].said = said  # type: ignore[attr-defined]
             fleet.publish(dispatcher, slack_model(whole("mute", 0.0), whole("honest", 0.001)))
             await fleet.usable(dispatcher)
             for call in started(fleet, 0, 50):
