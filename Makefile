@@ -16,9 +16,13 @@ plan: install  ## plan SPEC, with the library and the database it needs
 
 install: $(VENV)/.installed
 
+# The simulation that certifies plans, to machine code: a minute, once
+compile = $(BIN)/python -m control.simulator.serving.kernel
+
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	$(compile)
 	touch $@
 
 # torch by itself and pinned, so that pip takes the build that fits the machine; SmolLM2 without the program it extends
@@ -31,6 +35,7 @@ endef
 $(VENV)/.installed-up: pyproject.toml
 	$(install-serving)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[agent,plot,serve]'
+	$(compile)
 	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-dev: pyproject.toml
