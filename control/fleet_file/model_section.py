@@ -12,7 +12,6 @@ from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
 from templates_lib.values.slo import Slo
 from templates_lib.values.work import Phase
 
-
 LEAST_PROMISE, MOST_PROMISE = 50, 99.9
 """Percent of all requests that a plan can promise."""
 

@@ -38,7 +38,7 @@ def downgrade() -> None:
 def _as_before(slo: dict[str, Any]) -> Keep | None:
     """`throughput` as a word, and a percentile, mean the same in the release before."""
     keep = slo.get("keep") or {}
-    if keep == "throughput" or "percentile" in keep and "throughput" not in keep:
+    if keep == "throughput" or ("percentile" in keep and "throughput" not in keep):
         return None
     return {"percentile": None if keep.get("throughput") else keep.get("percentile") or slo.get("percentile", 99)}
 

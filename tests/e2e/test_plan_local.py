@@ -62,7 +62,7 @@ def test_the_example_keeps_its_objectives_for_all_that_comes(database_url: str) 
     plan = planned("-f", str(EXAMPLE), "--database-url", database_url)
     assert plan["unmet"] == {}
     attained = plan["attainment"]
-    assert set(attained) == {f"{MODEL.name}/prefill", f"{MODEL.name}/decode"}
+    assert set(attained) == {f"{MODEL.id}/prefill", f"{MODEL.id}/decode"}
     assert all(each["percentile"] == 95 and each["share"] >= 0.95 for each in attained.values())
 
 

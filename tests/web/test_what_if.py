@@ -30,7 +30,8 @@ SOLVE_MS = 300_000
 SPEC = {
     "apiVersion": "medley/v1", "kind": "Fleet", "name": FLEET,
     "models": [
-        {"model": MODEL, "slo": {"ttft_ms": 1200, "tpot_ms": 60, "keep": {"throughput": True}}, "workload": "azure-conversation",
+        {"model": MODEL, "slo": {"ttft_ms": 1200, "tpot_ms": 60, "keep": {"throughput": True}},
+         "workload": "azure-conversation",
          "demand": {"requests_per_s": 20}}
     ],
     "clouds": [
