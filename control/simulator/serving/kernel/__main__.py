@@ -12,7 +12,7 @@ from control.simulator.serving.simulate import simulate
 
 def main() -> None:
     """Simulate no requests: what is compiled depends on the types of arrays alone, and is kept on disk."""
-    none = np.empty(0, np.int64)
+    none = np.empty(0, np.int32)
     simulate(Requests((), none, np.empty(0), none, none), FleetTimeline((), ((0.0, ()),), 1.0, {}))
 
 
