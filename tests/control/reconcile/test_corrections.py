@@ -27,7 +27,7 @@ class Fleet:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        text = spec(rate=RATE).replace("percentile: 95", f"keep: {{percentile: {100 * PROMISED:g}}}")
+        text = spec(rate=RATE).replace("percentile: 95, keep: throughput", f"keep: {{percentile: {100 * PROMISED:g}}}")
         place.put(text)
         self.plane = self.started("one")
 
