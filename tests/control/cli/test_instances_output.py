@@ -58,7 +58,12 @@ def test_nothing_on_record_is_said_so(database: Database, database_url: str) -> 
     status = run(database_url, "status")
     assert "No fleet runs" in status.stdout
     assert "no gateway runs here; name one with --gateway" in status.stderr
-    assert json.loads(run(database_url, "status", "-o", "json").stdout) == {"clouds": [], "fleets": [], "promises": {}, "trouble": {}}
+    assert json.loads(run(database_url, "status", "-o", "json").stdout) == {
+        "clouds": [],
+        "fleets": [],
+        "promises": {},
+        "trouble": {},
+    }
 
 
 def test_an_instance_is_shown_with_every_place_and_what_is_known_of_it(filled: Database, database_url: str) -> None:
@@ -106,7 +111,12 @@ def test_an_instance_that_is_not_on_record_is_an_error_with_the_nearest(filled: 
 def test_a_fleet_whose_plan_was_thrown_away_has_no_status_and_its_instances_are_seen(
     filled: Database, database_url: str
 ) -> None:
-    assert json.loads(run(database_url, "status", "-o", "json").stdout) == {"clouds": [], "fleets": [], "promises": {}, "trouble": {}}
+    assert json.loads(run(database_url, "status", "-o", "json").stdout) == {
+        "clouds": [],
+        "fleets": [],
+        "promises": {},
+        "trouble": {},
+    }
     assert {view["model"] for view in json.loads(run(database_url, "instances", "-o", "json").stdout)} == {"tiny"}
 
 
