@@ -20,11 +20,12 @@ from control.db.plans import PostgresPlans
 from control.given_name import DEFAULT_PROJECT
 from control.market.view import StoredMarket
 from control.planning.local_profiles import with_known_profiles
+from control.planning.nearest_objective import nearest_kept
 from control.planning.recipe import Recipe
 from control.planning.recording import Recording, RecordingError, encode, read_plan, read_recording
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
-from control.planning.templates import Templates
+from control.planning.templates import Templates, UnservableError
 from control.planning.within_budget import within_budget
 from control.planning.world import World, read_world
 from control.simulator.attainment import SimulatedAttainment
@@ -86,7 +87,12 @@ def _within_budget(opened: PlanningSession, database: Database, spec: Path, base
     world = with_known_profiles(read_world(spec, StoredMarket.read(database, now)), home_directory(os.environ))
 
     def made(world: World) -> _Made:
-        recording, found = opened.record(world, now.isoformat(timespec="seconds"))
+        at = now.isoformat(timespec="seconds")
+        try:
+            recording, found = opened.record(world, at)
+        except UnservableError as error:
+            nearest = nearest_kept(opened, world, at)
+            raise UnservableError(f"{error}\n{nearest}" if nearest else str(error)) from None
         return recording, found, opened.plan(recording, found, baselines=baselines)
 
     try:

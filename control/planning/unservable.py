@@ -8,7 +8,7 @@ from control.planning.cost_models import cost_models_of, gpus_of, how_to_measure
 from control.planning.recipe import PipelineRecipe
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.enumeration import config_bytes, node_sets
-from templates_lib.throughput.nearest import nearest_miss
+from templates_lib.throughput.nearest import NearestMiss, nearest_miss
 from templates_lib.values.gpu import GIB
 from templates_lib.values.library import Library
 from templates_lib.values.work import Phase
@@ -16,12 +16,24 @@ from templates_lib.values.work import Phase
 
 def unservable(recipe: PipelineRecipe, library: Library) -> Iterator[str]:
     """A line for each phase that `library` lacks of a model that no route of its can serve."""
+    yield from (_why(recipe, served, phase) for served, phase in lacking(recipe, library))
+
+
+def lacking(recipe: PipelineRecipe, library: Library) -> Iterator[tuple[ServedModel, Phase]]:
+    """Yield the phases that `library` lacks, of models that no route of theirs can serve."""
     possible = {library.classes[k].id for k in set(library.entry_class.tolist())}
     for served in recipe.served:
         routes = served.routes()
         if any(all(leg.work_class in possible for leg in route.legs) for route in routes):
             continue
-        yield from (_why(recipe, served, p) for p in served.phases if served.class_id(p) not in possible)
+        yield from ((served, p) for p in served.phases if served.class_id(p) not in possible)
+
+
+def nearest_to(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> NearestMiss | None:
+    """The configuration nearest to an objective that none can meet; None: as of `nearest_miss`."""
+    gpus, most_bytes = gpus_of(recipe), recipe.rho * served.model.weight_bytes
+    most_nodes = [min(recipe.n_max, int(most_bytes // config_bytes(node, gpus))) for node in recipe.nodes]
+    return nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most_nodes)
 
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
@@ -42,8 +54,7 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
             f"the largest set within n_max {recipe.n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
             "raise solver.n_max or solver.rho, or offer larger nodes"
         )
-    most_nodes = [min(recipe.n_max, int(most_bytes // size)) for size in sizes]
-    miss = nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most_nodes)
+    miss = nearest_to(recipe, served, phase)
     if miss is None:
         return (
             f"{served.name} cannot run {phase.value} on any node on offer, however slowly: its data types "
