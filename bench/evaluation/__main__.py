@@ -1,8 +1,8 @@
 """The evaluation of the Coral paper (section 6), run again.
 
     python -m bench.evaluation all
-    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|attainment
-    python -m bench.evaluation promise|goodput_cost
+    python -m bench.evaluation cost|scarcity|skew|helix|sensitivity|interval|figures|splits|savings|queueing
+    python -m bench.evaluation attainment|goodput_cost [--seed N]
 
 Every experiment prints our figures with the paper's beside them; docs/results.md explains where they differ. Exits with
 1 when a plan fails the independent check or an experiment misses its bar.
@@ -20,7 +20,7 @@ from bench.evaluation import (
     goodput_cost,
     helix,
     interval,
-    promise,
+    queueing,
     savings,
     scarcity,
     sensitivity,
@@ -41,8 +41,8 @@ EXPERIMENTS = {
     "figures": figures.run,
     "splits": splits.run,
     "savings": savings.run,
+    "queueing": queueing.run,
     "attainment": attainment.run,
-    "promise": promise.run,
     "goodput_cost": goodput_cost.run,
 }
 
@@ -52,7 +52,8 @@ def main() -> int:
     parser.add_argument("experiment", nargs="+", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--setup", choices=["core", "extended"], help="only this one (default: both)")
     parser.add_argument("--market", choices=KINDS, help="of savings and what follows it (default: all)")
-    parser.add_argument("--method", choices=METHODS, help="of attainment and what follows it (default: all)")
+    parser.add_argument("--method", choices=METHODS, help="of queueing and what follows it (default: all)")
+    parser.add_argument("--seed", type=int, help="first of the seeds of simulations that no certificate has seen")
     parser.add_argument("-o", "--output", type=Path, help="folder for the tables as CSV")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that databases are stopped
@@ -60,7 +61,7 @@ def main() -> int:
     names = EXPERIMENTS if "all" in chosen.experiment else dict.fromkeys(chosen.experiment)
     kinds = (chosen.market,) if chosen.market else KINDS
     methods = (chosen.method,) if chosen.method else tuple(METHODS)
-    with Campaign(setups, kinds, methods) as campaign:
+    with Campaign(setups, kinds, methods, chosen.seed) as campaign:
         missed = [name for name in names if not EXPERIMENTS[name](campaign, chosen.output)]
     if missed:
         print(f"missed: {', '.join(missed)}")

@@ -13,12 +13,15 @@ from bench.scenarios import SetUp, set_up
 
 
 class Campaign(AbstractContextManager["Campaign"]):
-    def __init__(self, setups: tuple[str, ...], kinds: tuple[str, ...], methods: tuple[str, ...]) -> None:
+    def __init__(
+        self, setups: tuple[str, ...], kinds: tuple[str, ...], methods: tuple[str, ...], seed: int | None = None
+    ) -> None:
         """Names of the set-ups to evaluate, and of `epochs.KINDS` and METHODS for experiments that are about all of
-        them."""
+        them; the first of the seeds of simulations that no certificate has seen, None: the experiment's own."""
         self.setups = setups
         self.kinds = kinds
         self.methods = methods
+        self._seed = seed
         self._stack = ExitStack()
         self._open: dict[tuple[str, bool], SetUp] = {}
         self._epochs: dict[tuple[str, str, str], tuple[Epoch, ...]] = {}
@@ -30,6 +33,10 @@ class Campaign(AbstractContextManager["Campaign"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def seeds(self, own: tuple[int, ...]) -> tuple[int, ...]:
+        """Return as many as `own`, from the seed that was asked for on."""
+        return own if self._seed is None else tuple(range(self._seed, self._seed + len(own)))
 
     def set_up(self, name: str) -> SetUp:
         return self._opened(name, keep=False)

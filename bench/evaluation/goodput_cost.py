@@ -18,13 +18,15 @@ from statistics import mean
 from bench.evaluation.campaign import Campaign
 from bench.evaluation.epochs import EPOCH_S, EPOCHS, market, traffic_factors, with_traffic
 from bench.evaluation.methods import NAMES, checked_plan
+from bench.evaluation.offered_load import offered_load
+from bench.evaluation.rated_sets import pipeline_recipe
 from bench.evaluation.table import Table
 from bench.running_fleet import carried_out
 from bench.scenarios import SetUp
 from control.planning.promise import Promise, promised
-from control.planning.recipe import PipelineRecipe, Recipe
+from control.planning.recipe import Recipe
 from control.planning.recording import versioned
-from control.simulator.attainment import UNREFUSED, SimulatedAttainment, planned_requests
+from control.simulator.attainment import UNREFUSED, SimulatedAttainment
 from control.simulator.report.fate import Fate, judge
 from control.simulator.serving.plan_timeline import timeline_of_plan
 from control.simulator.serving.simulate import simulate
@@ -64,7 +66,7 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
         for kind in (kind for kind in KINDS if kind in campaign.kinds):
             found: dict[str, float] = {}
             for method in campaign.methods:
-                half = half_hour(campaign.promised(setup), kind, method)
+                half = half_hour(campaign.promised(setup), kind, method, campaign.seeds(SEEDS))
                 found[method] = half.usd_per_million
                 table.add(
                     f"{setup} {kind}", NAMES[method], f"{half.usd_per_hour:.2f}", f"{100 * half.served:.0f} %",
@@ -76,9 +78,9 @@ def run(campaign: Campaign, folder: Path | None) -> bool:
     return met
 
 
-def half_hour(made: SetUp, kind: str, method: str) -> Half:
+def half_hour(made: SetUp, kind: str, method: str, seeds: tuple[int, ...]) -> Half:
     epochs = list(_epochs(made, kind, method))
-    goods = [_goodput(made, found, seed) for found in epochs for seed in SEEDS]
+    goods = [_goodput(made, found, seed) for found in epochs for seed in seeds]
     return Half(
         mean(found.plan.usd_per_hour + found.plan.init_usd for found in epochs),
         mean(tokens for tokens, _ in goods),
@@ -105,20 +107,12 @@ def _epochs(made: SetUp, kind: str, method: str) -> Iterator[Promise]:
 
 def _goodput(made: SetUp, found: Promise, seed: int) -> tuple[float, float]:
     """Return output tokens per second within both objectives, and the share of requests that are."""
-    recipe = made.recording.recipe
-    assert isinstance(recipe, Recipe)
-    text = [source for source in recipe.sources if isinstance(source, PipelineRecipe)]
-    served = tuple(one for source in text for one in source.served)
-    own = {route.id: route.app for route in found.snapshot.routes}
-    rates = dict.fromkeys((one.name for one in served), 0.0)
-    for flow in found.plan.flows:
-        rates[own[flow.route]] += flow.requests_per_s
-    length_s = WARM_UP_S + EPOCH_S
-    requests = planned_requests(rates, served, length_s, seed)
+    recipe, length_s = pipeline_recipe(made), WARM_UP_S + EPOCH_S
+    requests = offered_load(found.plan, found.snapshot, recipe, length_s, seed)
     placed = made.templates.placed(found.plan)[0]
-    fleet = timeline_of_plan(placed, recipe, found.snapshot.routes, length_s + AFTER_S, BY_SLACK)
+    fleet = timeline_of_plan(placed, Recipe((recipe,)), found.snapshot.routes, length_s + AFTER_S, BY_SLACK)
     result = simulate(requests, fleet, UNREFUSED)
-    judged = judge(requests, result, {one.name: one.slo for one in served}, fleet.length_s)
+    judged = judge(requests, result, {one.name: one.slo for one in recipe.served}, fleet.length_s)
     counted = requests.arrival_s >= WARM_UP_S
     good = counted & (judged.fate == Fate.WITHIN)
     return float(requests.output_tokens[good].sum()) / EPOCH_S, float(good.sum() / counted.sum())
