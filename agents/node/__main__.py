@@ -30,7 +30,7 @@ def _arguments() -> argparse.Namespace:
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
         "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_NODE_OWN_TOKENS (0 to 64), "
-        "tokens that are made of an answer while its KV cache is on its way; "
+        "tokens that a prefill instance makes behind the first one while the KV cache is on its way; "
         "MEDLEY_VLLM_PYTHON, where vLLM is; "
         "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
     )
