@@ -18,7 +18,6 @@ from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
 from agents.registration import register
 from agents.tracing.json_lines import log_json_lines
-from policies.own_tokens import own_tokens_of
 from templates_lib.values.engines import engine_pythons
 
 _log = logging.getLogger(__name__)
@@ -90,7 +89,7 @@ def main() -> None:
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
-            own_tokens=own_tokens_of(os.environ),
+            own_tokens=int(os.environ.get("MEDLEY_NODE_OWN_TOKENS", "0")),
             cloud=os.environ.get("MEDLEY_CLOUD", ""),
             metadata=os.environ.get("MEDLEY_METADATA_URL", ADDRESS),
             pythons=engine_pythons(os.environ),

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from agents.messages.bounds import MAX_FEW
 from agents.scheduler.layout import PipelineLayout
-from policies.own_tokens import MOST_OWN_TOKENS
 
 
 class BadInstanceFileError(ValueError):
@@ -27,7 +27,7 @@ class InstanceFile:
     """For stage workers, on the private network."""
     interface: str = "127.0.0.1"
     """This node's address on the private network."""
-    own_tokens: Annotated[int, msgspec.Meta(ge=0, le=MOST_OWN_TOKENS)] = 0
+    own_tokens: Annotated[int, msgspec.Meta(ge=0, le=MAX_FEW)] = 0
     """See `SchedulerSettings`."""
 
 

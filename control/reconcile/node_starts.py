@@ -9,7 +9,6 @@ from control.access.secret import Secret
 from control.cloud.port import Cloud
 from control.executor.node_start import NodeStart
 from control.reconcile.daemon_home import DaemonHome
-from policies.own_tokens import OWN_TOKENS_VARIABLE
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
 from templates_lib.values.clouds import LOCAL
 from templates_lib.values.engines import ENGINES
@@ -67,9 +66,9 @@ class NodeStarts(Mapping[str, NodeStart]):
         hub, registry = (f"tcp://{host}:{port}" for port in self._ports)
         command = (python, "-m", "agents.node", "--registry", registry, "--hub", hub)
         given = (*command, f"--control-key={self._public_key}", "--home", *where)
-        told = {name: os.environ[name] for name in (ENDPOINT_VARIABLE, OWN_TOKENS_VARIABLE) if name in os.environ}
+        where_hub = {name: os.environ[name] for name in (ENDPOINT_VARIABLE,) if name in os.environ}
         secrets = {name: Secret(os.environ[name]) for name in (TOKEN_VARIABLE,) if name in os.environ}
-        return NodeStart(given, told, secrets, engines_at(cloud))
+        return NodeStart(given, where_hub, secrets, engines_at(cloud))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)
