@@ -3,11 +3,11 @@ and streamed while the prefill instance goes on with the answer.
 
     python -m bench.hand_off_gap [--tokens 1024] [--runs 8] [--layer-ms 12]
 
-Three prefill instances and a decode instance, each a process with the production scheduler and stage worker, and a
-paged KV cache of an 8B model's shape in bf16 (32 layers, 128 KiB a token). Their engine computes nothing: a layer of a
-prompt takes `--layer-ms`, a step of decoding 10 ms, as on a GPU, which leaves the processor to the sending. One prefill
-worker does not say that it streams, as one of the release before; one scheduler may make two tokens behind the first.
-Rounds of the three alternate.
+Three prefill instances and a decode instance, each a process with the production scheduler and stage worker, and a paged
+KV cache of an 8B model's shape in bf16 (32 layers, 128 KiB a token). Their engine computes nothing: a layer of a prompt
+takes `--layer-ms`, a step of decoding 10 ms, as on a GPU, which leaves the processor to the sending. One prefill worker
+does not say that it streams, as one of the release before; one scheduler may make two tokens behind the first. Rounds of
+the three alternate.
 """
 
 import argparse
@@ -87,10 +87,9 @@ def serve(
         made = engine(tokens + SLACK_TOKENS, 3)
         paced = PacedLayers(made.facts, made._stage, made._cache)  # type: ignore[arg-type]
         paced.layer_s = layer_s
-        by = {gateway: "gateway"}
         layout = PipelineLayout("m", ((NodeLimits("node", 1.0, 4, tokens, made.facts.kv_blocks),),), 16, 2 * tokens, 1)
         workers = {keys[1].public: "node"}
-        scheduler = InstanceScheduler(ANY_PORT, ANY_PORT, "127.0.0.1", keys[0], by, workers, layout, settings)
+        scheduler = InstanceScheduler(ANY_PORT, ANY_PORT, "127.0.0.1", keys[0], {gateway: "gateway"}, workers, layout, settings)
         told.send(scheduler.endpoint)
         address = Address(scheduler.stages_endpoint, keys[0].public)
         await (WorkerBefore if kind == "whole" else StageWorker)(

@@ -5,8 +5,7 @@
 Medley's plan for templates that promise percentile 99 serves ten minutes of Poisson arrivals at its rates, behind two
 minutes of warm-up. `wait` is the time from a request's first token until its KV cache is at the decode instance: as
 long as the prefill instance could go on with the answer. `step` is the median time per output token; `longer` the share
-of requests that wait for longer than that, to whom the prefill instance could bring a token sooner. The second table
-has it go on: with so many tokens at most behind the first, while it has no prompt to compute.
+of requests that wait for longer than that, to whom the prefill instance could bring a token sooner.
 """
 
 import argparse
@@ -50,21 +49,6 @@ def show(requests: Requests, fleet: FleetTimeline, table: Table, *, streams_kv: 
         table.add(app, how, f"{int(counted.sum())}", *waits, f"{step_ms:.1f}", *shares)
 
 
-def show_own(requests: Requests, fleet: FleetTimeline, table: Table, own_tokens: int) -> None:
-    served = simulate(requests, fleet, replace(ServingSettings(), own_tokens=own_tokens))
-    tpot_ms = 1000 * (served.finish_s - served.first_token_s) / np.maximum(requests.output_tokens - 1, 1)
-    ttft_ms = 1000 * (served.first_token_s - requests.arrival_s)
-    for number, app in enumerate(requests.apps):
-        of_app = (requests.app == number) & (requests.arrival_s >= WARM_UP_S) & (served.outcome == Outcome.SERVED)
-        answers = of_app & (requests.output_tokens > 1)
-        if not answers.any():
-            continue
-        stayed = float(np.isnan(served.handed_s[answers]).mean())
-        first = f"{np.percentile(ttft_ms[of_app], 99):.0f}"
-        later = f"{tpot_ms[answers].mean():.2f}", f"{np.percentile(tpot_ms[answers], 99):.1f}"
-        table.add(app, f"{own_tokens}", f"{int(answers.sum())}", first, *later, f"{100 * stayed:.1f} %")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setup", choices=("core", "extended"), default="core")
@@ -80,11 +64,6 @@ def main() -> None:
     table = Table("hand-offs", columns)
     for streams_kv in (True, False):
         show(requests, fleet, table, streams_kv=streams_kv)
-    table.show(None)
-    columns = ("model", "own tokens", "answers", "TTFT, 99 % ms", "TPOT, mean ms", "99 %", "never moved")
-    table = Table("prefill instances that go on", columns)
-    for own_tokens in (0, 1, 16):
-        show_own(requests, fleet, table, own_tokens)
     table.show(None)
 
 

@@ -28,9 +28,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
-        "once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_NODE_OWN_TOKENS (0 to 64), "
-        "tokens that a prefill instance makes behind the first one while the KV cache is on its way; "
-        "MEDLEY_VLLM_PYTHON, where vLLM is; "
+        f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_NODE_OWN_TOKENS (0 to 64), tokens that "
+        "a prefill instance makes behind the first one while the KV cache is on its way; MEDLEY_VLLM_PYTHON, where vLLM is; "
         "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
