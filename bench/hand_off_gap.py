@@ -1,13 +1,11 @@
-"""Gap between the first and the second token of a request on two legs: KV cache streamed against sent when it is whole,
-and streamed while the prefill instance goes on with the answer.
+"""Gap between the first and the second token of a request on two legs: KV cache streamed against sent when it is whole.
 
     python -m bench.hand_off_gap [--tokens 1024] [--runs 8] [--layer-ms 12]
 
-Three prefill instances and a decode instance, each a process with the production scheduler and stage worker, and a paged
+Two prefill instances and a decode instance, each a process with the production scheduler and stage worker, and a paged
 KV cache of an 8B model's shape in bf16 (32 layers, 128 KiB a token). Their engine computes nothing: a layer of a prompt
 takes `--layer-ms`, a step of decoding 10 ms, as on a GPU, which leaves the processor to the sending. One prefill worker
-does not say that it streams, as one of the release before; one scheduler may make two tokens behind the first. Rounds of
-the three alternate.
+says that it streams, the other does not, as one of the release before. Rounds of the two alternate.
 """
 
 import argparse
@@ -35,20 +33,16 @@ from agents.messages.to_scheduler import AskStatus, Generate, Leg, OtherLeg, Sam
 from agents.messages.to_stage_scheduler import StageLoaded
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.server import InstanceScheduler
-from agents.scheduler.settings import SchedulerSettings
 from agents.stage.worker import StageWorker, WorkerSettings
 from bench.kv_hand_off import LAYERS, engine
 
 STEP_S = 0.01
-OUTPUT = 8
-OWN_TOKENS = 2
-FEW_TOKENS = 16
-"""Of a request, which are computed in a step as short as that of one."""
+OUTPUT = 4
 ANY_PORT = "tcp://127.0.0.1:0"
 BAR = 0.5
 """Of the gap without streaming."""
 PATIENCE_S = 120
-PREFILL = ("streamed", "whole", "goes on")
+PREFILL = ("streamed", "whole")
 SLACK_TOKENS = 64
 """Room beside the prompt."""
 
@@ -60,7 +54,7 @@ class PacedLayers(TorchEngine):
 
     def step(self, batch: StepBatch, _rows: torch.Tensor) -> StepOutput:
         self._cache.grow(batch)
-        layer_s = self.layer_s if batch.tokens > FEW_TOKENS else STEP_S / LAYERS
+        layer_s = self.layer_s if batch.tokens > len(batch.requests) else STEP_S / LAYERS
         for layer in range(LAYERS):
             time.sleep(layer_s)
             self.wrote(layer + 1)
@@ -78,10 +72,9 @@ class WorkerBefore(StageWorker):
 
 
 def serve(
-    keys: tuple[KeyPair, KeyPair], gateway: str, tokens: int, layer_s: float, kind: str, told: Connection
+    keys: tuple[KeyPair, KeyPair], gateway: str, tokens: int, layer_s: float, streams: bool, told: Connection
 ) -> None:
     """One instance, until it is killed. `keys`: of its scheduler and its worker."""
-    settings = SchedulerSettings(own_tokens=OWN_TOKENS if kind == "goes on" else 0)
 
     async def run() -> None:
         made = engine(tokens + SLACK_TOKENS, 3)
@@ -89,10 +82,10 @@ def serve(
         paced.layer_s = layer_s
         layout = PipelineLayout("m", ((NodeLimits("node", 1.0, 4, tokens, made.facts.kv_blocks),),), 16, 2 * tokens, 1)
         workers = {keys[1].public: "node"}
-        scheduler = InstanceScheduler(ANY_PORT, ANY_PORT, "127.0.0.1", keys[0], {gateway: "gateway"}, workers, layout, settings)
+        scheduler = InstanceScheduler(ANY_PORT, ANY_PORT, "127.0.0.1", keys[0], {gateway: "gateway"}, workers, layout)
         told.send(scheduler.endpoint)
         address = Address(scheduler.stages_endpoint, keys[0].public)
-        await (WorkerBefore if kind == "whole" else StageWorker)(
+        await (StageWorker if streams else WorkerBefore)(
             paced, address, keys[1], WorkerSettings("127.0.0.1", 60.0)
         ).run()
 
@@ -165,7 +158,7 @@ async def measure(
             for name in (kind, "decode"):
                 client = clients[name]
                 await client.until(lambda: client.ended == 1)  # noqa: B023
-            first_s, second_s = sorted(clients[kind].tokens_s + clients["decode"].tokens_s)[:2]
+            first_s, second_s = clients[kind].tokens_s[0], clients["decode"].tokens_s[0]
             if run:  # the first warms up
                 found[kind].append((first_s - start_s, second_s - first_s))
     for dialer in dialers.values():
@@ -185,7 +178,7 @@ def main() -> int:
     for name in (*PREFILL, "decode"):
         keys = KeyPair.generate(), KeyPair.generate()
         tell, told = context.Pipe()
-        what = (keys, gateway.public, arguments.tokens, arguments.layer_ms / 1000, name, told)
+        what = (keys, gateway.public, arguments.tokens, arguments.layer_ms / 1000, name != "whole", told)
         processes.append(context.Process(target=serve, args=what, daemon=True))
         processes[-1].start()
         places[name] = Address(tell.recv(), keys[0].public)

@@ -80,10 +80,10 @@ class KvBlob:
         told, now = self._told, self._engine.computed(self.run)
         if self._layer == self._end_layer:
             end = self._span.stop
-            reach = min(now.tokens if now.tokens > end else now.reach, told.tokens)  # the engine may go on behind it
+            reach = now.tokens if now.tokens > end else now.reach
             if reach <= end:
                 return False
-            self._span, self._layer = range(end, reach), told.first_layer
+            self._span, self._layer = range(end, min(reach, told.tokens)), told.first_layer
         is_whole = now.tokens >= self._span.stop
         layers = (self._end_layer if is_whole else min(now.end_layer, self._end_layer)) - self._layer
         if layers < 1:

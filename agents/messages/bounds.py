@@ -4,9 +4,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-MAX_FEW = 64
-"""Tokens that end an output, or that are made while a KV cache is on its way."""
-
 MAX_TOKENS = 1 << 20
 """Of one prompt or output: longer than any context served today."""
 
@@ -44,7 +41,7 @@ PublicKey = Annotated[str, Meta(pattern=r"\A[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#
 
 TokenId = Annotated[int, Meta(ge=0, lt=1 << 24)]
 TokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_TOKENS)]
-FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_FEW)]
+FewTokenIds = Annotated[tuple[TokenId, ...], Meta(max_length=64)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 48)]
 Position = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
 Seconds = Annotated[float, Meta(ge=0, le=86400 * 7)]

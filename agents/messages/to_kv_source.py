@@ -29,14 +29,6 @@ class Accept(Struct, frozen=True, array_like=True, tag="accept"):
     run: Count
     nodes: Annotated[tuple[Place, ...], Meta(min_length=1, max_length=MAX_PEERS)]
     """One peer of each of my stages."""
-    takes_more: bool = False
-    """I say `Arrived`, and compute again what you make until then; not one of the previous version."""
-
-
-class Arrived(Struct, frozen=True, array_like=True, tag="arrived"):
-    """All of the prompt's KV cache is here: make no more tokens, and offer those that are made."""
-
-    hand_off: Name
 
 
 class Taken(Struct, frozen=True, array_like=True, tag="taken"):
@@ -53,7 +45,4 @@ class Decline(Struct, frozen=True, array_like=True, tag="decline"):
     reason: Text
 
 
-Answer = Accept | Arrived | Taken | Decline
-"""What is said about one hand-off."""
-
-ToKvSource = KvTarget | Answer
+ToKvSource = KvTarget | Accept | Taken | Decline

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import Count, FewTokenIds, Name, Position, TokenId
+from agents.messages.bounds import Count, Name, Position, TokenId
 from agents.messages.kv_shape import KvShape
 from agents.messages.to_stage import MAX_PARTS, MAX_PEERS
 
@@ -29,10 +29,6 @@ class Offer(Struct, frozen=True, array_like=True, tag="offer"):
     """In the KV cache, once the prompt is computed."""
     token: TokenId | None
     """Sampled behind them, and sent to the client already; None: not known yet."""
-    more: FewTokenIds = ()
-    """Made behind that one while the KV cache was on its way, and sent to the client: to be computed again."""
-    goes_on: bool = False
-    """I may make tokens until you say `Arrived`; not one of the previous version."""
 
 
 class Withdraw(Struct, frozen=True, array_like=True, tag="withdraw"):

@@ -35,8 +35,6 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Which of its node's workers it is: replica by replica, and of each part by part."""
     streams_kv: bool = False
     """It may be told to send KV cache that is still to be computed; not one of the previous version."""
-    keeps_all: bool = False
-    """No layer has a window: KV cache that is being sent stays as it is while tokens are added."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

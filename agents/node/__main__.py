@@ -28,8 +28,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="agents.node",
         description=f"{__doc__} Environment: MEDLEY_NODE, its name; MEDLEY_BOOTSTRAP_TOKEN, which registers its key "
-        f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_NODE_OWN_TOKENS (0 to 64), tokens that "
-        "a prefill instance makes behind the first one while the KV cache is on its way; MEDLEY_VLLM_PYTHON, where vLLM is; "
+        f"once; MEDLEY_NODE_THREADS and MEDLEY_NODE_PACE, its share of the machine; MEDLEY_VLLM_PYTHON, where vLLM is; "
         "MEDLEY_CLOUD and MEDLEY_METADATA_URL, who tells it that the machine will be taken.",
     )
     parser.add_argument("--registry", required=True, metavar="tcp://HOST:PORT")
@@ -88,7 +87,6 @@ def main() -> None:
             device=given.device,
             threads=int(os.environ.get("MEDLEY_NODE_THREADS", "1")),
             pace=float(os.environ.get("MEDLEY_NODE_PACE", "1")),
-            own_tokens=int(os.environ.get("MEDLEY_NODE_OWN_TOKENS", "0")),
             cloud=os.environ.get("MEDLEY_CLOUD", ""),
             metadata=os.environ.get("MEDLEY_METADATA_URL", ADDRESS),
             pythons=engine_pythons(os.environ),

@@ -186,8 +186,7 @@ def scheduler_command(
     layout = PipelineLayout(run.model, stages, *limits)
     anywhere = f"tcp://{settings.interface}:0"
     gateways = {**scheduler.gateways, own_key: AGENT}
-    addresses = anywhere, anywhere, settings.interface
-    content = InstanceFile(layout, gateways, scheduler.workers, *addresses, own_tokens=settings.own_tokens)
+    content = InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
     path = settings.home / f"{run.executor}.json"
     path.write_bytes(msgspec.json.encode(content))
     return (sys.executable, "-m", engine_kind(run.engine).scheduler, "--instance", str(path), "--key", str(key))

@@ -22,8 +22,6 @@ class NodeSettings:
     """Of an engine on a CPU."""
     pace: float = 1.0
     """Share of the time that an engine may compute, where nobody else enforces it."""
-    own_tokens: int = 0
-    """Of `agents.scheduler.settings`, for schedulers that run here."""
     pythons: Mapping[str, Path] = field(default_factory=dict)
     """Of the environments of engines that have one of their own; an engine that is not named is not there."""
     cloud: str = ""

@@ -12,6 +12,7 @@ A request of two legs has its KV cache handed over between two such cores: `hand
 
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from agents.messages.to_gateway import (
     Failed,
@@ -23,30 +24,34 @@ from agents.messages.to_gateway import (
     TokenRun,
     Tokens,
 )
-from agents.messages.to_kv_source import Accept, Answer, Arrived, Decline, Taken
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg
 from agents.scheduler.flight import BadResultError, Flight, Sampled
-from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.hand_offs import HandOffs, PeerMessage
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Order, ReserveKv, StepEntry
-from agents.scheduler.request_check import output_limit, unfit, unplaceable
+from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.runs import Runs
 from agents.scheduler.sequence import ActiveRun, Key, Sequence, SequencePhase
 from agents.scheduler.tally import Tally
-from policies.own_tokens import goes_on
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayMessage:
+    """A message for the gateway `to`."""
+
+    to: Hashable
+    message: Tokens | Finished | Failed
 
 
 class SchedulerCore:
-    def __init__(
-        self, layout: PipelineLayout, max_waiting: int, *, streams_kv: bool = False, own_tokens: int = 0
-    ) -> None:
-        """`max_waiting`: requests not admitted yet; more are refused. `streams_kv`: whether the stages can send KV
-        cache that is being computed. `own_tokens`: most that a prefill leg makes behind its first meanwhile."""
+    def __init__(self, layout: PipelineLayout, max_waiting: int, *, streams_kv: bool = False) -> None:
+        """`max_waiting`: requests not admitted yet; more are refused as overloaded. `streams_kv`: whether the stages
+        can send KV cache while it is computed."""
         self._layout = layout
         self._max_waiting = max_waiting
-        self.streams_kv, self.own_tokens = streams_kv, own_tokens
+        self.streams_kv = streams_kv
         self._runs = Runs(layout)
         self._is_draining = False
         self._broken = ""
@@ -74,7 +79,7 @@ class SchedulerCore:
     def submit(self, owner: Hashable, request: Generate, now_s: float) -> tuple[GatewayMessage, ...]:
         """Take a request, or answer why not."""
         limit = output_limit(request, self._layout)
-        refusal = next(self._refusals(owner, request), None)
+        refusal = next(self._refusals(owner, request, limit), None)
         if refusal is not None:
             return (GatewayMessage(owner, Failed(request.attempt, *refusal)),)
         if len(request.generated) >= limit:
@@ -121,7 +126,7 @@ class SchedulerCore:
         """Take what is to be said to schedulers of other legs, once the orders before are on their way."""
         return self._hand_offs.take_words()
 
-    def hear_target(self, key: str, message: Answer) -> tuple[GatewayMessage, ...]:
+    def hear_target(self, key: str, message: Accept | Taken | Decline) -> tuple[GatewayMessage, ...]:
         """The decode leg's scheduler, known by its key, about one of our prefill legs."""
         sequence = self._hand_offs.find(key, message.hand_off, Leg.PREFILL)
         if sequence is None or not sequence.is_offered:
@@ -134,14 +139,13 @@ class SchedulerCore:
             return self._fail([sequence], Failure.HAND_OFF, f"the decode leg does not take it: {message.reason}")
         if held is None or peer is None:
             return ()  # preempted; it is offered again when it begins anew
-        held.has_arrived = held.has_arrived or isinstance(message, Arrived)  # so it stops before its next step
         if isinstance(message, Accept):
-            sequence.goes_on = sequence.goes_on and message.takes_more
             if held.target_run != message.run:  # else it was said twice
                 held.target_run = message.run
                 self._runs.say(Dispatch(held.run, held.nodes, held.prompt, peer, message.run, message.nodes))
-        if not isinstance(message, Taken) or sequence.phase is not SequencePhase.HELD:
             return ()
+        if sequence.phase is not SequencePhase.HELD:
+            return ()  # not even computed
         self.tally.sent_kv_bytes += message.moved_bytes
         sequence.is_offered = False
         self._forget(sequence, "")
@@ -216,9 +220,14 @@ class SchedulerCore:
 
         Raises BadResultError."""
         flight = self._flights.get(step)
-        if flight is None:
+        if flight is None or node not in flight.awaited:
             raise BadResultError(f"node {node} of the last stage reported step {step}, which is not asked of it")
-        if not flight.record(node, samples):
+        asked = {e.run for e in flight.step.entries if e.nodes[-1] == node and e.sampling is not None}
+        if asked != set(samples):
+            raise BadResultError(f"node {node} of the last stage sampled {sorted(samples)} and not {sorted(asked)}")
+        flight.awaited.remove(node)
+        flight.samples.update(samples)
+        if flight.awaited:
             return ()
         del self._flights[step]
         return self._join(flight)
@@ -241,27 +250,32 @@ class SchedulerCore:
             run, reason = sequence.append(sample.token, sample.logprobs)
             if run is not None:
                 made.setdefault(sequence.key[0], []).append(run)
-            may_go_on = sequence.is_on_its_way and goes_on(sequence.own_tokens, self.own_tokens, prompts=0)
-            if reason is None and sequence.is_prefill and not may_go_on:
-                self._hand_offs.hold(sequence)
+            if reason is None and sequence.is_prefill:
+                sequence.phase = SequencePhase.HELD
+                self._hand_offs.offer(sequence)
             if reason is not None:
                 self._forget(sequence, "")
                 finished = Finished(sequence.request.attempt, reason, sequence.output_tokens)
                 ended.append(GatewayMessage(sequence.key[0], finished))
         return (*(GatewayMessage(owner, Tokens(tuple(runs))) for owner, runs in made.items()), *ended)
 
-    def _refusals(self, owner: Hashable, request: Generate) -> Iterator[tuple[Failure, str]]:
+    def _refusals(self, owner: Hashable, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
         """Yield why the request is not taken; the first reason is the one to give."""
         if self._broken:
             yield Failure.ENGINE, self._broken
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, self._layout)
-        yield from unplaceable(request, self._layout, self._runs.groups)
+        if (request.peer is None) is not (request.leg is Leg.WHOLE):
+            yield Failure.HAND_OFF, "a request of two legs has two instances, and a whole one has one"
         if request.peer is not None and self._hand_offs.knows(request.peer.hand_off):
             yield Failure.HAND_OFF, "the hand-off is under way already"
         if (owner, request.attempt) in self._all:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
+        output = len(request.generated) if request.leg is Leg.PREFILL else limit - 1
+        most_blocks = self._layout.blocks(len(request.prompt) + output)
+        if not self._runs.groups.could_ever_fit(most_blocks):
+            yield Failure.TOO_LONG, f"prompt and output need {most_blocks} KV blocks of one node, which none has"
         if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
 
@@ -271,14 +285,14 @@ class SchedulerCore:
         if is_new and offer.token is None and sequence.output_tokens + 1 >= sequence.max_output:
             return ()  # our context is shorter than theirs: it ends with that token
         if is_new:
-            sequence.phase, sequence.lacks_token, sequence.goes_on = SequencePhase.OFFERED, True, offer.goes_on
+            sequence.phase, sequence.lacks_token = SequencePhase.OFFERED, True
         if sequence.lacks_token:
-            if offer.tokens != len(sequence.tokens) or max(offer.token or 0, *offer.more, 0) >= self._layout.vocab_size:
+            if offer.tokens != len(sequence.tokens) or (offer.token or 0) >= self._layout.vocab_size:
                 told = f"{offer.tokens} tokens and token {offer.token} are offered"
                 return self._fail([sequence], Failure.HAND_OFF, f"{told}, of a prompt of {len(sequence.tokens)}")
             if offer.token is not None:
                 sequence.lacks_token = False
-                sequence.tokens += (offer.token, *offer.more)
+                sequence.tokens.append(offer.token)
         if sequence.output_tokens >= sequence.max_output:
             self._hand_offs.taken(sequence)
             sequence.phase = SequencePhase.COMPUTED
@@ -293,12 +307,9 @@ class SchedulerCore:
 
     def _go_on(self, sequence: Sequence, held: ActiveRun) -> bool:
         """Have a request take part in steps, once its KV cache is here and the token behind it is known."""
-        if sequence.lacks_token and not held.awaited:
-            self._hand_offs.arrived(sequence)
         if held.awaited or sequence.lacks_token:
             return False
         sequence.phase = SequencePhase.COMPUTED
-        held.has_sampled = held.position + 1 == len(sequence.tokens)  # else it catches up, as with a prompt
         launched = {flight.step.group: flight.step.number for flight in self._flights.values()}
         self._runs.move_to_soonest(held, launched)
         self._hand_offs.taken(sequence)
@@ -325,7 +336,7 @@ class SchedulerCore:
     def _await_kv(self, sequence: Sequence, held: ActiveRun) -> None:
         """Reserve blocks for a request's KV cache and tell the prefill leg that it may send."""
         sequence.phase = SequencePhase.COMING
-        held.position = sequence.handed_tokens
+        held.position = sequence.needed_tokens - 1
         held.has_sampled = True
         held.awaited = set(range(len(self._layout.stages)))
         self._runs.say(ReserveKv(held.run, held.nodes, held.position))
@@ -337,9 +348,6 @@ class SchedulerCore:
         for sequence, held in self._runs.of_group(group):
             if sequence.admission is not held or sequence.phase is not SequencePhase.COMPUTED:
                 continue  # preempted for an older one a moment ago, or handed off
-            if sequence.is_prefill and held.has_sampled and not self._makes_own(sequence, held):
-                self._hand_offs.hold(sequence)
-                continue
             count = len(sequence.tokens) - held.position
             if not held.has_sampled:
                 count = min(count, *(chunk_left[stage][node] for stage, node in enumerate(held.nodes)))
@@ -361,15 +369,8 @@ class SchedulerCore:
         if self.streams_kv:
             for sequence in self._runs.of({entry.run for entry in entries if not entry.position}):
                 if sequence.is_prefill and sequence.output_tokens + 1 < sequence.max_output:
-                    sequence.goes_on = self.own_tokens > 0
                     self._hand_offs.offer(sequence)
         return step
-
-    def _makes_own(self, sequence: Sequence, held: ActiveRun) -> bool:
-        """Tell whether a prefill leg makes another token; there must be free blocks for it."""
-        prompts = len(self._waiting) + self._runs.groups.prompts
-        may_go_on = sequence.is_on_its_way and goes_on(sequence.own_tokens, self.own_tokens, prompts)
-        return may_go_on and self._runs.has_room(held, held.position + 1)
 
     def _grow(self, sequence: Sequence, held: ActiveRun, tokens: int) -> bool:
         """Blocks for so many tokens, at the cost of younger requests; False where older ones hold them."""

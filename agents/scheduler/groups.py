@@ -36,11 +36,6 @@ class Groups:
         most = min(sum(node.batch_cap for node in stage) for stage in self._layout.stages)
         return min(lanes, sum(max(0, most - self._size(group)) for group in range(self._layout.groups)))
 
-    @property
-    def prompts(self) -> int:
-        """Prompts in lanes that are not computed yet."""
-        return sum(sum(prompts[0]) for prompts in self._lane_prompts)
-
     def _size(self, group: int) -> int:
         return sum(self._members[group][0])
 

@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from agents.messages.to_kv_source import Answer
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 
 
 class HandOffEvents(Protocol):
     """Receiver of a hand-off's events. Called on the loop. `key`: the public key of the other instance's scheduler."""
 
-    def heard_target(self, key: str, message: Answer) -> None: ...
+    def heard_target(self, key: str, message: Accept | Taken | Decline) -> None: ...
 
     def heard_source(self, key: str, message: Offer | Withdraw) -> None: ...
 

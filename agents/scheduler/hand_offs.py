@@ -6,14 +6,8 @@ the first offer, and holds nothing: so that KV blocks are held by requests that 
 each other's blocks cannot be. `OFFERED`, it waits for its turn; once its blocks are reserved (`COMING`) it accepts,
 which is the prefill leg's credit to send what is computed, and the rest as it comes. When all nodes have all of it and
 the token is known, it takes part in steps (`COMPUTED`), and says `Taken`, upon which the prefill leg frees its own.
-
 Every message may come twice. Where an answer ends before its second token, what was offered is withdrawn, and the
 decode leg is `EXPECTED` again: its gateway ends it.
-
-Where both know how, the prefill leg goes on (`policies.own_tokens`): it stays `COMPUTED`, and makes tokens while its
-KV cache is on its way. The decode leg says `Arrived` when all of that is there. At the end of its step, or when it may
-make no more, the prefill leg is `HELD` and offers what it made: one switch, between two tokens. The decode leg computes
-these few again, from their ids. An answer that ends before never moves: what was offered is withdrawn.
 
 A short output may be over before `Taken` gets through, and its gateway then cancels the prefill leg, which withdraws
 what has long gone. So what was withdrawn after its credit had come is known until the other leg says what became of it,
@@ -22,7 +16,7 @@ for the count of bytes: or until its deadline, as that leg may not be there any 
 
 from dataclasses import dataclass
 
-from agents.messages.to_kv_source import Accept, Answer, Arrived, Decline, Taken
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.sequence import Sequence, SequencePhase
@@ -38,7 +32,7 @@ class PeerMessage:
     """A message for the scheduler of the other leg."""
 
     to: OtherLeg
-    message: Offer | Withdraw | Answer
+    message: Offer | Withdraw | Accept | Taken | Decline
 
 
 class HandOffs:
@@ -88,9 +82,9 @@ class HandOffs:
             return None
         return sequence
 
-    def taken_after_all(self, key: str, message: Answer) -> int:
+    def taken_after_all(self, key: str, message: Accept | Taken | Decline) -> int:
         """Bytes that went of a KV cache which is not ours any more, by word of whoever has `key`; counted once."""
-        if isinstance(message, Accept | Arrived) or self._withdrawn.get(message.hand_off, ("", 0.0))[0] != key:
+        if isinstance(message, Accept) or self._withdrawn.get(message.hand_off, ("", 0.0))[0] != key:
             return 0
         del self._withdrawn[message.hand_off]
         return message.moved_bytes if isinstance(message, Taken) else 0
@@ -107,14 +101,9 @@ class HandOffs:
     def offer(self, sequence: Sequence) -> None:
         """Offer a request's KV cache, as its prompt is computed or about to be."""
         sequence.is_offered = True
-        peer, tokens = _peer(sequence), sequence.handed_tokens
-        made = sequence.tokens[tokens:] if sequence.phase is SequencePhase.HELD else []
-        self._say(peer, Offer(peer.hand_off, tokens, made[0] if made else None, tuple(made[1:]), sequence.goes_on))
-
-    def hold(self, sequence: Sequence) -> None:
-        """Have a prefill leg make no more tokens: the other one goes on behind those that it has."""
-        sequence.phase = SequencePhase.HELD
-        self.offer(sequence)
+        peer, tokens = _peer(sequence), sequence.tokens
+        is_held = sequence.phase is SequencePhase.HELD
+        self._say(peer, Offer(peer.hand_off, len(tokens) - is_held, tokens[-1] if is_held else None))
 
     def offer_again(self, key: str) -> None:
         """The connection was lost, and with it perhaps what was said."""
@@ -135,20 +124,14 @@ class HandOffs:
     def accept(self, sequence: Sequence) -> None:
         peer, held = _peer(sequence), sequence.admission
         if held is not None:
-            self._say(peer, Accept(peer.hand_off, held.run, held.nodes, takes_more=sequence.goes_on))
-
-    def arrived(self, sequence: Sequence) -> None:
-        """Have the prefill leg stop where it still makes tokens."""
-        if sequence.goes_on:
-            peer = _peer(sequence)
-            self._say(peer, Arrived(peer.hand_off))
+            self._say(peer, Accept(peer.hand_off, held.run, held.nodes))
 
     def taken(self, sequence: Sequence) -> None:
         peer = _peer(sequence)
         moved_bytes = sequence.admission.moved_bytes if sequence.admission else 0
         self._say(peer, Taken(peer.hand_off, moved_bytes))
 
-    def _say(self, peer: OtherLeg, message: Offer | Withdraw | Answer) -> None:
+    def _say(self, peer: OtherLeg, message: Offer | Withdraw | Accept | Taken | Decline) -> None:
         self._words.append(PeerMessage(peer, message))
 
 

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
-from agents.messages.bounds import MAX_FEW
 from agents.scheduler.layout import PipelineLayout
 
 
@@ -27,8 +25,6 @@ class InstanceFile:
     """For stage workers, on the private network."""
     interface: str = "127.0.0.1"
     """This node's address on the private network."""
-    own_tokens: Annotated[int, msgspec.Meta(ge=0, le=MAX_FEW)] = 0
-    """See `SchedulerSettings`."""
 
 
 def read_instance_file(path: Path) -> InstanceFile:

@@ -78,11 +78,6 @@ class Runs:
         held.blocks += needed
         return found
 
-    def has_room(self, held: ActiveRun, tokens: int) -> bool:
-        """Tell whether there are blocks for so many tokens that nobody has to give up."""
-        needed = self._layout.blocks(tokens) - held.blocks
-        return needed <= min(self.groups.free(stage, node) for stage, node in enumerate(held.nodes))
-
     def stop(self, sequence: Sequence) -> None:
         """Take back what a request holds, if it does."""
         held = sequence.admission

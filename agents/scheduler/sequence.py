@@ -44,8 +44,6 @@ class ActiveRun:
     has_sampled: bool = False
     awaited: set[int] = field(default_factory=set)
     """Stages whose node has not got all of the KV cache that comes."""
-    has_arrived: bool = False
-    """All of its prompt's KV cache is where it goes."""
     target_run: int = -1
     """What the run is called where its KV cache goes; -1 until that is known."""
     moved_bytes: int = 0
@@ -67,8 +65,6 @@ class Sequence:
     """Prefill leg: the other instance has been told of its KV cache."""
     lacks_token: bool = False
     """Decode leg: the token behind its KV cache is not known yet."""
-    goes_on: bool = False
-    """Both schedulers know that its prefill leg may make tokens while its KV cache is on its way."""
     tokens: list[int] = field(init=False)
     """Prompt and output so far."""
 
@@ -92,24 +88,8 @@ class Sequence:
     def most_cached(self) -> int:
         """Tokens in the cache when its last one is sampled."""
         if self.is_prefill:
-            return self.handed_tokens
+            return len(self.request.prompt) + len(self.request.generated)
         return len(self.request.prompt) + self.max_output - 1
-
-    @property
-    def handed_tokens(self) -> int:
-        """Tokens in the KV cache that goes from leg to leg."""
-        return len(self.request.prompt) + len(self.request.generated)
-
-    @property
-    def own_tokens(self) -> int:
-        """Prefill leg: tokens that it made behind the first."""
-        return max(0, len(self.tokens) - self.handed_tokens - 1)
-
-    @property
-    def is_on_its_way(self) -> bool:
-        """Tell whether the KV cache of a prefill leg goes, and the other one takes tokens that are made meanwhile."""
-        held = self.admission
-        return self.goes_on and held is not None and held.target_run >= 0 and not held.has_arrived
 
     @property
     def is_pinned(self) -> bool:

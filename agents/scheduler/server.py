@@ -11,13 +11,12 @@ from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.gateways import Gateways
 from agents.messages.to_gateway import Failed, Failure, SchedulerState, Status, WorkDone
-from agents.messages.to_kv_source import Answer
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate
 from agents.messages.to_stage_scheduler import KvLinkBroken, StageSampled
-from agents.scheduler.core import SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import BadResultError, Sampled
-from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.hand_off_desk import HandOffDesk
 from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import Dispatch, ReleaseKv
@@ -116,7 +115,6 @@ class InstanceScheduler:
 
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv
-        self._core.own_tokens = self._settings.own_tokens if self._gang.keeps_all else 0
         self._desk.begin(self._gang.kv_shape)
         self._gateways.tell_status()
         self._wake()
@@ -146,7 +144,7 @@ class InstanceScheduler:
             self._speak()
             self.over.set()
 
-    def heard_target(self, key: str, message: Answer) -> None:
+    def heard_target(self, key: str, message: Accept | Taken | Decline) -> None:
         self._answer(self._core.hear_target(key, message))
         self._wake()
 

@@ -9,9 +9,6 @@ from agents.channels.settings import ChannelSettings
 class SchedulerSettings:
     max_waiting: int = 2048
     """Requests that wait for KV blocks or a place; more are refused as overloaded, so that they go elsewhere."""
-    own_tokens: int = 0
-    """Tokens that a prefill leg makes behind its first one at most, while its KV cache is on its way and no prompt
-    waits. None by default: a step of a prefill node mostly takes longer than the way."""
     link_tries: int = 3
     """Connections of a link between two instances that may fail in a row, before what was to go over it fails."""
     pair_idle_s: float = 600.0

@@ -130,11 +130,6 @@ class StageGang:
         return all(loaded.streams_kv for loaded in self._loaded.values())
 
     @property
-    def keeps_all(self) -> bool:
-        """Whether the KV cache of a prompt stays while tokens are added behind it, at all workers."""
-        return all(loaded.keeps_all for loaded in self._loaded.values())
-
-    @property
     def node_stats(self) -> tuple[NodeStats, ...]:
         """Return counters of the nodes whose workers have all loaded."""
         stats = []

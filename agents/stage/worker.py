@@ -20,7 +20,6 @@ from agents.engines.paced_engine import paced
 from agents.engines.protocol import StageEngine
 from agents.hand_off.kv_exchange import KvExchange
 from agents.hand_off.settings import HandOffSettings
-from agents.messages.bounds import MAX_TOKENS
 from agents.messages.to_stage import (
     CloseKvLink,
     Connect,
@@ -95,7 +94,6 @@ class StageWorker:
 
     def up(self) -> None:
         facts = self._engine.facts
-        layers = range(facts.held.first_layer, facts.held.end)
         self._send(
             StageLoaded(
                 facts.held.first_layer,
@@ -114,7 +112,6 @@ class StageWorker:
                 facts.device.type,
                 self._settings.worker,
                 streams_kv=True,
-                keeps_all=not any(self._engine.first_kept_token(layer, MAX_TOKENS) for layer in layers),
             )
         )
         if self._beat is None:

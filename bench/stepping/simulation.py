@@ -10,10 +10,10 @@ from math import inf, nan
 import numpy as np
 
 from agents.messages.to_gateway import Failure, Finished, FinishReason, Tokens
-from agents.messages.to_kv_source import Accept, Answer, Taken
+from agents.messages.to_kv_source import Accept, Decline, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Generate, Leg, Sampling
-from agents.scheduler.gateway_message import GatewayMessage
+from agents.scheduler.core import GatewayMessage
 from bench.stepping.hand_offs import HandOffs
 from bench.stepping.stepped_instance import GATEWAY, TOKEN, SteppedInstance
 from bench.stepping.streams import HandOff
@@ -29,7 +29,7 @@ _CHANGE, _LATE, _ARRIVAL, _STEP, _ARRIVED, _STALE, _ORDER, _SEND = range(-1, 7)
 """What goes first at one time; then by the number of what it happens to."""
 _SAMPLING = Sampling(0.0, 1.0, 0, 0)
 
-Message = Offer | Withdraw | Answer
+Message = Offer | Withdraw | Accept | Taken | Decline
 
 
 @dataclass(slots=True, eq=False)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from agents.messages.to_scheduler import OtherLeg
-from agents.scheduler.core import SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
-from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, ReleaseKv, ReserveKv
 from bench.stepping.clocks import Clocks
@@ -36,10 +35,7 @@ class SteppedInstance:
     def __init__(self, number: int, life: InstanceLife, settings: ServingSettings) -> None:
         self.number = number
         self.life = life
-        own_tokens = 0 if any(life.station.windows) else settings.own_tokens
-        self.core = SchedulerCore(
-            _layout(life), settings.max_waiting, streams_kv=settings.streams_kv, own_tokens=own_tokens
-        )
+        self.core = SchedulerCore(_layout(life), settings.max_waiting, streams_kv=settings.streams_kv)
         self.clocks = Clocks(life.station)
         self.room = Room()
         """As gateways know it: they hear at once."""
@@ -67,8 +63,6 @@ class SteppedInstance:
                 self.prompts.forget(each.run)
             else:
                 self._flights[each.number] = each
-                # What other instances made meanwhile is computed as a prompt is.
-                self._sampled -= {e.run for e in each.entries if len(e.token_ids) > 1 or e.sampling is None}
                 end_s, spans = self.clocks.launch([(e, e.run in self._sampled) for e in each.entries], now_s)
                 wanted.steps.append((each.group, each.number, end_s))
                 for entry in each.entries:

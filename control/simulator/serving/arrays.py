@@ -39,7 +39,6 @@ def limits_of(settings: ServingSettings) -> Limits:
         settings.use_interval_s,
         settings.lead_s,
         settings.streams_kv,
-        settings.own_tokens,
     )
 
 

@@ -27,7 +27,5 @@ class ServingSettings:
     """How long before a member has begun all that it was given it is bound to the next request."""
     streams_kv: bool = True
     """Whether KV caches are handed over layer by layer while their prompts are computed, or when they are whole."""
-    own_tokens: int = 0
-    """Most tokens that a prefill instance makes behind a first one, while the KV cache is on its way."""
     use_interval_s: float = 60.0
     """How finely the use of instances is told."""

@@ -49,9 +49,7 @@ class World:
         await gateway.until(lambda: len(gateway.of(Status)) > before)
         return gateway.status()
 
-    async def begin(
-        self, prompt: list[int], made: list[int], sampling: Sampling, decode: str, length: int = LENGTH
-    ) -> int:
+    async def begin(self, prompt: list[int], made: list[int], sampling: Sampling, decode: str) -> int:
         """Have the prefill instance make one token more than `made`, and the other one what is behind that."""
         attempt = next(self.attempts)
         others = {}
@@ -62,7 +60,7 @@ class World:
             others[name] = OtherLeg(name, endpoint, key, f"hand-off {attempt}")
         how = to_scheduler.Sampling(sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed)
         for name, leg, other in (("prefill", Leg.PREFILL, decode), (decode, Leg.DECODE, "prefill")):
-            what = (str(attempt), "tiny", tuple(prompt), tuple(made), length, (), how, 600.0, leg, others[other])
+            what = (str(attempt), "tiny", tuple(prompt), tuple(made), LENGTH, (), how, 600.0, leg, others[other])
             self.gateways[name].send(Generate(attempt, *what))
         return attempt
 
@@ -83,14 +81,14 @@ class World:
 
 
 @asynccontextmanager
-async def world_of(folder: Path, model: str = "gpt-oss", own_tokens: int = 0) -> AsyncIterator[tuple[World, Pipeline]]:
+async def world_of(folder: Path) -> AsyncIterator[tuple[World, Pipeline]]:
     (folder / "weights").mkdir()
-    save_model(model, folder / "weights")
+    save_model("gpt-oss", folder / "weights")
     with ExitStack() as processes:
         keys, instances = KeyPair.generate(), {}
         for name, cut in CUTS.items():
             (folder / name).mkdir()
-            made = Instance(folder / name, folder / "weights", *cut, gateway=keys, kv_blocks=64, own_tokens=own_tokens)
+            made = Instance(folder / name, folder / "weights", *cut, gateway=keys, kv_blocks=64)
             instances[name] = processes.enter_context(made)
         async with AsyncExitStack() as channels:
             gateways = {n: await channels.enter_async_context(Gateway(each)) for n, each in instances.items()}
@@ -157,90 +155,3 @@ async def _killed(world: World, prompts: dict[int, list[int]], answers: dict[int
         again[at] = came, await world.begin(prompts[at], came, WARM, "other")
     for at, (came, attempt) in again.items():
         assert [*came, *await world.end(attempt, "other")] == answers[at], f"killed behind token {at}"
-
-
-OWN = 3
-
-
-@pytest.mark.slow
-def test_prefill_goes_on_until_the_kv_cache_is_there_and_one_switch_between_two_tokens_is_seen_by_nobody(
-    tmp_path: Path,
-) -> None:
-    """The decode side's KV cache is held up, so that the bound says behind which token the switch is."""
-    torch.set_num_threads(1)
-
-    async def main() -> None:
-        async with world_of(tmp_path, "qwen3", OWN) as (world, whole):
-            for at in range(OWN + 1, 17):
-                prompt, sampling = prompt_of(5 + 9 * (at % 7), at), WARM if at % 2 else GREEDY
-                answer = whole.generate(prompt, LENGTH, sampling=sampling)
-                for check in (_switches, _ends_before, _is_cancelled, _comes_at_once):
-                    await check(world, prompt, answer, at - OWN - 1, sampling)
-                    while not await world.is_idle("prefill", "decode"):
-                        pass
-            await _is_killed(world, prompt, answer, sampling)
-
-    asyncio.run(main())
-
-
-async def _held_up(world: World, attempt: int, tokens: int) -> None:
-    prefill = world.gateways["prefill"]
-    await prefill.until(lambda: len(prefill.tokens(attempt)) >= tokens)
-
-
-async def _switches(world: World, prompt: list[int], answer: list[int], made: int, sampling: Sampling) -> None:
-    worker = world.instances["decode"].workers["1.0"]
-    worker.send_signal(signal.SIGSTOP)
-    attempt = await world.begin(prompt, answer[:made], sampling, "decode")
-    await _held_up(world, attempt, OWN + 1)
-    worker.send_signal(signal.SIGCONT)
-    assert await world.end(attempt, "decode") == answer[made:]
-    assert world.gateways["prefill"].tokens(attempt) == answer[made : made + OWN + 1]
-
-
-async def _ends_before(world: World, prompt: list[int], answer: list[int], made: int, sampling: Sampling) -> None:
-    """An answer that ends before its KV cache is there never moves."""
-    worker = world.instances["decode"].workers["1.0"]
-    worker.send_signal(signal.SIGSTOP)
-    attempt = await world.begin(prompt, answer[:made], sampling, "decode", made + OWN)
-    prefill = world.gateways["prefill"]
-    await prefill.until(lambda: attempt in prefill.ends())
-    assert getattr(prefill.ends()[attempt], "reason", None) is FinishReason.LENGTH
-    assert prefill.tokens(attempt) == answer[made : made + OWN]
-    world.gateways["decode"].send(Cancel(attempt))
-    worker.send_signal(signal.SIGCONT)
-    assert world.gateways["decode"].tokens(attempt) == []
-
-
-async def _is_cancelled(world: World, prompt: list[int], answer: list[int], made: int, sampling: Sampling) -> None:
-    worker = world.instances["decode"].workers["1.0"]
-    worker.send_signal(signal.SIGSTOP)
-    attempt = await world.begin(prompt, answer[:made], sampling, "decode")
-    await _held_up(world, attempt, 1 + made % OWN)
-    for name in ("prefill", "decode"):
-        world.gateways[name].send(Cancel(attempt))
-    worker.send_signal(signal.SIGCONT)
-
-
-async def _comes_at_once(world: World, prompt: list[int], answer: list[int], made: int, sampling: Sampling) -> None:
-    """Wherever the switch is when nothing holds it up."""
-    attempt = await world.begin(prompt, answer[:made], sampling, "decode")
-    assert await world.end(attempt, "decode") == answer[made:]
-
-
-async def _is_killed(world: World, prompt: list[int], answer: list[int], sampling: Sampling) -> None:
-    """The decode instance is killed while the prefill instance goes on: the answer goes on elsewhere."""
-    worker = world.instances["decode"].workers["1.0"]
-    worker.send_signal(signal.SIGSTOP)
-    attempt = await world.begin(prompt, [], sampling, "decode")
-    await _held_up(world, attempt, 2)
-    worker.kill()
-    decode, prefill = world.gateways["decode"], world.gateways["prefill"]
-    await decode.until(lambda: attempt in decode.ends() or decode.seen.downs)
-    prefill.send(Cancel(attempt))
-    while not await world.is_idle("prefill"):
-        pass
-    came = prefill.tokens(attempt)
-    assert came == answer[: len(came)]
-    again = await world.begin(prompt, came, sampling, "other")
-    assert [*came, *await world.end(again, "other")] == answer

@@ -100,25 +100,6 @@ def test_prompts_of_one_and_several_chunks_go_on_with_the_tokens_of_one_engine(
         assert not at.broken
 
 
-def test_what_is_sent_of_a_prompt_is_the_same_while_the_engine_goes_on_behind_it(checkpoints: dict[str, Path]) -> None:
-    whole = Pipeline.load(open_checkpoint(checkpoints["qwen3"]), [LAYERS])
-    with HandOver(checkpoints["qwen3"], (4, 2), (1, 3, 2)) as at:
-        at.reserve(2, 45)
-        first = at.prefill(1, prompt_of(45))
-        at.send(1, 2, 45)
-        running = first
-        for _ in range(8):
-            (running,) = at.source.step([running], 16)
-        at.open()
-        at.wait(lambda: at.has_arrived(2))
-        assert sum(at.arrived[2]) == at.kv_bytes(45)
-        answer = whole.generate(prompt_of(45), 16)
-        assert list(running.tokens) == answer[:9]
-        assert at.decode(2, first, 16) == answer
-        (running,) = at.source.step([running], 16)
-        until(lambda: not held_by_senders(at))
-
-
 def test_layers_that_are_computed_are_there_while_the_others_are_not(checkpoints: dict[str, Path]) -> None:
     with HandOver(checkpoints["qwen3"], (6,), (6,)) as at:
         at.open()

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from agents.messages.to_gateway import Failed, Finished, TokenRun, Tokens
 from agents.messages.to_scheduler import Generate, Sampling
-from agents.scheduler.core import SchedulerCore
+from agents.scheduler.core import GatewayMessage, SchedulerCore
 from agents.scheduler.flight import Sampled
-from agents.scheduler.gateway_message import GatewayMessage
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.orders import Dispatch, GroupStep, Order, ReleaseKv, ReserveKv
 from templates_lib.values.placement import FULLEST

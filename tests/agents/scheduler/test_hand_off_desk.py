@@ -10,7 +10,7 @@ import pytest
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.messages.kv_shape import KvShape, StageLayers
-from agents.messages.to_kv_source import Accept, Answer, KvTarget
+from agents.messages.to_kv_source import Accept, Decline, KvTarget, Taken
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
@@ -43,7 +43,7 @@ class Side(Recorded):
         """As the other side gets it from a gateway."""
         return OtherLeg("other", self.desk.endpoint, self.keys.public, "h1")
 
-    def heard_target(self, key: str, message: Answer) -> None:
+    def heard_target(self, key: str, message: Accept | Taken | Decline) -> None:
         self._hear("target", key, message)
 
     def heard_source(self, key: str, message: Offer | Withdraw) -> None:

@@ -86,11 +86,11 @@ def test_kv_cache_streams_where_no_worker_is_of_the_release_before(streams: tupl
         heard = []
         for pair, loaded, streams_kv in zip(made.keys, GOOD.values(), streams, strict=True):
             dialer, seen = await made.dial(pair)
-            dialer.send(replace(loaded, streams_kv=streams_kv, keeps_all=streams_kv))
+            dialer.send(replace(loaded, streams_kv=streams_kv))
             heard.append(seen)
         for seen in heard:
             await seen.until(lambda seen=seen: seen.messages)
-        assert made.gang.streams_kv is made.gang.keeps_all is all(streams)
+        assert made.gang.streams_kv is all(streams)
 
     with ExitStack() as opened:
         asyncio.run(scenario(opened))

@@ -283,48 +283,6 @@ def test_an_answer_that_ends_at_any_position_by_length_or_by_a_stop_token(end: i
         assert is_empty(at)
 
 
-@pytest.mark.parametrize("behind", range(1, 17))
-def test_prefill_goes_on_until_the_kv_cache_is_there_and_hands_over_behind_any_token(behind: int):
-    at = TwoCores(SHAPE, layout((1.0,), (1.0,)), streams_kv=True, own_tokens=64)
-    at.submit(20, 24, 0, decode_first=True)
-    while len(at.prefill.tokens[0]) < behind:
-        at.order(False)
-        at.hear(is_decode=True)
-        at.order(True)
-        at.hear(is_decode=False)
-        at.report(False, 0)
-    assert not at.decode.flights
-    while at.deliver(0):
-        at.order(True)
-    assert at.hear(is_decode=False), "that it has arrived"
-    at.run_dry()
-    assert at.prefill.tokens[0] == at.wanted[0]
-    assert at.prefill.ended[0] == [Finished(0, FinishReason.HANDED_OFF, behind)]
-    assert at.decode.core.tally.prompt_tokens == (behind if behind > 1 else 0), "what was made meanwhile is caught up"
-    assert is_empty(at)
-
-
-@pytest.mark.parametrize(("own_tokens", "takes_more"), [(0, True), (64, False)])
-def test_prefill_stops_behind_the_first_token_where_it_is_not_to_go_on(own_tokens: int, takes_more: bool):
-    at = TwoCores(SHAPE, SHAPE, streams_kv=True, own_tokens=own_tokens, takes_more=takes_more)
-    at.submit(20, 6, 0, decode_first=True)
-    at.run_dry()
-    assert at.prefill.tokens[0] == at.wanted[0]
-    assert at.prefill.ended[0] == [Finished(0, FinishReason.HANDED_OFF, 1)]
-
-
-def test_prompts_go_before_answers_that_could_go_on():
-    at = begun(TwoCores(SHAPE, layout((1.0,)), streams_kv=True, own_tokens=64))
-    at.submit(8, 6, 0, decode_first=True)
-    at.report(False, 0)
-    at.order(False)
-    assert all(len(entry.token_ids) > 1 for flight, _ in at.prefill.flights.values() for entry in flight.entries)
-    assert len(at.prefill.tokens[0]) == 1
-    at.run_dry()
-    assert all(at.prefill.tokens[n] == at.wanted[n] for n in range(2))
-    assert is_empty(at)
-
-
 def test_an_answer_of_one_token_that_nobody_foresaw_is_withdrawn_and_its_room_is_free_again():
     at = TwoCores(SHAPE, SHAPE, streams_kv=True)
     stop = continuation(tuple(range(7)), 1)[0]

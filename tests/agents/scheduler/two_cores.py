@@ -4,10 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason
-from agents.messages.to_kv_source import Accept
 from agents.messages.to_kv_target import Offer, Withdraw
 from agents.messages.to_scheduler import Leg, OtherLeg
 from agents.scheduler.core import SchedulerCore
@@ -27,10 +24,6 @@ class TwoCores:
     streams_kv: bool = False
     hears_early: bool = True
     """Whether the decode side is told of prompts that are still being computed; else it is of the release before."""
-    own_tokens: int = 0
-    """Most that the prefill side makes behind a first token."""
-    takes_more: bool = True
-    """Whether the decode side computes such tokens again; else it is of the release before."""
     wanted: dict[int, list[int]] = field(default_factory=dict)
     stopped: set[int] = field(default_factory=set)
     """Cancelled, or failed: a gateway would try these elsewhere."""
@@ -39,7 +32,7 @@ class TwoCores:
 
     def __post_init__(self) -> None:
         self.prefill, self.decode = (
-            FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv, own_tokens=self.own_tokens), layout)
+            FakeStages(SchedulerCore(layout, 1000, streams_kv=self.streams_kv), layout)
             for layout in (self.prefill_layout, self.decode_layout)
         )
         self.decode.tokens = self.prefill.tokens
@@ -81,19 +74,13 @@ class TwoCores:
     def order(self, is_decode: bool) -> int:
         side = self.side(is_decode)
         count = side.order()
-        for word in map(self._as_before, side.core.take_words()):
+        for word in side.core.take_words():
             is_ours = isinstance(word.message, Offer | Withdraw)
             assert word.to.public_key == (DECODE if is_ours else PREFILL)
             if is_ours and is_early(word.message) and not self.hears_early:
                 continue
             (self.to_decode if is_ours else self.to_prefill).append(word)
         return count
-
-    def _as_before(self, word: PeerMessage) -> PeerMessage:
-        """A word as the decode side says it, which may be of the release before."""
-        if isinstance(word.message, Accept) and not self.takes_more:
-            return PeerMessage(word.to, replace(word.message, takes_more=False))
-        return word
 
     def hear(self, is_decode: bool) -> bool:
         """One word gets through."""
@@ -116,7 +103,7 @@ class TwoCores:
         order, stage = due[place % len(due)]
         self.arrived.add((order.target_run, stage))
         if all((order.target_run, s) in self.arrived for s in range(len(order.target_nodes))):
-            self.decode.cached[order.target_run] = self.prefill.cached[order.run][: order.tokens]
+            self.decode.cached[order.target_run] = list(self.prefill.cached[order.run])
             assert self.decode.coming.pop(order.target_run) == order.tokens
         self.decode.core.arrive(order.target_run, stage, order.target_nodes[stage], 100)
         return True
@@ -125,7 +112,7 @@ class TwoCores:
         """What is computed, or is in the step that the end of the prompt goes through."""
         for order in self.prefill.dispatches:
             for stage in range(len(order.target_nodes)):
-                is_computed = len(self.prefill.cached.get(order.run, ())) >= order.tokens
+                is_computed = len(self.prefill.cached.get(order.run, ())) == order.tokens
                 is_on_its_way = is_computed and order.target_run in self.decode.coming
                 if is_on_its_way and (order.target_run, stage) not in self.arrived:
                     yield order, stage

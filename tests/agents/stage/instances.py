@@ -56,7 +56,6 @@ class Instance:
     vocabulary: int = VOCABULARY
     context_tokens: int = 256
     kv_blocks: int = KV_BLOCKS
-    own_tokens: int = 0
     engines: dict[str, str] = field(default_factory=dict)
     """Of nodes, by name; torch where nothing is said."""
     splits: dict[str, Split] = field(default_factory=dict)
@@ -77,7 +76,6 @@ class Instance:
             PipelineLayout(self.model, stages, 16, self.context_tokens, self.vocabulary),
             {self.gateway.public: "gateway"},
             workers,
-            own_tokens=self.own_tokens,
         )
         (self.folder / "instance.json").write_bytes(msgspec.json.encode(told))
         self.scheduler = self._start("scheduler", "--instance", self.folder / "instance.json")

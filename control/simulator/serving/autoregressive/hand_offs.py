@@ -1,8 +1,7 @@
 """Hand-offs: every layer's KV cache from the node that holds it here to the node that holds it there."""
 
 from control.simulator.serving.autoregressive.records import ALL_STAGES, COMING, PIECE_BITS
-from control.simulator.serving.autoregressive.scheduler import join_next_step
-from control.simulator.serving.autoregressive.sending import send_piece, sends
+from control.simulator.serving.autoregressive.scheduler import join_next_step, send_piece, sends
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.legs import complete
@@ -37,8 +36,6 @@ def send(w: World, request: int, row: int, named: int, now_s: float) -> None:
         end_s = begin_s = now_s + pipeline.hand_off_s
         for each in range(pipeline.depth):
             end_s = max(end_s, _end_s(w, source, row, each, 1, begin_s))
-        sequence.unsent = 0
-        sequence.there_s = end_s
         push(w, end_s, ARRIVED, request, row, sequence.run)
         return
     sequence.there_s = max(sequence.there_s, _end_s(w, source, row, stage, HAND_OFF_PIECES, now_s))
@@ -54,21 +51,14 @@ def send(w: World, request: int, row: int, named: int, now_s: float) -> None:
 def take_over(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
     """Note that the leg `row` has its KV cache, or the first token: with both it goes on, and the leg that sent them is
     done."""
-    sequence = w.sequences[row]
-    sequence.awaited -= 1
+    w.sequences[row].awaited -= 1
     wake(w, w.legs[row].instance, now_s)
-    if not sequence.is_here and sequence.unsent == 0 and sequence.there_s <= now_s:
-        sequence.is_here = True
-        if sequence.awaited and limits.own_tokens:  # who makes tokens meanwhile hears of it
-            wake(w, w.legs[sequence.peer].instance, now_s)
-    if sequence.awaited:
+    if w.sequences[row].awaited:
         return
-    sequence.tokens = w.sequences[sequence.peer].tokens
-    sequence.sampled = sequence.position + 1 == sequence.tokens  # else it catches up, as with a prompt
     w.fates[request].handed_s = now_s
     w.legs[row].phase = READY
     join_next_step(w, row)
-    complete(w, limits, sequence.peer, now_s)
+    complete(w, limits, w.sequences[row].peer, now_s)
 
 
 @compiled

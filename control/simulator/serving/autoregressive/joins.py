@@ -3,10 +3,12 @@
 import numpy as np
 
 from control.simulator.serving.autoregressive.places import count_prompt
-from control.simulator.serving.autoregressive.records import PREFILL
-from control.simulator.serving.autoregressive.sending import hold, may_go_on
+from control.simulator.serving.autoregressive.records import COMING, HELD, PREFILL
+from control.simulator.serving.autoregressive.scheduler import offer
 from control.simulator.serving.kernel.compiled import compiled
+from control.simulator.serving.kernel.heap import push
 from control.simulator.serving.kernel.legs import complete
+from control.simulator.serving.kernel.records import ARRIVED
 from control.simulator.serving.kernel.world import Limits, World
 
 
@@ -42,5 +44,11 @@ def _deliver(w: World, limits: Limits, row: int, now_s: float) -> None:
         complete(w, limits, row, now_s)
         if peer >= 0:  # its output is whole: there is nothing to hand over
             complete(w, limits, peer, now_s)
-    elif w.instances[leg.instance].role == PREFILL and not may_go_on(w, limits, row, 0):
-        hold(w, row, now_s)
+    elif w.instances[leg.instance].role == PREFILL:
+        leg.phase = HELD
+        if w.legs[sequence.peer].phase == COMING:  # it lacks the first token
+            told_s = now_s + w.pipelines[w.instances[leg.instance].model].hand_off_s / 2
+            request = w.calls[row // w.places.shape[1]].request
+            push(w, told_s, ARRIVED, request, sequence.peer, w.sequences[sequence.peer].run)
+        else:
+            offer(w, sequence.peer, now_s)

@@ -26,8 +26,6 @@ class Sequence:
     """Stages of the leg that hands over to it whose part of the KV cache is not on its way yet."""
     there_s: float
     """When all that is on its way is there."""
-    is_here: bool
-    """All of the KV cache that comes is here."""
     awaited: int
     """How much of what another leg hands over it waits for: all of the KV cache, and the first token where that is not
     known yet."""
@@ -57,8 +55,6 @@ class Pipeline:
     kinds: int
     hand_off_s: float
     kv_bytes: float
-    keeps_all: bool
-    """No layer has a window, so that what is handed over stays while tokens are added."""
 
 
 class Stage:

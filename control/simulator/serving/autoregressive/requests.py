@@ -13,7 +13,6 @@ def submit_tokens(w: World, row: int) -> None:
     sequence.peer = -1
     sequence.run = sequence.blocks = 0
     sequence.awaited = 0
-    sequence.is_here = False
     stages = w.seated.shape[1]
     for stage in range(stages):
         w.chunks[row * stages + stage].piece = 0

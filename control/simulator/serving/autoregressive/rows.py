@@ -42,7 +42,7 @@ def pipeline_rows(used: Sequence[PipelineModel]) -> PipelineRows:
     for pipeline in pipelines:
         own_windows, own_nodes = sorted(set(pipeline.windows)), len(pipeline.nodes)
         places = len(stages), node_at, pipeline.block_tokens, len(windows), len(own_windows)
-        figures = pipeline.hand_off_s, pipeline.kv_bytes_per_token_per_layer, not any(pipeline.windows)
+        figures = pipeline.hand_off_s, pipeline.kv_bytes_per_token_per_layer
         rows.append((len(pipeline.stages), own_nodes, *places, *figures))
         stages += _stage_rows(pipeline)
         held += [np.cumsum([0, *(own == window for own in pipeline.windows)]) for window in own_windows]

@@ -13,22 +13,26 @@ from control.simulator.serving.autoregressive.places import (
     take,
 )
 from control.simulator.serving.autoregressive.records import (
+    ALL_STAGES,
     CHOSEN,
     CHUNKS,
     COMING,
     HELD,
     OFFERED,
     ORDER_OF_GROUPS,
+    PIECE_BITS,
     PREFILL,
+    STAGE_BITS,
+    Chunk,
 )
-from control.simulator.serving.autoregressive.sending import begin_sending, hold, may_go_on, offer, send_piece, sends
 from control.simulator.serving.autoregressive.steps import clear_work, pass_through
 from control.simulator.serving.kernel.compiled import compiled
-from control.simulator.serving.kernel.heap import push
+from control.simulator.serving.kernel.heap import push, wake
 from control.simulator.serving.kernel.lists import dequeue, enqueue
-from control.simulator.serving.kernel.records import READY, STEP
+from control.simulator.serving.kernel.records import AWAITING, READY, SEND, STEP
 from control.simulator.serving.kernel.world import Limits, World
 from policies import lanes
+from templates_lib.values.placement import HAND_OFF_PIECES
 
 _may_join = compiled(lanes.may_join)
 
@@ -49,7 +53,7 @@ def order_steps(w: World, limits: Limits, instance: int, now_s: float) -> None:
     _admit(w, limits, instance, now_s)
     own = w.instances[instance]
     for group in range(own.group_at, own.group_at + own.groups):
-        if w.groups[group].flight == 0 and _fill(w, limits, instance, group, now_s):
+        if w.groups[group].flight == 0 and _fill(w, instance, group):
             _launch(w, limits, instance, group, now_s)
 
 
@@ -93,7 +97,6 @@ def _accept(w: World, limits: Limits, row: int, now_s: float) -> None:
     leg.phase = COMING
     sequence.position = sequence.tokens - 1
     sequence.sampled = True
-    sequence.is_here = False
     sequence.awaited = 1 if w.legs[sequence.peer].phase == HELD else 2
     request = w.calls[row // w.places.shape[1]].request
     w.fates[request].accepted_s = now_s
@@ -165,7 +168,7 @@ def _lane_with_room(w: World, instance: int, blocks: int, tokens: int) -> int:
 
 
 @compiled
-def _fill(w: World, limits: Limits, instance: int, group: int, now_s: float) -> bool:
+def _fill(w: World, instance: int, group: int) -> bool:
     """Note what each member does in the next step and at which nodes; whether there is anything."""
     own = w.instances[instance]
     pipeline = w.pipelines[own.model]
@@ -180,9 +183,6 @@ def _fill(w: World, limits: Limits, instance: int, group: int, now_s: float) -> 
     while row >= 0:
         sequence = w.sequences[row]
         tokens = 0
-        goes_on = own.role == PREFILL and sequence.sampled and w.legs[row].phase == READY
-        if goes_on and not _makes_own(w, limits, instance, row):
-            hold(w, row, now_s)
         if w.legs[row].phase == READY:
             tokens = sequence.tokens - sequence.position
             if not sequence.sampled:
@@ -232,7 +232,7 @@ def _launch(w: World, limits: Limits, instance: int, group: int, now_s: float) -
     row = w.group_ends[group].head
     while row >= 0:
         sequence = w.sequences[row]
-        if sequence.flight == step and own.role == PREFILL and limits.streams_kv and not sequence.sampled:
+        if sequence.flight == step and own.role == PREFILL and limits.streams_kv:
             _stream(w, row, now_s)
         if sequence.flight == step and not sequence.sampled:
             request = w.calls[row // w.places.shape[1]].request
@@ -262,17 +262,70 @@ def _stream(w: World, row: int, now_s: float) -> None:
 
 
 @compiled
-def _makes_own(w: World, limits: Limits, instance: int, row: int) -> bool:
-    """The same as its step is ordered, when it is known what else there is to do; there must be free blocks for it."""
-    own, sequence = w.instances[instance], w.sequences[row]
-    prompts = int(w.queue_ends[instance].head >= 0)
-    for lane in range(own.group_at, own.group_at + own.groups):
-        prompts += int(w.groups[lane].tokens > 0)
-    needed = blocks_of(w, instance, sequence.position + 1) - sequence.blocks
-    for stage in range(w.pipelines[own.model].depth):
-        if w.nodes[own.node_at + w.seated[row, stage]].free_blocks < needed:
-            return False
-    return may_go_on(w, limits, row, prompts)
+def offer(w: World, row: int, now_s: float) -> None:
+    """Ask for room for the leg `row`, which takes over, or say that the first token is known."""
+    target = w.legs[row]
+    if not w.instances[target.instance].alive:
+        return
+    wake(w, target.instance, now_s)
+    if target.phase == AWAITING:
+        target.phase = OFFERED
+        w.sequences[row].tokens += 1
+        enqueue(w, w.queue_ends[target.instance], row)
+
+
+@compiled
+def begin_sending(w: World, limits: Limits, request: int, row: int, now_s: float) -> None:
+    """Have each stage of the other leg send its part to the leg `row`: at once, or as it is computed."""
+    sequence = w.sequences[row]
+    pipeline = w.pipelines[w.instances[w.legs[sequence.peer].instance].model]
+    sequence.unsent = pipeline.depth
+    sequence.there_s = now_s
+    if not limits.streams_kv:
+        _push_send(w, now_s, request, row, ALL_STAGES, 0)
+        return
+    for stage in range(pipeline.depth):
+        send_piece(w, request, row, stage, 0, now_s + pipeline.hand_off_s)
+
+
+@compiled
+def send_piece(w: World, request: int, row: int, stage: int, piece: int, from_s: float) -> None:
+    """Have a stage of the other leg send a piece to the leg `row`, from `from_s` on: once it is computed."""
+    source = w.sequences[row].peer
+    chunk = w.chunks[source * w.seated.shape[1] + stage]
+    computed_s = _computed_s(w, source, chunk, w.sequences[row].position * (piece + 1) / HAND_OFF_PIECES)
+    chunk.piece = 0
+    if computed_s == np.inf:
+        chunk.piece = piece + 1
+        chunk.from_s = from_s
+    else:
+        _push_send(w, max(from_s, computed_s), request, row, stage, piece)
+
+
+@compiled
+def _push_send(w: World, at_s: float, request: int, row: int, stage: int, piece: int) -> None:
+    subject = (request << STAGE_BITS) | stage
+    push(w, at_s, SEND, subject, row, (w.sequences[row].run << STAGE_BITS | stage) << PIECE_BITS | piece)
+
+
+@compiled
+def _computed_s(w: World, row: int, chunk: Chunk, tokens: float) -> float:
+    """When so many tokens of the prompt of the leg `row` are computed at a stage; infinite: in a step to come."""
+    sequence = w.sequences[row]
+    if w.legs[row].phase == HELD or tokens <= sequence.position:
+        return -np.inf
+    if sequence.flight == 0 or tokens > sequence.position + sequence.count:
+        return np.inf
+    share = (tokens - sequence.position) / sequence.count
+    return float(chunk.start_s + (chunk.end_s - chunk.start_s) * share)
+
+
+@compiled
+def sends(w: World, row: int) -> bool:
+    """Whether the leg has a KV cache for the other, or is about to."""
+    leg = w.legs[row]
+    is_computed = leg.phase == HELD or (leg.phase == READY and w.sequences[row].run > 0)
+    return bool(is_computed and w.instances[leg.instance].alive)
 
 
 @compiled

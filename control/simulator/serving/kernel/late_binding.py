@@ -58,7 +58,7 @@ def _note_place(w: World, at: int, now_s: float) -> None:
     for group in range(own.group_at, own.group_at + own.groups):
         if w.groups[group].flight:
             is_idle = False
-        if w.groups[group].tokens == 0:  # a lane that goes on with answers takes prompts
+        elif w.groups[group].tokens == 0:
             is_free = True
     waiting = own.held - own.running
     if is_idle and waiting == 0:

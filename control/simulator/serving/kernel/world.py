@@ -125,4 +125,3 @@ class Limits(NamedTuple):
     use_interval_s: float
     lead_s: float
     streams_kv: bool
-    own_tokens: int

@@ -22,8 +22,7 @@ World = tuple[Requests, FleetTimeline, ServingSettings]
 def random_world(seed: int) -> World:
     """One or two apps, served whole or over two legs, by pipelines of one to four stages of one to three nodes."""
     dice = np.random.default_rng(seed)
-    kinds = [0, 0, 64] if dice.random() < 0.5 else [0]
-    windows = tuple(int(w) for w in dice.choice(kinds, int(dice.integers(4, 9))))
+    windows = tuple(int(w) for w in dice.choice([0, 0, 64], int(dice.integers(4, 9))))
     apps = ("a", "b")[: int(dice.integers(1, 3))]
     members = [member for app in apps for member in _members(dice, app, windows)]
     count = int(dice.integers(5, 80))
@@ -75,7 +74,6 @@ def _settings(dice: np.random.Generator) -> ServingSettings:
         request_s=float(dice.choice([0, 0.01])),
         reply_s=float(dice.choice([0, 0.01])),
         streams_kv=bool(dice.random() < 0.7),
-        own_tokens=int(dice.choice([0, 1, 3, 64])),
     )
 
 
