@@ -69,25 +69,31 @@ class Groups:
     def place_prompt(self, busy: Collection[int], blocks: int, tokens: int) -> tuple[int, tuple[int, ...]] | None:
         """A lane and a node in each stage for a prompt of so many tokens; None where it is to wait.
 
-        Of the lanes that are not `busy` with a step the emptiest; in every stage the node that will have computed it
-        first. Where that one has as many prompts of the lane as go in one step, it waits for the next lane: another
-        node is free because it is slow, and the step would take longer with it.
+        In every stage the node that will have computed it first. Of the lanes that are not `busy` with a step, and in
+        which all of these have room, the fullest: prompts that are given out together share a step, as the table of
+        their times reckons, and a step of one small prompt would take about as long. Where every lane has as many
+        prompts of a node as go in one step, it waits for the next lane: another node is free because it is slow, and
+        the step would take longer with it.
         """
-        idle = [lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy]
-        if not idle:
+        nodes = self._soonest(blocks, tokens)
+        if nodes is None:
             return None
-        lane = min(idle, key=lambda n: (sum(self._lane_tokens[n][0]), n))
+        idle = (lane for lane in range(self._layout.lanes) if self._layout.groups + lane not in busy)
+        for lane in sorted(idle, key=lambda n: -sum(self._lane_tokens[n][0])):
+            if all(self._takes_prompt(lane, stage, node, tokens) for stage, node in enumerate(nodes)):
+                return self._layout.groups + lane, nodes
+        return None
+
+    def _soonest(self, blocks: int, tokens: int) -> tuple[int, ...] | None:
+        """The node of each stage that will have computed such a prompt first; None where a stage has no blocks."""
         chosen = []
         for stage, nodes in enumerate(self._layout.stages):
             free, pending = self._free[stage], self._pending[stage]
             with_room = [n for n in range(len(nodes)) if free[n] >= blocks]
             if not with_room:
                 return None
-            first = min(with_room, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n))
-            if not self._takes_prompt(lane, stage, first, tokens):
-                return None
-            chosen.append(first)
-        return self._layout.groups + lane, tuple(chosen)
+            chosen.append(min(with_room, key=lambda n: ((pending[n] + tokens) / nodes[n].weight, n)))
+        return tuple(chosen)
 
     def count_prompt(self, group: int, nodes: tuple[int, ...], tokens: int) -> None:
         """A prompt of so many tokens is to be computed there; below 0: no more. Only those in lanes are counted."""

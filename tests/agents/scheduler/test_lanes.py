@@ -47,6 +47,25 @@ def test_short_prompts_share_a_step_as_far_as_chunk_and_batch_cap_go() -> None:
     assert [len(entry.token_ids) for entry in at.flights[4][0].entries] == [4]
 
 
+def test_prompts_that_come_together_fill_a_step_before_another_lane_is_begun() -> None:
+    at = stages(layout((1.0,), (1.0,), chunk=20))
+    for attempt in range(5):
+        submit(at, attempt, 8)
+    at.order()
+    assert [len(step.entries) for step in steps_of(at)] == [3, 2]
+    submit(at, 5, 2)
+    at.order()
+    assert [len(step.entries) for step in steps_of(at)] == [3, 2, 1], "a step that has begun takes no more"
+
+
+def test_a_prompt_that_fills_no_step_with_others_leaves_room_in_theirs() -> None:
+    at = stages(layout((1.0,), (1.0,), chunk=20, blocks=1000))
+    for attempt, tokens in enumerate([8, 40, 8]):
+        submit(at, attempt, tokens)
+    at.order()
+    assert [[entry.run for entry in step.entries] for step in steps_of(at)] == [[1, 3], [2]]
+
+
 def test_as_many_prompts_share_a_step_as_come_nearest_to_the_chunk() -> None:
     at = stages(layout((1.0,), chunk=10, blocks=1000))
     for attempt in range(20):
@@ -71,8 +90,8 @@ def test_peers_take_prompts_of_one_step_each_as_far_as_its_own_chunk_goes() -> N
     for attempt in range(90):
         submit(at, attempt, 10)
     at.run_dry()
-    # Two fill the larger one and one the smaller, and all of them go on together.
-    assert Counter(map(tuple, steps)).most_common(1) == [((0, 0, 1), 26)]
+    # Two fill the larger one and one the smaller, and all of them go on together, in every step.
+    assert Counter(map(tuple, steps)).most_common(1) == [((0, 0, 1), 30)]
     assert sorted(at.tokens) == list(range(90))
 
 

@@ -65,30 +65,40 @@ def place(w: World, group: int, blocks: int, most: int) -> bool:
 
 
 @compiled
-def place_prompt(w: World, lane: int, blocks: int, tokens: int) -> bool:
-    """The same for a prompt of so many tokens: in each stage the node that will have computed it first."""
-    instance = w.instances[w.groups[lane].instance]
-    pipeline = w.pipelines[instance.model]
-    seat = seat_of(w, lane)
+def place_prompt(w: World, instance: int, blocks: int, tokens: int) -> bool:
+    """Whether each stage has blocks for a prompt of so many tokens; the node of each that will have computed it first
+    is then in the scratch."""
+    own = w.instances[instance]
+    pipeline = w.pipelines[own.model]
     for stage in range(pipeline.depth):
         at = pipeline.stage_at + stage
         best, least = -1, 0.0
         for node in range(w.stages[at].node, w.stages[at + 1].node):
-            limit = pipeline.limit_at + node
-            if w.nodes[instance.node_at + node].free_blocks < blocks:
+            if w.nodes[own.node_at + node].free_blocks < blocks:
                 continue
-            quotient = (w.nodes[instance.node_at + node].pending + tokens) / w.limits[limit].weight
+            quotient = (w.nodes[own.node_at + node].pending + tokens) / w.limits[pipeline.limit_at + node].weight
             if best < 0 or quotient < least:
                 best, least = node, quotient
         if best < 0:
             return False
-        prompts, limit = w.seats[seat + best].prompts, pipeline.limit_at + best
+        w.scratch[CHOSEN, stage] = best
+    return True
+
+
+@compiled
+def takes_prompt(w: World, lane: int, tokens: int) -> bool:
+    """Whether the prompt goes in one step with what the lane has at the nodes in the scratch; alone it may take
+    several."""
+    pipeline = w.pipelines[w.instances[w.groups[lane].instance].model]
+    seat = seat_of(w, lane)
+    for stage in range(pipeline.depth):
+        node = w.scratch[CHOSEN, stage]
+        prompts, limit = w.seats[seat + node].prompts, pipeline.limit_at + node
         if prompts and (
             prompts >= w.limits[limit].batch_cap
-            or not _joins(tokens, w.seats[seat + best].tokens, w.limits[limit].chunk)
+            or not _joins(tokens, w.seats[seat + node].tokens, w.limits[limit].chunk)
         ):
             return False
-        w.scratch[CHOSEN, stage] = best
     return True
 
 

@@ -11,6 +11,7 @@ from control.simulator.serving.autoregressive.places import (
     seat_of,
     stop,
     take,
+    takes_prompt,
 )
 from control.simulator.serving.autoregressive.records import (
     ALL_STAGES,
@@ -156,14 +157,15 @@ def _has_seats(w: World, row: int, group: int) -> bool:
 
 @compiled
 def _lane_with_room(w: World, instance: int, blocks: int, tokens: int) -> int:
-    """The lane without a step under way that has the fewest prompt tokens, its nodes in the scratch; -1: none."""
+    """Of the lanes without a step under way that take such a prompt the fullest, its nodes in the scratch; -1: none."""
     first = w.instances[instance].group_at
     best = -1
-    for lane in range(first, first + w.instances[instance].groups):
-        if w.groups[lane].flight == 0 and (best < 0 or w.groups[lane].tokens < w.groups[best].tokens):
-            best = lane
-    if best < 0 or not place_prompt(w, best, blocks, tokens):
+    if not place_prompt(w, instance, blocks, tokens):
         return -1
+    for lane in range(first, first + w.instances[instance].groups):
+        is_fuller = w.groups[lane].flight == 0 and (best < 0 or w.groups[lane].tokens > w.groups[best].tokens)
+        if is_fuller and takes_prompt(w, lane, tokens):
+            best = lane
     return int(best)
 
 
