@@ -11,7 +11,7 @@ LANES_OF_PART_ALONE = 8
 leave the parts before it idle, with all lanes behind it. That many are as good as no limit within an objective."""
 
 
-def joins(tokens: int, before: int, chunk_tokens: int) -> bool:
+def joins(tokens: float, before: float, chunk_tokens: float) -> bool:
     """Tell whether a prompt goes in one step with others, which have `before` tokens at the same node, and is not to be
     cut.
 

@@ -23,6 +23,10 @@ class PromptTimes:
     """Until the member can begin another."""
     chunk_tokens: int
     """Prompt tokens of one step, up to which prompts are put together."""
+    latency_s_per_square: float = 0.0
+    """Seconds for each square token of a prompt, as all its tokens attend to those before: prompts that share a step
+    attend to their own alone, so that it takes less time than one prompt of as many tokens."""
+    busy_s_per_square: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,13 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from policies.lanes import joins
 from policies.routing_table import PromptTimes
 from policies.rows import Rows
 
 Floats = NDArray[np.float64]
+_fits = register_jitable(joins)
+"""As schedulers put prompts into a step."""
 
 PROMPT_POINTS = np.concatenate(([0.0], 2.0 ** np.arange(4.0, 18.5, 0.5)))
 """(30,) prompt tokens at which a member's times are known; on straight lines between them, and beyond."""
@@ -42,6 +45,8 @@ class Member:
     """Room for prompt tokens in its KV cache."""
     free_s: float
     """When it will have begun all that it was given."""
+    end_s: float
+    """When it will be through with all of that."""
     usd_per_s: float
     times: int
     """Row in the table of times."""
@@ -50,8 +55,15 @@ class Member:
     step_s: float
     """When the step begins that was given out last."""
     step_tokens: float
+    step_squares: float
+    """Sum of the squares of the lengths of the prompts in it."""
     step_deadline_s: float
     """The first of the deadlines in it."""
+    before_s: float
+    """When it is through with the steps before that one."""
+    latency_square_s: float
+    busy_square_s: float
+    """Seconds for each square token, as `policies.routing_table.PromptTimes` has both."""
     pace: float
     """Times of its prompts as they were observed, over those of the table."""
 
@@ -83,12 +95,16 @@ class Queue:
     late_tail: int
 
 
-def member_row(times: PromptTimes | None, rows: dict[PromptTimes, int], usd_per_hour: float, free_s: float) -> Fields:
+def member_row(
+    times: PromptTimes | None, rows: dict[PromptTimes, int], usd_per_hour: float, tokens_free: float
+) -> Fields:
     """Fields of a member that is closed so far. `times`: None, not known, is taken to be nothing. `rows`: those of the
     table of times, to which a new one is added."""
     known = times or _NO_TIME
     row = rows.setdefault(known, len(rows))
-    return False, False, free_s, 0.0, usd_per_hour / 3600, row, known.chunk_tokens, -np.inf, 0.0, np.inf, 1.0
+    squares = known.latency_s_per_square, known.busy_s_per_square
+    of_step = -np.inf, 0.0, 0.0, np.inf, 0.0
+    return False, False, tokens_free, 0.0, 0.0, usd_per_hour / 3600, row, known.chunk_tokens, *of_step, *squares, 1.0
 
 
 def table_of_times(times: Iterable[PromptTimes]) -> tuple[Floats, Floats]:
@@ -139,6 +155,23 @@ def together_s(members: Rows[Member], first: int, end: int, busy_s: Floats, toke
 @register_jitable
 def _paced_s(member: Member, times: Floats, tokens: float) -> float:
     return member.pace * seconds(times[member.times], tokens)
+
+
+@register_jitable
+def _busy_s(member: Member, busy_s: Floats, tokens: float, squares: float) -> float:
+    """Time of a step of so many tokens until the next can begin. `squares`: sum of the squares of its prompts' lengths,
+    which is less than that of one prompt where there are several."""
+    return _paced_s(member, busy_s, tokens) - member.pace * member.busy_square_s * (tokens * tokens - squares)
+
+
+@register_jitable
+def _end_s(
+    member: Member, latency_s: Floats, busy_s: Floats, tokens: float, squares: float, start_s: float, before_s: float
+) -> float:
+    """When such a step is through that begins at `start_s`, behind others that are through at `before_s`: where a
+    member has several parts, a short step does not overtake a long one."""
+    own_s = _paced_s(member, latency_s, tokens) - member.pace * member.latency_square_s * (tokens * tokens - squares)
+    return max(start_s + own_s, before_s + min(own_s, _busy_s(member, busy_s, tokens, squares)))
 
 
 @register_jitable
@@ -198,25 +231,26 @@ def _set_late_aside(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
 
 
 @register_jitable
-def take(member: Member, busy_s: Floats, tokens: float, deadline_s: float, now_s: float) -> None:
+def take(member: Member, latency_s: Floats, busy_s: Floats, tokens: float, deadline_s: float, now_s: float) -> None:
     """Count a prompt that a member was given, as `choose` reckoned with it."""
     if _joins(member, tokens, now_s):
-        before_s = _paced_s(member, busy_s, member.step_tokens)
-        member.step_tokens += tokens
-        member.free_s += _paced_s(member, busy_s, member.step_tokens) - before_s
-        member.step_deadline_s = min(member.step_deadline_s, deadline_s)
+        total, squares = member.step_tokens + tokens, member.step_squares + tokens * tokens
+        earlier_s = _busy_s(member, busy_s, member.step_tokens, member.step_squares)
+        first_s = min(member.step_deadline_s, deadline_s)
     else:
-        member.step_s = max(now_s, member.free_s)
-        member.step_tokens = tokens
-        member.step_deadline_s = deadline_s
-        member.free_s = member.step_s + _paced_s(member, busy_s, tokens)
+        total, squares, earlier_s, first_s = tokens, tokens * tokens, 0.0, deadline_s
+        member.step_s = member.free_s = max(now_s, member.free_s)
+        member.before_s = member.end_s
+    member.free_s += _busy_s(member, busy_s, total, squares) - earlier_s
+    member.end_s = _end_s(member, latency_s, busy_s, total, squares, member.step_s, member.before_s)
+    member.step_tokens, member.step_squares, member.step_deadline_s = total, squares, first_s
     member.tokens_free -= tokens
 
 
 @register_jitable
 def _joins(member: Member, tokens: float, now_s: float) -> bool:
     """Whether a prompt may go in one step with those that the member was given at this moment."""
-    return member.step_s >= now_s and member.step_tokens + tokens <= member.chunk
+    return member.step_s >= now_s and _fits(tokens, member.step_tokens, member.chunk)
 
 
 @register_jitable
@@ -242,13 +276,15 @@ def choose(
         if not member.is_open or member.tokens_free < tokens:
             continue
         if _joins(member, tokens, now_s):
-            total = member.step_tokens + tokens
-            end_s = member.step_s + _paced_s(member, latency_s, total)
+            total, squares = member.step_tokens + tokens, member.step_squares + tokens * tokens
+            end_s = _end_s(member, latency_s, busy_s, total, squares, member.step_s, member.before_s)
             if end_s > member.step_deadline_s:
                 continue
-            busy = _paced_s(member, busy_s, total) - _paced_s(member, busy_s, member.step_tokens)
+            busy = _busy_s(member, busy_s, total, squares)
+            busy -= _busy_s(member, busy_s, member.step_tokens, member.step_squares)
         elif member.has_place and member.free_s - now_s <= lead_s:
-            end_s = max(now_s, member.free_s) + _paced_s(member, latency_s, tokens)
+            start_s, squares = max(now_s, member.free_s), tokens * tokens
+            end_s = _end_s(member, latency_s, busy_s, tokens, squares, start_s, member.end_s)
             busy = _paced_s(member, busy_s, tokens)
         else:
             continue

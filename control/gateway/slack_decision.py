@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from control.gateway.slack_rows import SlackRows, blank_rows, slack_rows
-from policies import later_legs, rows, slack
+from policies import lanes, later_legs, rows, slack
 from policies.later_legs import choose_legs
 from policies.machine_code import machine_code
 from policies.routing_table import RoutedModel
@@ -16,7 +16,7 @@ from policies.slack import Waiting
 LEAD_S = 0.01
 """How long before a member has begun all that it was given it is bound to the next request: what a message takes, and a
 little more."""
-_SOURCES = [Path(str(name)) for name in (__file__, later_legs.__file__, rows.__file__, slack.__file__)]
+_SOURCES = [Path(str(name)) for name in (__file__, lanes.__file__, later_legs.__file__, rows.__file__, slack.__file__)]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -58,7 +58,7 @@ def bind(w: SlackRows, now_s: float, is_first: bool) -> tuple[int, int, float]:
         member.pace = state.pace
         member.has_place = state.has_place and state.room > 0
         if state.is_idle:  # it can begin at once, whatever was predicted
-            member.free_s = min(member.free_s, now_s)
+            member.free_s, member.end_s = min(member.free_s, now_s), min(member.end_s, now_s)
         if is_first:
             member.step_s = -np.inf
     while True:
@@ -69,7 +69,7 @@ def bind(w: SlackRows, now_s: float, is_first: bool) -> tuple[int, int, float]:
             return -1, -1, 0.0
         member, own, candidate = w.members[found], w.waiting[row], w.candidates[found]
         if choose_legs(w.routes, w.legs, w.servers, w.flows, w.flow_zones, w.states, candidate, w.chosen):
-            slack.take(member, w.busy_s, own.tokens, own.deadline_s, now_s)
+            slack.take(member, w.latency_s, w.busy_s, own.tokens, own.deadline_s, now_s)
             slack.remove(w.waiting, w.queue[0], row)
             return row, candidate.route, slack.seconds(w.latency_s[member.times], own.tokens)
         member.has_place = False  # the rest of its route is full

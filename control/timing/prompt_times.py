@@ -19,19 +19,32 @@ def prompt_times(pipeline: PipelineModel, *, is_whole: bool) -> PromptTimes:
     chunk = min(node.chunk_tokens for node in pipeline.nodes)
     tokens = np.maximum(PROMPT_POINTS, 1.0)
     steps = np.ceil(tokens / chunk) if is_whole else np.ones_like(tokens)
-    latency_s = np.zeros_like(tokens)
-    busy_s = np.zeros_like(tokens)
+    latency_s, busy_s = _through(pipeline, tokens, steps, (tokens - 1) / 2, is_whole)
+    step, none = np.array([float(chunk)]), np.zeros(1)
+    alone = _through(pipeline, step, np.ones(1), (step - 1) / 2, is_whole)
+    apart = _through(pipeline, step, np.ones(1), none, is_whole)
+    latency_square, busy_square = (float((a - b)[0]) / chunk**2 for a, b in zip(alone, apart, strict=True))
+    return PromptTimes(tuple(latency_s.tolist()), tuple(busy_s.tolist()), chunk, latency_square, busy_square)
+
+
+def _through(
+    pipeline: PipelineModel, tokens: Floats, steps: Floats, context: Floats, is_whole: bool
+) -> tuple[Floats, Floats]:
+    """(latency, busy) of prompts, whose tokens attend to `context` earlier ones in the mean."""
+    latency_s, busy_s = np.zeros_like(tokens), np.zeros_like(tokens)
     for stage in pipeline.stages:
-        times = [_node_times(node, tokens, steps, is_whole) for node in stage.nodes]
+        times = [_node_times(node, tokens, steps, context, is_whole) for node in stage.nodes]
         latency_s += np.max([latency for latency, _ in times], axis=0)
         busy_s = np.maximum(busy_s, 1 / np.sum([1 / busy for _, busy in times], axis=0))
-    return PromptTimes(tuple(latency_s.tolist()), tuple(busy_s.tolist()), chunk)
+    return latency_s, busy_s
 
 
-def _node_times(node: NodeModel, tokens: Floats, steps: Floats, is_whole: bool) -> tuple[Floats, Floats]:
+def _node_times(
+    node: NodeModel, tokens: Floats, steps: Floats, context: Floats, is_whole: bool
+) -> tuple[Floats, Floats]:
     """(latency, busy) of prompts at one node, results on their way included in the first."""
     table = node.step
-    body = steps * _body_s(table, tokens / steps, (tokens - 1) / 2, is_whole)
+    body = steps * _body_s(table, tokens / steps, context, is_whole)
     head = np.interp(1.0, row_points(), table.head_s)
     hop = node.hop_s * steps + node.hop_s_per_token * tokens
     return body + head + hop, body * table.busy_share + head

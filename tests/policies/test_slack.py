@@ -19,6 +19,8 @@ class Pool:
 
     per_token_s: list[float]
     usd_per_s: list[float]
+    parts: int = 1
+    """Parts that each member is cut into: so many prompts are under way at once."""
 
     def __post_init__(self) -> None:
         count = len(self.per_token_s)
@@ -34,6 +36,7 @@ class Pool:
             pace=1.0,
         )
         self.latency_s = np.outer(self.per_token_s, slack.PROMPT_POINTS)
+        self.busy_s = self.latency_s / self.parts
         self.waiting: Rows[slack.Waiting] = rows_of(slack.Waiting, 64, previous=-1, next=-1)
         (self.queue,) = rows_of(slack.Queue, 1, head=-1, tail=-1, late_head=-1, late_tail=-1)
 
@@ -48,12 +51,12 @@ class Pool:
     def bind(self, now_s: float) -> tuple[int, int]:
         """The next binding, which is carried out."""
         row, member = slack.next_binding(
-            self.members, 0, len(self.members), self.latency_s, self.latency_s, self.waiting, self.queue, now_s, 0.0
+            self.members, 0, len(self.members), self.latency_s, self.busy_s, self.waiting, self.queue, now_s, 0.0
         )
         if row >= 0:
             slack.remove(self.waiting, self.queue, row)
             own = self.waiting[row]
-            slack.take(self.members[member], self.latency_s, own.tokens, own.deadline_s, now_s)
+            slack.take(self.members[member], self.latency_s, self.busy_s, own.tokens, own.deadline_s, now_s)
         return row, member
 
     def order(self) -> list[int]:
@@ -152,3 +155,24 @@ def test_short_prompts_go_in_one_step_as_long_as_all_in_it_are_in_time() -> None
 def test_times_are_on_lines_between_points_and_beyond() -> None:
     for tokens in (0.0, 1.0, 16.0, 17.0, 1024.0, 1_000.5, 5e5):
         assert slack.seconds(2 * slack.PROMPT_POINTS + 1, tokens) == pytest.approx(2 * tokens + 1)
+
+
+def test_a_short_prompt_does_not_overtake_a_long_one_that_is_in_another_part_of_its_member() -> None:
+    pool = Pool([0.001, 0.004], [1.0, 5.0], parts=4)
+    pool.add(0, 1000.0, 2.0)
+    assert pool.bind(0.0) == (0, 0)  # in the other parts until 1.0
+    pool.members[1].has_place = False
+    pool.add(1, 100.0, 0.9)
+    assert pool.bind(0.3) == (-1, -1)
+    pool.members[1].has_place = True
+    assert pool.bind(0.3) == (1, 1)
+
+
+def test_prompts_that_share_a_step_attend_to_their_own_tokens_alone() -> None:
+    pool = Pool([0.001], [1.0])
+    pool.members[0].chunk = 200.0
+    pool.members[0].latency_square_s = pool.members[0].busy_square_s = 1e-6
+    for row in range(2):
+        pool.add(row, 100.0, 0.19)  # one prompt of 200 tokens would take 0.2
+    assert [pool.bind(0.0) for _ in range(2)] == [(0, 0), (1, 0)]
+    assert pool.members[0].free_s == pytest.approx(0.2 - 1e-6 * (200**2 - 2 * 100**2))

@@ -32,7 +32,7 @@ def bind_waiting(w: World, limits: Limits, number: int, now_s: float) -> None:
             w.members[member].has_place = False  # the rest of its route is full
             w.members[member].step_s = -np.inf
             continue
-        slack.take(w.members[member], w.busy_s, row.tokens, row.deadline_s, now_s)
+        slack.take(w.members[member], w.latency_s, w.busy_s, row.tokens, row.deadline_s, now_s)
         leave_queue(w, call)
         w.calls[call].route = w.candidates[member].route
         w.state[0].pending = call
@@ -62,7 +62,7 @@ def _note_place(w: World, at: int, now_s: float) -> None:
             is_free = True
     waiting = own.held - own.running
     if is_idle and waiting == 0:
-        member.free_s = min(member.free_s, now_s)
+        member.free_s, member.end_s = min(member.free_s, now_s), min(member.end_s, now_s)
     member.has_place = is_free and waiting == 0 and own.room > 0
     member.tokens_free = _tokens_free(w, number)
 
