@@ -30,6 +30,8 @@ PAGES = {
     "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
     "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
+BELOW = {"What would save money": "plan-why", "Cost against objective": "plan-objectives"}
+"""Cards of the plan's page that begin below what is seen first → their pictures."""
 _USEFUL = "#main data[value], #main tbody time, #main form, #main .empty"
 _TIMED = """async ({selector, done, key, chosen, typed}) => {
   const target = document.querySelector(selector);
@@ -137,6 +139,7 @@ def picture(browser: Browser, url: str, world: ConsoleWorld, folder: Path) -> No
     context = signed_in(browser, url, world)
     pages = PAGES | {"what-if": solved_what_if(context.new_page(), url), "instance": longest_instance(context, url)}
     explained(context.new_page(), url)
+    costed(context.new_page(), url)
     session = context.storage_state()
     context.close()
     looks = {"light": (1280, 900, "light"), "dark": (1280, 900, "dark"), "narrow": (390, 844, "light")}
@@ -150,9 +153,10 @@ def picture(browser: Browser, url: str, world: ConsoleWorld, folder: Path) -> No
             page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
         page.goto(url + PAGES["plan"])
         at_rest(page)
-        card = page.get_by_role("region", name="What would save money")
-        card.evaluate("card => scrollTo(0, card.getBoundingClientRect().top + scrollY - 70)")  # below the bar
-        page.screenshot(path=folder / f"plan-why-{look}.png", animations="disabled")
+        for title, name in BELOW.items():
+            card = page.get_by_role("region", name=title)
+            card.evaluate("card => scrollTo(0, card.getBoundingClientRect().top + scrollY - 70)")  # below the bar
+            page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
         context.close()
 
 
@@ -174,6 +178,15 @@ def explained(page: Page, url: str) -> None:
     card = page.get_by_role("region", name="What would save money")
     card.get_by_role("button", name="Verify").click()
     card.get_by_text("verified").first.wait_for(timeout=300_000)
+
+
+def costed(page: Page, url: str) -> None:
+    """What the fleet costs against its first model's TTFT is found, for the plan that is shown first."""
+    page.goto(url + PAGES["plan"])
+    at_rest(page)
+    card = page.get_by_role("region", name="Cost against objective")
+    card.get_by_role("button", name="Find costs").click()
+    card.locator("canvas").wait_for(timeout=900_000)
 
 
 def longest_instance(context: BrowserContext, url: str) -> str:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from control.api.text import Readable
 from templates_lib.values.offer import Market
 
-_Word = Annotated[str, StringConstraints(min_length=1, max_length=200), Readable]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=200), Readable]
 _MAX_CHANGES = 100
 
 
@@ -16,12 +16,12 @@ class OfferChoiceBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cloud: _Word | None = None
-    region: _Word | None = None
-    zone: _Word | None = Field(default=None, description="Inside the cloud.")
-    gpu: _Word | None = None
+    cloud: Word | None = None
+    region: Word | None = None
+    zone: Word | None = Field(default=None, description="Inside the cloud.")
+    gpu: Word | None = None
     market: Market | None = None
-    offer: _Word | None = Field(default=None, description="Key of one.")
+    offer: Word | None = Field(default=None, description="Key of one.")
 
 
 class PriceChangeBody(BaseModel):
@@ -41,7 +41,7 @@ class AvailabilityChangeBody(BaseModel):
 class DemandChangeBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    model: _Word | None = Field(default=None, description="As the fleet calls it; null: all.")
+    model: Word | None = Field(default=None, description="As the fleet calls it; null: all.")
     factor: float | None = Field(default=None, gt=0, le=1000, allow_inf_nan=False)
     requests_per_s: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
 

@@ -11,6 +11,7 @@ from control.explain.limits import limit_texts
 from control.explain.node_saving import NodeSaving
 from control.explain.runner_up import RunnerUp, bag
 from control.explain.shortage import Shortage
+from control.planning.easier_promise import EASIER_PROMISE
 from control.planning.objective_costs import Easier
 from control.planning.proof import proof_text
 from templates_lib.values.plan import Plan
@@ -49,6 +50,8 @@ def _sections(
     yield f"{title}: {plan.usd_per_hour:,.2f} $/h, {proof_text(plan.status, plan.gap)}", []
     if explanation.shortage is not None:
         yield "What is missing", list(_shortage(explanation.shortage))
+    if helps := [reason.text for reason in plan.reasons if reason.kind == EASIER_PROMISE]:
+        yield "What an easier promise would change", helps
     yield "What binds", list(limit_texts(explanation.limits, plan))
     yield "What one more node would save", list(_nodes(explanation))
     yield "Why not the runner-up", [_runner_up(r, plan) for r in explanation.runners_up] or ["the plan rents nothing"]

@@ -42,9 +42,10 @@ def objectives(
     supply, everything certified as ever. A value that no node can keep has no cost.
     """
     from control.cli.planning import made_now
+    from control.planning.objectives import Axis
 
     refuse_unwritable(plot)
-    values = _numbers(at)
+    values = Axis(axis).checked(_numbers(at))
     with made_now(file, snapshot, templates, database_url) as (opened, made):
         costs = costs_of(opened, made)
         curves = _curves(costs, made, axis, model, values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from control.cli.output import write_text
+from control.cli.output import say, write_text
 from control.cli.progress import build_progress
 from control.cost.spending_limit import spending_limit
 from control.db.database import Database, open_database
@@ -19,8 +19,10 @@ from control.db.location import home_directory
 from control.db.plans import PostgresPlans
 from control.given_name import DEFAULT_PROJECT
 from control.market.view import StoredMarket
+from control.planning.easier_promise import easier_promises
 from control.planning.local_profiles import with_known_profiles
 from control.planning.nearest_objective import nearest_kept
+from control.planning.objective_costs import ObjectiveCosts
 from control.planning.recipe import Recipe
 from control.planning.recording import Recording, RecordingError, encode, read_plan, read_recording
 from control.planning.report import PlanReport
@@ -30,7 +32,7 @@ from control.planning.within_budget import within_budget
 from control.planning.world import World, read_world
 from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.library import Library
-from templates_lib.values.plan import Plan
+from templates_lib.values.plan import Plan, Reason
 from templates_lib.values.snapshot import Snapshot
 
 _Made = tuple[Recording, Templates, PlanReport]
@@ -78,7 +80,19 @@ def _made(
             return
         assert recording is not None  # noqa: S101
         recording, found = opened.replay(recording.before())
-        yield opened, (recording, found, opened.plan(recording, found, baselines=baselines))
+        yield opened, (recording, found, _solved(opened, recording, found, baselines))
+
+
+def _solved(opened: PlanningSession, recording: Recording, templates: Templates, baselines: bool) -> PlanReport:
+    """Plan, and say what would help where a promise is missed or leaves models without instances."""
+
+    def advised(plan: Plan, snapshot: Snapshot) -> tuple[Reason, ...]:
+        if recording.recipe is None:
+            return ()
+        costs = ObjectiveCosts(opened, recording.recipe, snapshot, templates.library)
+        return easier_promises(costs, plan, lambda: say("medley: looking for an easier objective that could be kept"))
+
+    return opened.plan(recording, templates, baselines=baselines, advise=advised)
 
 
 def _within_budget(opened: PlanningSession, database: Database, spec: Path, baselines: bool) -> _Made:
@@ -93,7 +107,7 @@ def _within_budget(opened: PlanningSession, database: Database, spec: Path, base
         except UnservableError as error:
             nearest = nearest_kept(opened, world, at)
             raise UnservableError(f"{error}\n{nearest}" if nearest else str(error)) from None
-        return recording, found, opened.plan(recording, found, baselines=baselines)
+        return recording, found, _solved(opened, recording, found, baselines)
 
     try:
         project = PostgresFleets(database).load(world.name).project

@@ -5,7 +5,7 @@ database's own, so that two machines' clocks cannot disagree about them.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -34,6 +34,7 @@ class OperationState(StrEnum):
 
 
 OPEN = (OperationState.QUEUED, OperationState.RUNNING)
+DONE = (OperationState.SUCCEEDED,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,15 @@ class PostgresOperations:
             query = query.where(operation.c.kind == kind)
         return tuple(_operation(row) for row in self.database.read(query))
 
-    def newest_of_plan(self, kind: str, plan: str, fleet: str) -> Operation | None:
-        """The last of those about a plan of a fleet that have succeeded; None: there is none."""
+    def of_plan(
+        self, kind: str, plan: str, fleet: str, states: Sequence[OperationState] = DONE, most: int = 1
+    ) -> tuple[Operation, ...]:
+        """List those about a plan of a fleet that are in one of `states`, the newest first."""
         about = operation.c.request["plan"].as_string() == plan
         asked = and_(operation.c.kind == kind, operation.c.fleet == fleet, about)
-        query = select(operation).where(asked, operation.c.state == OperationState.SUCCEEDED)
-        row = self.database.read_one(query.order_by(operation.c.created_at.desc()).limit(1))
-        return None if row is None else _operation(row)
+        query = select(operation).where(asked, operation.c.state.in_(states))
+        rows = self.database.read(query.order_by(operation.c.created_at.desc()).limit(most))
+        return tuple(_operation(row) for row in rows)
 
     def waiting(self) -> int:
         """Count the operations that a worker could take up now."""

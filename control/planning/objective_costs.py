@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from control.planning.objectives import Axis, Objective, models_of, now_of, under
+from control.planning.objectives import Axis, Objective, models_of, now_of, under, unpromised
 from control.planning.promise import Attainment, Promise
-from control.planning.recipe import Recipe
+from control.planning.recipe import PipelineRecipe, Recipe
 from control.planning.recording import versioned
 from control.planning.report import SERVED, unmet_share
 from control.planning.session import PlanningSession
@@ -91,7 +91,14 @@ class ObjectiveCosts:
         """The fleet under other objectives. Nothing is kept of it.
 
         Raises UnservableError where no template keeps them, ValueError for a model that is not served."""
-        attain, templates, snapshot = self._under(values)
+        attain, templates, snapshot = self._under(*under(self.recipe, values))
+        return self.session.found(snapshot, templates.library, attain)
+
+    def unpromised(self, models: Iterable[str]) -> Promise:
+        """The fleet if these models promised nothing to requests that wait (`keep: throughput`). Nothing is kept of it.
+
+        Raises UnservableError."""
+        attain, templates, snapshot = self._under(*unpromised(self.recipe, models))
         return self.session.found(snapshot, templates.library, attain)
 
     def curve(self, plan: Plan, objective: Objective, values: Iterable[float] = (), said: Said | None = None) -> Curve:
@@ -146,7 +153,7 @@ class ObjectiveCosts:
     def _found(self, values: Mapping[Objective, float], tighter: Promise | None) -> tuple[Promise | None, str]:
         """The plan, or why there is none. `tighter`: a plan for a tighter objective."""
         try:
-            attain, templates, snapshot = self._under(values)
+            attain, templates, snapshot = self._under(*under(self.recipe, values))
         except UnservableError as error:
             return None, str(error)
         found = self.session.found(snapshot, templates.library, attain)
@@ -155,8 +162,8 @@ class ObjectiveCosts:
         seen = Promise(tighter.plan, tighter.snapshot, {} if attain is None else attain(tighter.plan, tighter.snapshot))
         return (seen if _rank(seen) < _rank(found) else found), ""
 
-    def _under(self, values: Mapping[Objective, float]) -> tuple[Attainment | None, Templates, Snapshot]:
-        recipe, own = under(self.recipe, values)
+    def _under(self, recipe: Recipe, own: PipelineRecipe) -> tuple[Attainment | None, Templates, Snapshot]:
+        """What a plan of `recipe` is made from; `own`: the part of it whose templates are others."""
         running = {instance.template_id for instance in self.snapshot.instances}
         of_own = obtain(Recipe((own,)), self.session.store, self.session.progress, protected=running)
         library = in_place_of(self.library, of_own.library)
@@ -167,7 +174,28 @@ class ObjectiveCosts:
         attain = self._attain[0].under(recipe, templates) if self._attain else self.session.attain(recipe, templates)
         if attain is not None:
             self._attain[:] = [attain]
-        return attain, templates, versioned(replace(self.snapshot, library_version=version))
+        # A cap is of a promise: without one the class is planned with as the paper has it.
+        promised = {} if attain is None else attain.classes
+        settings = self.snapshot.settings
+        caps = {name: cap for name, cap in settings.utilisation_caps.items() if name in promised}
+        settings = replace(settings, utilisation_caps=caps)
+        return attain, templates, versioned(replace(self.snapshot, settings=settings, library_version=version))
+
+
+def costs_of_stored(session: PlanningSession, plan: Plan, recipe: Recipe) -> ObjectiveCosts:
+    """Return the costs of a plan on record. `recipe`: of its fleet as it is asked for now.
+
+    Raises ValueError where the plan was made with other templates than that recipe gives, LookupError for a plan whose
+    snapshot is gone."""
+    snapshot = session.plans.snapshot(plan.snapshot_version)
+    running = {instance.template_id for instance in snapshot.instances}
+    library = obtain(recipe, session.store, session.progress, protected=running).library
+    if library.version != plan.library_version:
+        raise ValueError(
+            f"plan {plan.id[:12]} was made with other templates than its fleet has now: the objectives, workloads, "
+            "models or profiles have changed since. Plan the fleet again, and ask about that plan"
+        )
+    return ObjectiveCosts(session, recipe, snapshot, library)
 
 
 def _point(value: float, found: Promise | None, problem: str) -> Point:

@@ -136,7 +136,17 @@ def under(recipe: Recipe, values: Mapping[Objective, float]) -> tuple[Recipe, Pi
         now_of(recipe, objective)
         for served in models_of(recipe)[objective.model]:
             slos[served.name] = objective.axis.changed(slos.get(served.name, served.slo), value)
+    return _with_slos(recipe, slos)
 
+
+def unpromised(recipe: Recipe, models: Iterable[str]) -> tuple[Recipe, PipelineRecipe]:
+    """The same with `keep: throughput` for these apps: their objectives are of requests that do not wait."""
+    apps = models_of(recipe)
+    slos = {served.name: replace(served.slo, queueing=False) for model in models for served in apps[model]}
+    return _with_slos(recipe, slos)
+
+
+def _with_slos(recipe: Recipe, slos: Mapping[str, Slo]) -> tuple[Recipe, PipelineRecipe]:
     def changed(source: PipelineRecipe) -> PipelineRecipe:
         return replace(source, served=tuple(replace(s, slo=slos.get(s.name, s.slo)) for s in source.served))
 

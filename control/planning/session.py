@@ -23,7 +23,7 @@ from templates_lib.ports.solve import Solve
 from templates_lib.ports.source import Progress
 from templates_lib.values.instance import Instance
 from templates_lib.values.library import Library
-from templates_lib.values.plan import Plan
+from templates_lib.values.plan import Plan, Reason
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Unit
 
@@ -91,10 +91,17 @@ class PlanningSession:
         return replace(recording, snapshot=versioned(filled)), templates
 
     def plan(
-        self, recording: Recording, templates: Templates, *, baselines: bool, payback: Payback | None = None
+        self,
+        recording: Recording,
+        templates: Templates,
+        *,
+        baselines: bool,
+        payback: Payback | None = None,
+        advise: Callable[[Plan, Snapshot], tuple[Reason, ...]] = lambda *_: (),
     ) -> PlanReport:
         """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
-        of the fleet that runs have to earn; None: the cheapest plan, whatever it moves."""
+        of the fleet that runs have to earn; None: the cheapest plan, whatever it moves. `advise`: further reasons of a
+        plan, which stand before the others."""
         library, timed = templates.library, partial(solve, clock=self.clock)
         attain = self.attain(recording.recipe, templates)
         promise = _planned(recording.snapshot, library, timed, self.method, attain)
@@ -107,7 +114,7 @@ class PlanningSession:
         # Without waiting is the rule, and docs/plans.md says it.
         waiting = certificates(capacity for capacity in certified if capacity.queueing)
         said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
-        plan = replace(plan, reasons=(*reasons(plan, snapshot), *said))
+        plan = replace(plan, reasons=(*advise(plan, snapshot), *reasons(plan, snapshot), *said))
         self.plans.save(recording.name, plan, snapshot)
         others, broken = self._compare(plan, snapshot, library, attain) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}

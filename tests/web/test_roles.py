@@ -13,7 +13,7 @@ from tests.web.watched import Watched
 pytestmark = pytest.mark.needs("chromium")
 Look = Callable[..., Watched]
 ACTIONS = {
-    "/plans": {"Plan it now", "Reject", "Approve", "Verify"},
+    "/plans": {"Plan it now", "Reject", "Approve", "Verify", "Find costs"},
     "/what-if": {"Solve without effect"},
     "/market": {"Ask now", "Accept"},
     "/cost": {"New budget", "Change the budget of fleet search-agents", "Change the budget of project support"},
@@ -41,7 +41,7 @@ def test_a_viewer_sees_every_action_and_why_it_is_not_theirs(look: Look, console
     proposed = f"/plans/{console.world.proposed}"
     is_waiting = console.api("/fleets/assistants")["plan"]["proposed"] == console.world.proposed
     expected = {path: names for path, names in ACTIONS.items() if path != "/plans"}
-    expected[proposed] = ACTIONS["/plans"] if is_waiting else {"Plan it now", "Verify"}
+    expected[proposed] = ACTIONS["/plans"] if is_waiting else {"Plan it now", "Verify", "Find costs"}
     expected[f"/fleet/{instance}"] = {"Drain"}
     found = {}
     for path in expected:

@@ -179,3 +179,21 @@ def test_what_one_more_node_and_more_quota_would_save_is_found_and_said(watched:
     quotas = [limit for limit in found["limits"] if limit["kind"] == "quota"]
     assert quotas, "the quota of 40 vCPUs binds"
     card.locator("section", has_text="Quotas to raise").get_by_text(quotas[0]["text"]).wait_for()
+
+
+def test_what_the_fleet_costs_against_an_objective_is_found_and_drawn(watched: Watched, world: World) -> None:
+    page = watched.page
+    watched.go(f"/plans/{world.held}?objective=tpot")
+    card = page.get_by_role("region", name="Cost against objective")
+    card.get_by_role("button", name="Find costs").click()
+    card.locator("canvas").wait_for(timeout=SOLVE_MS)
+    (curve,) = world.api(f"/plans/{world.held}/objectives?axis=tpot")["curves"]
+    assert (curve["model"], curve["now"], len(curve["points"])) == (MODEL, 60, 7)
+    rows = card.locator("tbody tr").all()
+    assert len(rows) == len(curve["points"])
+    for row, point in zip(rows, curve["points"], strict=True):
+        figures = [float(each.get_attribute("value") or "nan") for each in row.locator("data").all()]
+        assert figures[:1] == ([] if point["usd_per_hour"] is None else [point["usd_per_hour"]])
+    costs = [point["usd_per_hour"] for point in curve["points"] if point["usd_per_hour"] is not None]
+    assert costs == sorted(costs, reverse=True)
+    assert world.api("/instances")["items"] == []

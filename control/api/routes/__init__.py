@@ -12,6 +12,7 @@ from control.api.routes import (
     idempotency_keys,
     instances,
     models,
+    objectives,
     offers,
     operations,
     plans,
@@ -25,7 +26,7 @@ from control.api.routes import (
 )
 
 _RESOURCES = (
-    health, session, projects, models, fleets, plans, decisions, instances, templates, offers, demand, cost, budgets,
-    alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
+    health, session, projects, models, fleets, plans, objectives, decisions, instances, templates, offers, demand, cost,
+    budgets, alerts, webhooks, slo, status, events, tokens, operations, idempotency_keys,
 )  # fmt: skip
 ROUTERS = (session.open_router, *(resource.router for resource in _RESOURCES))

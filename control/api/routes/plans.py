@@ -187,14 +187,14 @@ def get_plan(plan: PlanId, services: ServicesOf) -> Plan:
 def get_explanation(plan: PlanId, services: ServicesOf) -> PlanExplanation:
     """The result of the newest `:explain` of this plan; before one, what its own shadow prices say."""
     listed = PostgresPlanList(services.database).of(plan)
-    found = PostgresOperations(services.database).newest_of_plan("explain", plan, listed.fleet)
-    if found is None:
+    done = PostgresOperations(services.database).of_plan("explain", plan, listed.fleet)
+    if not done:
         plans = PostgresPlans(services.database)
         made = plans.load(plan)
         at_once = explain_at_once(made, plans.snapshot(made.snapshot_version))
         return PlanExplanation(plan_id=plan, explained_at=None, explanation=at_once)
-    explanation = msgspec.convert(found.result, Explanation)
-    return PlanExplanation(plan_id=plan, explained_at=found.finished_at, explanation=explanation)
+    explanation = msgspec.convert(done[0].result, Explanation)
+    return PlanExplanation(plan_id=plan, explained_at=done[0].finished_at, explanation=explanation)
 
 
 @router.post("/plans/{plan}:explain", status_code=202, responses=problems(404))

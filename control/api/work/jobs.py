@@ -12,7 +12,7 @@ import msgspec
 
 from control.actions.decide_plan import DRAFT
 from control.api.problem import ApiError
-from control.api.work.requests import ExplainRequest, PlanRequest, RefreshRequest
+from control.api.work.requests import ExplainRequest, ObjectivesRequest, PlanRequest, RefreshRequest
 from control.cost.budgets import budget_book
 from control.db.budgets import PostgresBudgets
 from control.db.database import Database
@@ -28,6 +28,9 @@ from control.given_name import DEFAULT_PROJECT
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.market.refresh import refresh
 from control.market.sources import askable_clouds, sources_of
+from control.planning.objective_costs import Point, costs_of_stored
+from control.planning.objectives import Objective
+from control.planning.recipe import Recipe
 from control.planning.recording import Recording, versioned
 from control.planning.report import SERVED, PlanReport
 from control.planning.session import PlanningSession
@@ -110,6 +113,28 @@ def explain(job: Job) -> dict[str, Any]:
     return {"plan_id": made.id, "duals": made.duals, **found}
 
 
+def objectives(job: Job) -> dict[str, Any]:
+    """Plan the fleet of a stored plan under other values of one objective; the result has the curve."""
+    request = msgspec.convert(job.operation.request, ObjectivesRequest)
+    session = job.session()
+    made = session.plans.load(request.plan)
+    record = PostgresFleets(job.database).load(job.operation.fleet)
+
+    def said(objective: Objective, point: Point, done: int, total: int) -> None:
+        at = objective.axis.text(point.value)
+        job.say(f"planned with {objective.axis.label} {at}: {done} of {total} values")
+
+    job.say("reading its templates")
+    world = live_planner(job.database, job.home, job.progress, SimulatedAttainment).world(record)
+    try:
+        costs = costs_of_stored(session, made, Recipe((world.recipe,)))
+        job.say("planning with the first value")
+        curve = costs.curve(made, Objective(request.model, request.axis), request.values, said)
+    except (ValueError, LookupError) as error:
+        raise ApiError(422, "cannot-be-planned", str(error)) from error
+    return {"plan_id": made.id, "curve": msgspec.to_builtins(curve)}
+
+
 def refresh_offers(job: Job) -> dict[str, Any]:
     """Ask clouds for what they sell now, with the credentials of this machine."""
     request = msgspec.convert(job.operation.request, RefreshRequest)
@@ -120,7 +145,7 @@ def refresh_offers(job: Job) -> dict[str, Any]:
 
 
 JOBS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
-    "plan": plan, "explain": explain, "refresh-offers": refresh_offers,
+    "plan": plan, "explain": explain, "objectives": objectives, "refresh-offers": refresh_offers,
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from control.planning.objectives import Axis
 from control.planning.what_if import WhatIf
 
 
@@ -23,6 +24,16 @@ class PlanRequest:
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
     plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectivesRequest:
+    plan: str
+    model: str
+    """As the fleet calls it."""
+    axis: Axis
+    values: tuple[float, ...]
+    """Milliseconds, or percent, in ascending order, each once; empty: some around the objective in force."""
 
 
 @dataclass(frozen=True, slots=True)

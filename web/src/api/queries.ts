@@ -120,3 +120,10 @@ export const explanation = (id: string) =>
     queryFn: () => got(api.GET("/api/v1/plans/{plan}/explanation", { params: { path: { plan: id } } })),
     staleTime: 60_000,
   });
+
+export const planObjectives = (id: string) =>
+  queryOptions({
+    queryKey: ["objectives", id],
+    queryFn: () => got(api.GET("/api/v1/plans/{plan}/objectives", { params: { path: { plan: id } } })),
+    staleTime: 60_000,
+  });

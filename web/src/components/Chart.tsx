@@ -6,27 +6,35 @@ import { near, wholeMoment } from "./figures";
 
 export type Line = { name: string; colour: string; values: (number | null)[]; fill?: boolean; dashed?: boolean };
 
+/** What lines are drawn over where that is no time. `mark`: a place to be seen among the others. */
+export type Across = { format: (at: number) => string; mark: number };
+
 type ChartProps = {
   /** What it shows, with its main figures, for those who do not see it. */
   label: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, or places of `across`; the lowest first. */
   at: number[];
+  across?: Across;
+  /** What is read out where a line has no value. */
+  none?: string;
   lines: Line[];
   format: (value: number) => string;
   height?: number;
   fromZero?: boolean;
 };
 
-/** Values over time, drawn on a canvas in the theme's colours; the nearest ones are read out under the pointer. */
-export function Chart({ label, at, lines, format, height = 180, fromZero = true }: ChartProps) {
+/** Values over time, or across something else, drawn on a canvas in the theme's colours; the nearest ones are read out under the pointer. */
+export function Chart({ label, at, across, none = "–", lines, format, height = 180, fromZero = true }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const formatted = useRef(format);
   formatted.current = format;
+  const placed = useRef(across);
+  placed.current = across;
   const [read, setRead] = useState<{ left: number; index: number } | null>(null);
   const theme = useTheme();
-  const data: uPlot.AlignedData = [at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
-  const shape = `${theme} ${height} ${fromZero} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}`).join()}`;
+  const data: uPlot.AlignedData = [across ? at : at.map((ms) => ms / 1000), ...lines.map((line) => line.values)];
+  const shape = `${theme} ${height} ${fromZero} ${across !== undefined} ${lines.map((l) => `${l.name}${l.colour}${l.fill}${l.dashed}`).join()}`;
 
   // drawn anew only when its shape changes; data is set below, without flicker
   useEffect(() => {
@@ -42,9 +50,11 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
         padding: [8, 30, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { size: 6 } },
-        scales: { y: { range: (_, low, high) => bounds(low, high, fromZero) } },
+        scales: { ...(across ? { x: { time: false, range: aside } } : {}), y: { range: (_, low, high) => bounds(low, high, fromZero) } },
         axes: [
-          { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
+          placed.current
+            ? { ...axis, grid: { show: false }, size: 26, splits: (u) => roomFor(u, placed.current), values: (_, places) => places.map((each) => placed.current?.format(each) ?? "") }
+            : { ...axis, grid: { show: false }, size: 26, space: 84, values: (_, ticks) => ticks.map((s) => tickOf(s, (ticks.at(-1) ?? s) - (ticks[0] ?? s))) },
           { ...axis, grid: { stroke: css("--grid"), width: 1 }, size: (_, values) => 14 + 6.6 * Math.max(...(values ?? [""]).map((text) => text.length)), space: 36, values: (_, ticks) => wholes(ticks.map((v) => formatted.current(v))) },
         ],
         series: [
@@ -55,10 +65,11 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
             width: 1.75,
             ...(line.dashed ? { dash: [5, 4] } : {}),
             ...(line.fill ? { fill: `${own(line.colour)}22` } : {}),
-            points: { show: at.length < 2 },
+            points: { show: across !== undefined || at.length < 2 },
           })),
         ],
         hooks: {
+          draw: [(u) => placed.current && drawAcross(u, placed.current, css("--muted"), css("--bad"))],
           setCursor: [(u) => setRead(u.cursor.idx == null ? null : { left: u.cursor.left ?? 0, index: u.cursor.idx })],
         },
       },
@@ -76,7 +87,7 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
   }, [shape]);
 
   // the data as a whole
-  useEffect(() => plot.current?.setData(data), [JSON.stringify(data)]);
+  useEffect(() => plot.current?.setData(data), [JSON.stringify(data), across?.mark]);
 
   const index = read?.index;
   return (
@@ -84,18 +95,66 @@ export function Chart({ label, at, lines, format, height = 180, fromZero = true 
       <div ref={box} style={{ minHeight: height }} />
       {read && index !== undefined && at[index] !== undefined && (
         <div className="readout num" style={read.left > 200 ? { right: `calc(100% - ${read.left + 46}px)` } : { left: read.left + 70 }}>
-          <div className="muted">{wholeMoment(new Date(at[index]))}</div>
+          <div className="muted">{across ? across.format(at[index]) : wholeMoment(new Date(at[index]))}</div>
           {lines.map((line) => (
             <div key={line.name} className="row">
               <i className="swatch" style={{ background: line.colour }} />
               {line.name}
-              <strong>{line.values[index] == null ? "–" : format(line.values[index])}</strong>
+              <strong>{line.values[index] == null ? none : format(line.values[index])}</strong>
             </div>
           ))}
         </div>
       )}
     </figure>
   );
+}
+
+const LABEL_PX = 62;
+
+/** Places that are said, of those that are drawn: as many as there is room for, the marked one first. */
+function roomFor(u: uPlot, across: Across | undefined): number[] {
+  const kept = across ? [across.mark] : [];
+  const px = (place: number) => u.valToPos(place, "x");
+  for (const place of u.data[0]) {
+    if (kept.every((other) => Math.abs(px(place) - px(other)) >= LABEL_PX)) kept.push(place);
+  }
+  return kept.sort((a, b) => a - b);
+}
+
+/** A little room beside the first and the last place, for their points and labels. */
+function aside(_: uPlot, low: number, high: number): [number, number] {
+  const room = (high - low || 1) * 0.06;
+  return [low - room, high + room];
+}
+
+/** The marked place as a line from top to bottom, and a cross where no line has a value. */
+function drawAcross(u: uPlot, across: Across, markColour: string, gapColour: string): void {
+  const { ctx, bbox } = u;
+  const px = window.devicePixelRatio || 1;
+  const x = (place: number) => u.valToPos(place, "x", true);
+  ctx.save();
+  ctx.lineWidth = 1.25 * px;
+  ctx.strokeStyle = markColour;
+  ctx.setLineDash([4 * px, 3 * px]);
+  stroke(ctx, [x(across.mark), bbox.top, x(across.mark), bbox.top + bbox.height]);
+  ctx.setLineDash([]);
+  ctx.strokeStyle = gapColour;
+  ctx.lineWidth = 1.75 * px;
+  const arm = 4 * px;
+  const y = bbox.top + bbox.height - 3 * arm;
+  u.data[0].forEach((place, index) => {
+    if (u.data.slice(1).some((values) => values[index] != null)) return;
+    stroke(ctx, [x(place) - arm, y - arm, x(place) + arm, y + arm]);
+    stroke(ctx, [x(place) - arm, y + arm, x(place) + arm, y - arm]);
+  });
+  ctx.restore();
+}
+
+function stroke(ctx: CanvasRenderingContext2D, [x0, y0, x1, y1]: [number, number, number, number]): void {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
 }
 
 const DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });

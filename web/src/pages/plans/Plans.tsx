@@ -13,6 +13,7 @@ import { Capacity, Changes } from "./Changes";
 import { Decision } from "./Decision";
 import { Explained } from "./Explained";
 import { History } from "./History";
+import { ObjectiveCosts } from "./ObjectiveCosts";
 import { Planned } from "./Planned";
 import { Reasons } from "./Reasons";
 
@@ -98,6 +99,7 @@ function Shown({ id, fleet }: { id: string; fleet: Fleet }) {
             </div>
             <div className="stack">
               <Explained plan={plan} />
+              <ObjectiveCosts plan={plan} fleet={fleet} />
               <Capacity plan={plan} />
             </div>
           </div>
