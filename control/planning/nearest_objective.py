@@ -11,7 +11,7 @@ from control.planning.unservable import lacking, nearest_to
 from control.planning.world import World
 from templates_lib.values.work import Phase
 
-TRIED = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
+TRIED = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 """Of what the fastest nodes need: what keeps a request that is alone may leave a promise no time to wait."""
 
 
@@ -31,7 +31,7 @@ def nearest_kept(session: PlanningSession, world: World, now: str) -> str:
             found = costs.planned(values)
         except UnservableError:
             continue
-        if found.is_kept:
+        if found.is_kept and found.plan.instances:  # what serves nothing keeps everything
             return _said({each: (before, values[each]) for each, (before, _) in needed.items()}, found)
     return ""
 

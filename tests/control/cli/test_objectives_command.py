@@ -59,7 +59,7 @@ def test_percentiles_are_looked_at_where_nobody_says_which(database_url: str, sp
     ("arguments", "words"),
     [
         (("--model", "gpt-oss-2b"), f"did you mean '{MODEL}'"),
-        (("--axis", "tbt"), "did you mean 'tpot'"),
+        (("--axis", "tbt"), "valid: percentile, tpot, ttft"),
         (("--at", "0"), "more than 0"),
         (("--at", "1e8"), "at most 1e+07 ms"),
         (("--at", "nan"), "is no objective"),
