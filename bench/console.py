@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from bench.api_process import serving
 from bench.console_browser import launched
+from bench.console_world.specs import SIMULATED
 from bench.console_world.world import ConsoleWorld, fill_console_world
 from control.access.role import Role
 from control.db.database import open_database
@@ -30,8 +31,12 @@ PAGES = {
     "overview": "/", "fleet": "/fleet", "plan": "/plans", "what-if": "/what-if", "market": "/market",
     "templates": "/templates", "cost": "/cost", "events": "/events", "tokens": "/tokens",
 }  # fmt: skip
-BELOW = {"What would save money": "plan-why", "Cost against objective": "plan-objectives"}
-"""Cards of the plan's page that begin below what is seen first → their pictures."""
+BELOW = {
+    "plan-why": ("plan", "What would save money"),
+    "plan-objectives": ("plan", "Cost against objective"),
+    "promises": ("overview", "Promised and kept, last hour"),
+}
+"""Picture → page and card, of cards that begin below what is seen first."""
 _USEFUL = "#main data[value], #main tbody time, #main form, #main .empty"
 _TIMED = """async ({selector, done, key, chosen, typed}) => {
   const target = document.querySelector(selector);
@@ -151,9 +156,9 @@ def picture(browser: Browser, url: str, world: ConsoleWorld, folder: Path) -> No
             page.goto(url + path)
             at_rest(page)
             page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
-        page.goto(url + PAGES["plan"])
-        at_rest(page)
-        for title, name in BELOW.items():
+        for name, (there, title) in BELOW.items():
+            page.goto(url + PAGES[there])
+            at_rest(page)
             card = page.get_by_role("region", name=title)
             card.evaluate("card => scrollTo(0, card.getBoundingClientRect().top + scrollY - 70)")  # below the bar
             page.screenshot(path=folder / f"{name}-{look}.png", animations="disabled")
@@ -207,7 +212,9 @@ def main() -> int:
         with embedded_server(home / "postgres") as server:
             url = f"postgresql://postgres@/postgres?host={server.socket_dir}"
             with open_database(url, upgrade=True) as database:
-                world = fill_console_world(database, home, datetime.now(UTC))
+                # As many instances as promises are simulated for are enough to look at.
+                scale = SIMULATED if arguments.screenshots else 1.0
+                world = fill_console_world(database, home, datetime.now(UTC), scale)
                 with (
                     serving(url, home, workers=1) as (_, base),
                     sync_playwright() as player,
