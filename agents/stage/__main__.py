@@ -31,7 +31,7 @@ from agents.weights.errors import WeightsError
 from agents.weights.source import open_checkpoint
 from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 from templates_lib.models.weights_place import NoWeightsError
-from templates_lib.values.engines import DEFAULT_ENGINE, stage_engines
+from templates_lib.values.engines import ACTIVATIONS, DEFAULT_ENGINE, stage_engines
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,11 @@ _OUT_OF_MEMORY = (OutOfMemoryError, MemoryError)
 _NOT_LOADED = (EngineError, NoWeightsError, WeightsError, MemoryError, OSError, ValueError)
 _EXPECTED = (BadKeyError, ChannelError, InstanceLostError, *_NOT_LOADED)
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_NAMES = ("float32", "bfloat16")
+_DTYPES = {name: getattr(torch, name) for name in _NAMES} | {
+    name: getattr(torch, activations) for name, activations in ACTIVATIONS.items() if activations in _NAMES
+}
+"""By torch's names, and by those of catalogues: weights that are quantised say themselves how."""
 
 
 class _Gone:
@@ -62,7 +66,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first-layer", type=int, required=True)
     parser.add_argument("--layers", type=int, required=True)
     parser.add_argument("--kv-blocks", type=int, required=True)
-    parser.add_argument("--dtype", choices=sorted(_DTYPES), required=True)
+    parser.add_argument(
+        "--dtype", choices=sorted(_DTYPES), required=True, help="of weights; quantised ones compute in bfloat16"
+    )
     parser.add_argument(
         "--device",
         type=torch.device,

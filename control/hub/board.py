@@ -17,13 +17,12 @@ from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
-from templates_lib.values.engines import stage_engines
+from templates_lib.values.engines import ACTIVATIONS, stage_engines
 from templates_lib.values.placement import ONLY
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _RUN = frozenset({InstanceState.LOADING, InstanceState.READY, InstanceState.DRAINING})
 """States in which the nodes of an instance have work."""
 _HEARD = _RUN | {InstanceState.BOOTSTRAPPING}
@@ -261,7 +260,7 @@ def _executor_load(report: ExecutorReport) -> NodeLoad:
 def _run_stage(
     deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles, scheduler: SchedulerReport
 ) -> RunStage:
-    dtype, memory_mib = _DTYPES.get(executor.dtype, executor.dtype), deployed.memory_mib[held.slot] * held.compute
+    dtype, memory_mib = ACTIVATIONS.get(executor.dtype, executor.dtype), deployed.memory_mib[held.slot] * held.compute
     layers = held.first_layer, held.layers, held.replica.kv_blocks, dtype, int(memory_mib)
     split = held.shards, held.whole_experts, held.replicas, held.parts, held.joint
     return RunStage(scheduler.stages, scheduler.public_key, files.weights, *layers, *split)

@@ -24,6 +24,11 @@ class EngineKind:
     """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
     scheduler: str = "agents.scheduler"
     """The module that nodes run as an executor's scheduler."""
+    families: tuple[str, ...] = ()
+    """`model_type`s of the configs that its stages run; empty: not declared."""
+    formats: tuple[str, ...] = ()
+    """Data types of weights, as `ModelSpec.dtype` names them, that it keeps in memory as they are stored; empty: not
+    declared."""
 
 
 ENGINES = {
@@ -32,6 +37,8 @@ ENGINES = {
         ("medley-serving", "torch"),
         on_rented_nodes=True,
         cuts_stages=True,
+        families=("llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe", "gpt_oss"),
+        formats=("fp32", "bf16"),
     ),
     # Its stages want processors, and the set-up of a machine does not install it.
     "vllm": EngineKind(
@@ -45,6 +52,18 @@ ENGINES = {
 }
 """Name → engine. Units, nodes and profiles take the names from here; cost models are keyed by them."""
 DEFAULT_ENGINE = "torch"
+ACTIVATIONS = {
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp8": "bfloat16",
+    "mxfp4": "bfloat16",
+    "nvfp4": "bfloat16",
+    "int4": "bfloat16",
+    "int8": "bfloat16",
+}
+"""Data type of a model's weights, as `ModelSpec.dtype` names it → torch's name for that of its hidden states and KV
+cache: those of quantised weights are 16 bits wide."""
 
 
 def stage_engines() -> tuple[str, ...]:

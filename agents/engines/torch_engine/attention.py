@@ -14,7 +14,7 @@ from agents.engines.torch_engine.rope import rotate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPositions:
-    """Rotations of the step's tokens, each (tokens, 1, head_dim / 2) in the activation type."""
+    """Rotations of the step's tokens, each (tokens, 1, rotated / 2) in the activation type."""
 
     cosine: torch.Tensor
     sine: torch.Tensor

@@ -7,16 +7,9 @@ from typing import Any
 from agents.engines.torch_engine.rope import Rope, rope_of
 from templates_lib.models.attention_pattern import attention_of
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
+from templates_lib.values.engines import ENGINES
 
-FAMILIES = {
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-    "gpt_oss": "GptOssForCausalLM",
-}
-"""`model_type` → the class whose output the engine reproduces."""
+FAMILIES = ENGINES["torch"].families
 QUANTISATIONS = ("mxfp4",)
 
 
@@ -45,6 +38,8 @@ class DecoderConfig:
     windows: tuple[int, ...]
     """One a layer: keys that a query sees, itself included; 0: all."""
     rope: Rope
+    fused_projections: bool
+    """Queries, keys and values are published as one matrix, gate and up as another (Phi-3)."""
     query_key_value_bias: bool
     output_bias: bool
     head_norms: bool
@@ -80,7 +75,8 @@ def decoder_config(raw: dict[str, Any]) -> DecoderConfig:
         vocab_size=fields.integer("vocab_size", low=1),
         norm_epsilon=_epsilon(fields),
         windows=attention.windows if _windowed(fields, family) else (0,) * layers,
-        rope=rope_of(fields, attention.head_dim, context),
+        rope=rope_of(fields, attention.head_dim, context, rotates_parts=family == "phi3"),
+        fused_projections=family == "phi3",
         query_key_value_bias=biased,
         output_bias=biased and family != "qwen2",
         head_norms=family in ("qwen3", "qwen3_moe"),
@@ -111,7 +107,7 @@ def _refuse_variants(fields: Fields, family: str) -> None:
 
 def _windowed(fields: Fields, family: str) -> bool:
     """Llama has no window whatever the config says; Qwen uses one only where it says so."""
-    return family in ("mistral", "gpt_oss") or (
+    return family in ("mistral", "phi3", "gpt_oss") or (
         family.startswith("qwen") and fields.flag("use_sliding_window", default=False)
     )
 

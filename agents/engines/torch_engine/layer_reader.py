@@ -1,5 +1,6 @@
 """Reads tensors of a checkpoint into the engine's data type and device."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -46,18 +47,34 @@ class LayerReader:
         self, names: tuple[str, ...], parts: tuple[tuple[int, slice], ...], columns: int, bias: bool = False
     ) -> Linear:
         """Projections of the same input into heads or width as one: the rows that are kept of each, one below the
-        other. `parts`: rows of each, and which are kept."""
+        other. `parts`: rows of each, and which are kept. One name alone: the checkpoint has them below each other,
+        too."""
         held = sum(span.stop - span.start for _, span in parts)
         weight = torch.empty(held, columns, dtype=self.dtype, device=self.device)
         offsets = torch.empty(held, dtype=self.dtype, device=self.device) if bias else None
-        at = 0
-        for name, (count, span) in zip(names, parts, strict=True):
-            end = at + span.stop - span.start
-            weight[at:end] = self.stored(f"{name}.weight", (count, columns))[span]
-            if offsets is not None:
-                offsets[at:end] = self.stored(f"{name}.bias", (count,))[span]
-            at = end
+        counts = tuple(count for count, _ in parts)
+        self._gather(weight, self._below(names, "weight", counts, (columns,)), parts)
+        if offsets is not None:
+            self._gather(offsets, self._below(names, "bias", counts, ()), parts)
         return packed(weight, offsets)
+
+    def _below(
+        self, names: tuple[str, ...], kind: str, counts: tuple[int, ...], columns: tuple[int, ...]
+    ) -> Iterator[torch.Tensor]:
+        """Matrices of `counts` rows: a tensor each, or below each other in one."""
+        if len(names) == 1:
+            yield from self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)).split(counts)
+        else:
+            for name, count in zip(names, counts, strict=True):
+                yield self.stored(f"{name}.{kind}", (count, *columns))
+
+    @staticmethod
+    def _gather(into: torch.Tensor, each: Iterable[torch.Tensor], parts: tuple[tuple[int, slice], ...]) -> None:
+        at = 0
+        for tensor, (_, span) in zip(each, parts, strict=True):
+            end = at + span.stop - span.start
+            into[at:end] = tensor[span]
+            at = end
 
     def out_of(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
         """A projection out of heads or width: this shard's columns; its output is summed over the shards."""

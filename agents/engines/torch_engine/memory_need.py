@@ -15,7 +15,7 @@ from agents.weights.checkpoint import Checkpoint
 
 REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
 """Parts of the names of tensors that every shard holds whole."""
-KEYS_AND_VALUES = ("k_proj", "v_proj")
+KEYS_AND_VALUES = (".k_proj", ".v_proj")
 """The same of those that are cut into no more pieces than there are KV heads."""
 
 
@@ -55,10 +55,19 @@ def memory_need(
         names.append(EMBEDDING)
     if held.last:
         names += [f"{NORM}.weight"] if config.tied_embeddings else [f"{NORM}.weight", HEAD]
-    elements = sum(_elements(checkpoint, name) // _cut(name, shard, config) for name in names)
+    elements = sum(_held(checkpoint, name, shard, config) for name in names)
     kv_heads = shard.kv_heads(config.kv_heads)
     token = 2 * (kv_heads.stop - kv_heads.start) * config.head_dim * dtype.itemsize
     return MemoryNeed(elements * dtype.itemsize, BLOCK_TOKENS * token * held.layers)
+
+
+def _held(checkpoint: Checkpoint, name: str, shard: Shard, config: DecoderConfig) -> int:
+    """Weights of a tensor that `shard` holds."""
+    elements = _elements(checkpoint, name)
+    if ".qkv_proj" not in name:
+        return elements // _cut(name, shard, config)
+    queries = elements * config.heads // (config.heads + 2 * config.kv_heads)
+    return queries // shard.size + (elements - queries) // min(shard.size, config.kv_heads)
 
 
 def _elements(checkpoint: Checkpoint, name: str) -> int:

@@ -7,20 +7,21 @@ import torch
 
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 
-KINDS = ("default", "linear", "llama3", "yarn", "frequency_factors")
+KINDS = ("default", "linear", "llama3", "yarn", "longrope", "frequency_factors")
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """Rotation of dimension pairs (i, i + head_dim / 2) of queries and keys by position × frequency."""
+    """Rotation of dimension pairs (i, i + rotated / 2) of queries and keys by position × frequency. Dimensions from
+    `rotated` on are kept as they are."""
 
     inverse_frequencies: tuple[float, ...]
-    """(head_dim / 2,) radians a token."""
+    """(rotated / 2,) radians a token."""
     attention_factor: float
     """Multiplies cosine and sine (YaRN's temperature); 1 otherwise."""
 
     def tables(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(tokens,) positions → cosine and sine, each (tokens, 1, head_dim / 2) fp32, broadcast over heads."""
+        """(tokens,) positions → cosine and sine, each (tokens, 1, rotated / 2) fp32, broadcast over heads."""
         frequencies = torch.tensor(self.inverse_frequencies, dtype=torch.float32, device=positions.device)
         angles = positions.to(torch.float32)[:, None, None] * frequencies
         return angles.cos() * self.attention_factor, angles.sin() * self.attention_factor
@@ -28,12 +29,14 @@ class Rope:
 
 def rotate(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
     """(tokens, heads, head_dim), rotated."""
-    low, high = heads.chunk(2, dim=-1)
-    return torch.cat((low * cosine - high * sine, high * cosine + low * sine), dim=-1)
+    half = cosine.shape[-1]
+    low, high, kept = heads.split_with_sizes((half, half, heads.shape[-1] - 2 * half), dim=-1)
+    return torch.cat((low * cosine - high * sine, high * cosine + low * sine, kept), dim=-1)
 
 
-def rope_of(fields: Fields, head_dim: int, context_tokens: int) -> Rope:
-    """Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before).
+def rope_of(fields: Fields, head_dim: int, context_tokens: int, rotates_parts: bool = False) -> Rope:
+    """Reads `rope_parameters` (transformers 5) or `rope_theta` and `rope_scaling` (before). `rotates_parts`: the family
+    may leave the last dimensions of a head as they are (`partial_rotary_factor`).
 
     Raises UnsupportedModelError for a scaling not in KINDS.
     """
@@ -42,10 +45,11 @@ def rope_of(fields: Fields, head_dim: int, context_tokens: int) -> Rope:
     )
     theta = _number(scaling, "rope_theta", _number(fields, "rope_theta", 10000.0))
     partial = _number(scaling, "partial_rotary_factor", _number(fields, "partial_rotary_factor", 1.0))
-    if partial != 1.0:
+    rotated = int(head_dim * partial)
+    if partial != 1.0 and not (rotates_parts and 0 < rotated < head_dim and rotated % 2 == 0):
         raise UnsupportedModelError("partial_rotary_factor", f"rotating {partial} of a head is not known")
     kind = scaling.text("rope_type", scaling.text("type", "default"))
-    plain = theta ** -(torch.arange(0, head_dim, 2, dtype=torch.int64).to(torch.float32) / head_dim)
+    plain = theta ** -(torch.arange(0, rotated, 2, dtype=torch.int64).to(torch.float32) / rotated)
     if kind == "default":
         return _rope(plain)
     if kind == "linear":
@@ -53,7 +57,10 @@ def rope_of(fields: Fields, head_dim: int, context_tokens: int) -> Rope:
     if kind == "llama3":
         return _rope(_llama3(plain, scaling))
     if kind == "yarn":
-        return _yarn(plain, scaling, theta, head_dim, context_tokens)
+        return _yarn(plain, scaling, theta, rotated, context_tokens)
+    if kind == "longrope":
+        original = _number(fields, "original_max_position_embeddings", _original(scaling, context_tokens))
+        return _longrope(plain, scaling, original, context_tokens)
     if kind == "frequency_factors":
         return _rope(plain / torch.tensor(scaling.raw["factors"], dtype=torch.float32))
     raise UnsupportedModelError(f"{scaling.prefix}rope_type", f"{kind!r} is not known: {', '.join(KINDS)}")
@@ -76,7 +83,7 @@ def _llama3(plain: torch.Tensor, scaling: Fields) -> torch.Tensor:
 def _yarn(plain: torch.Tensor, scaling: Fields, theta: float, head_dim: int, context_tokens: int) -> Rope:
     """YaRN (Peng et al. 2023, sections 3.2-3.4): dimensions that turn often are kept, slow ones interpolated, with a
     ramp between, and attention is made warmer or cooler."""
-    original = _number(scaling, "original_max_position_embeddings", float(context_tokens))
+    original = _original(scaling, context_tokens)
     factor = _number(scaling, "factor", context_tokens / original)
 
     def dimension(turns: float) -> float:
@@ -102,6 +109,26 @@ def _yarn_temperature(scaling: Fields, factor: float) -> float:
     if scaling.raw.get("mscale") and scaling.raw.get("mscale_all_dim"):
         return magnitude(_number(scaling, "mscale")) / magnitude(_number(scaling, "mscale_all_dim"))
     return magnitude(1.0)
+
+
+def _original(scaling: Fields, context_tokens: int) -> float:
+    return _number(scaling, "original_max_position_embeddings", float(context_tokens))
+
+
+def _longrope(plain: torch.Tensor, scaling: Fields, original: float, context_tokens: int) -> Rope:
+    """LongRoPE (Ding et al. 2024): each frequency is divided by a factor of its own, out of one list up to the context
+    that the model was first trained with, out of another beyond.
+
+    transformers changes lists when a text passes that length, and computes it anew; cached keys cannot be. So the list
+    is chosen by the model's context, for all texts, as vLLM does."""
+    is_long = context_tokens > original
+    factors = scaling.raw.get("long_factor" if is_long else "short_factor")
+    if not isinstance(factors, list) or len(factors) != len(plain):
+        key = f"{scaling.prefix}{'long' if is_long else 'short'}_factor"
+        raise UnsupportedModelError(key, f"must be a list of {len(plain)} numbers")
+    factor = _number(scaling, "factor", context_tokens / original)
+    warmer = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+    return _rope(plain / torch.tensor(factors, dtype=torch.float32), _number(scaling, "attention_factor", warmer))
 
 
 def _number(fields: Fields, key: str, default: float | None = None) -> float:

@@ -82,7 +82,7 @@ def _layer(reader: LayerReader, config: DecoderConfig) -> DecoderLayer:
 
 def _attention(reader: LayerReader, config: DecoderConfig) -> Attention:
     queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
-    names = ("q_proj", "k_proj", "v_proj")
+    names = ("qkv_proj",) if config.fused_projections else ("q_proj", "k_proj", "v_proj")
     head_norms = [
         reader.norm(name, config.head_dim, config.norm_epsilon, late_cast=False) if config.head_norms else None
         for name in ("q_norm", "k_norm")
@@ -106,5 +106,6 @@ def _feed_forward(reader: LayerReader, config: DecoderConfig) -> FeedForward:
     if config.experts is not None:
         read = gpt_oss_experts if config.family == "gpt_oss" else qwen_experts
         return read(reader, config.experts, config.hidden_size)
-    gate_up = reader.into(("gate_proj", "up_proj"), (reader.cut(config.ffn_width),) * 2, config.hidden_size)
+    names = ("gate_up_proj",) if config.fused_projections else ("gate_proj", "up_proj")
+    gate_up = reader.into(names, (reader.cut(config.ffn_width),) * 2, config.hidden_size)
     return GatedMlp(gate_up, reader.out_of("down_proj", config.hidden_size, config.ffn_width))

@@ -14,6 +14,8 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -50,6 +52,16 @@ LLAMA3 = {
     "original_max_position_embeddings": 64,
 }
 LINEAR = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+LONG = {
+    "original_max_position_embeddings": 32,
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        "partial_rotary_factor": 0.75,
+        "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+        "long_factor": [1.0, 1.5, 2.0, 3.0, 5.0, 8.0],
+    },
+}
 MOE = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32}
 MODELS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {"rope_parameters": LLAMA3}),
@@ -60,6 +72,12 @@ MODELS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
     ),
     "llama-one-kv-head": (LlamaConfig, LlamaForCausalLM, {"num_key_value_heads": 1, "attention_bias": True}),
     "mistral": (MistralConfig, MistralForCausalLM, {"sliding_window": 24}),
+    "phi3": (Phi3Config, Phi3ForCausalLM, {"rope_parameters": {"rope_type": "default", "rope_theta": 250000.0}}),
+    "phi3-long-partial": (
+        Phi3Config,
+        Phi3ForCausalLM,
+        {**LONG, "tie_word_embeddings": True, "num_key_value_heads": 3, "sliding_window": 28},
+    ),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {"rope_parameters": YARN}),
     "qwen2-windowed": (
         Qwen2Config,

@@ -10,6 +10,8 @@ from agents.channels.address import Address
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import WorkerCommand, worker_commands
+from agents.stage.__main__ import _arguments as worker_arguments
+from templates_lib.models.catalogue import load_models
 
 HERE, KEY = "tcp://10.0.0.1:7000", "k" * 40
 SETTINGS = NodeSettings(Path("/home"), Address(HERE, KEY), threads=8)
@@ -33,6 +35,15 @@ def test_each_replica_is_cut_into_even_parts_the_larger_first(tmp_path: Path) ->
     cut = [("10", "3"), ("13", "2"), ("15", "2")]
     assert ranges == [([str(n)], [first], [layers]) for n, (first, layers) in enumerate([*cut, *cut])]
     assert {tuple(option(c, "--kv-blocks")) for c in commands} == {("50",)}
+
+
+@pytest.mark.parametrize("dtype", sorted({model.dtype for model in load_models().values()}))
+def test_a_worker_takes_the_data_types_of_the_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    (command,) = made(tmp_path, dtype=dtype)
+    monkeypatch.setattr("sys.argv", ["agents.stage", *command.arguments[3:]])
+    assert worker_arguments().dtype == dtype
 
 
 def test_what_is_on_the_hub_each_worker_fetches_by_itself(tmp_path: Path) -> None:
