@@ -92,7 +92,7 @@ def test_a_closed_engine_does_nothing(whole: TorchEngine) -> None:
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"mlp_bias": True}, "mlp_bias"),
         ({"rope_scaling": {"rope_type": "ntk", "factor": 2.0}}, "rope_type"),
-        ({"rope_scaling": {"rope_type": "longrope", "short_factor": [1.0, 2.0]}}, "short_factor"),
+        ({"rope_scaling": {"rope_type": "longrope", "long_factor": [1.0, 2.0]}}, "long_factor"),
         ({"rope_parameters": {"rope_type": "linear"}}, "factor"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
         ({"quantization_config": {"quant_method": "awq"}}, "quant_method"),
