@@ -38,7 +38,7 @@ ENGINES = {
         on_rented_nodes=True,
         cuts_stages=True,
         families=("llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe", "gpt_oss"),
-        formats=("fp32", "bf16"),
+        formats=("fp32", "bf16", "mxfp4"),
     ),
     # Its stages want processors, and the set-up of a machine does not install it.
     "vllm": EngineKind(

@@ -1,11 +1,13 @@
 """Reads the experts of one layer, as each family publishes them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from agents.engines.torch_engine.decoder_config import ExpertsConfig
+from agents.engines.torch_engine.expert_matrices import ExpertMatrices, expert_matrices
 from agents.engines.torch_engine.experts import (
     Experts,
     choose_then_softmax,
@@ -15,26 +17,36 @@ from agents.engines.torch_engine.experts import (
     swiglu,
 )
 from agents.engines.torch_engine.layer_reader import LayerReader
-from agents.engines.torch_engine.linear import packed
-from agents.engines.torch_engine.mxfp4 import dequantised
+from agents.engines.torch_engine.mxfp4 import BLOCK_WEIGHTS, Mxfp4Matrices
 from agents.engines.torch_engine.shard import WHOLE
 
-BLOCK_WEIGHTS = 32
+ALL = slice(None)
 
 
 def qwen_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> Experts:
     """Each expert has its own gate, up and down projections."""
     held, inside = _held(reader, config)
     each = [inside.under(f"experts.{i}.") for i in held]
+    cut = inside.cut(config.width)
+    width = cut[1].stop - cut[1].start
     return Experts(
         router=reader.whole("gate", config.count, hidden),
         route=softmax_choose_normalise if config.normalised else softmax_then_choose,
+        count=config.count,
         active=config.active,
         first=held.start,
-        gate_up=tuple(
-            expert.into(("gate_proj", "up_proj"), (expert.cut(config.width),) * 2, hidden) for expert in each
+        gate_up=expert_matrices(
+            [partial(expert.rows, ("gate_proj", "up_proj"), (cut, cut), hidden) for expert in each],
+            (2 * width, hidden),
+            None,
+            inside.like,
         ),
-        down=tuple(expert.out_of("down_proj", hidden, config.width) for expert in each),
+        down=expert_matrices(
+            [partial(expert.columns, "down_proj", hidden, config.width) for expert in each],
+            (hidden, width),
+            None,
+            inside.like,
+        ),
         activation=swiglu,
     )
 
@@ -43,26 +55,33 @@ def gpt_oss_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> 
     """All experts are stacked in one tensor, gate and up rows alternate, and every projection has a bias."""
     held, inside = _held(reader, config)
     experts = inside.under("experts.")
+    chosen = slice(held.start, held.stop)
     columns = inside.shard.span(config.width)
     rows = slice(2 * columns.start, 2 * columns.stop)
-    gate_up_bias = experts.tensor("gate_up_proj_bias", (config.count, 2 * config.width))
-    down_bias = experts.tensor("down_proj_bias", (config.count, hidden))
+    gate_up_bias = experts.tensor("gate_up_proj_bias", (config.count, 2 * config.width))[chosen, rows]
+    down_bias = experts.tensor("down_proj_bias", (config.count, hidden))[chosen]
+    read = _packed if f"{experts.prefix}down_proj_blocks" in experts.checkpoint.names else _plain
     return Experts(
         router=reader.whole("router", config.count, hidden, bias=True),
         route=choose_then_softmax,
+        count=config.count,
         active=config.active,
         first=held.start,
-        gate_up=tuple(
-            packed(_gate_then_up(weight[rows]), _gate_then_up(gate_up_bias[expert, rows]))
-            for expert, weight in zip(
-                held, _stacked(experts, "gate_up_proj", config.count, 2 * config.width, hidden, held), strict=True
-            )
+        gate_up=read(
+            experts,
+            "gate_up_proj",
+            (config.count, 2 * config.width, hidden),
+            (chosen, rows, ALL),
+            torch.cat((gate_up_bias[:, 0::2], gate_up_bias[:, 1::2]), dim=1),
+            _gate_then_up,
         ),
-        down=tuple(
-            packed(weight[:, columns].contiguous(), down_bias[expert] if inside.shard.adds_bias else None)
-            for expert, weight in zip(
-                held, _stacked(experts, "down_proj", config.count, hidden, config.width, held), strict=True
-            )
+        down=read(
+            experts,
+            "down_proj",
+            (config.count, hidden, config.width),
+            (chosen, ALL, columns),
+            down_bias.clone() if inside.shard.adds_bias else None,
+            torch.clone,
         ),
         activation=clamped_swiglu,
     )
@@ -76,23 +95,56 @@ def _held(reader: LayerReader, config: ExpertsConfig) -> tuple[range, LayerReade
     return range(span.start, span.stop), replace(reader, shard=WHOLE)
 
 
-def _stacked(
-    reader: LayerReader, name: str, count: int, rows: int, columns: int, held: range
-) -> Iterator[torch.Tensor]:
-    """Weights (rows, columns) of the held experts, one by one.
+def _plain(
+    reader: LayerReader,
+    name: str,
+    shape: tuple[int, int, int],
+    kept: tuple[slice, slice, slice],
+    bias: torch.Tensor | None,
+    arranged: Callable[[torch.Tensor], torch.Tensor],
+) -> ExpertMatrices:
+    """Published as (experts, inputs, outputs)."""
+    experts, outputs, inputs = kept
+    count, rows, columns = shape
+    stored = reader.stored(name, (count, columns, rows))[experts]
 
-    Published in MXFP4 (experts, rows, columns / 32, 16), or as plain numbers (experts, columns, rows).
-    """
-    chosen = slice(held.start, held.stop)
-    if f"{reader.prefix}{name}_blocks" in reader.checkpoint.names:
-        blocks = reader.stored(f"{name}_blocks", (count, rows, columns // BLOCK_WEIGHTS, BLOCK_WEIGHTS // 2))[chosen]
-        scales = reader.stored(f"{name}_scales", (count, rows, columns // BLOCK_WEIGHTS))[chosen]
-        each = (dequantised(block, scale) for block, scale in zip(blocks, scales, strict=True))
-    else:
-        each = (weight.T for weight in reader.stored(name, (count, columns, rows))[chosen])
-    for weight in each:
-        placed = weight.to(device=reader.device, dtype=reader.dtype)
-        yield placed.clone(memory_format=torch.contiguous_format)
+    def read(expert: int) -> torch.Tensor:
+        placed = stored[expert].T[outputs, inputs].to(device=reader.device, dtype=reader.dtype)
+        return arranged(placed.contiguous())
+
+    size = len(range(rows)[outputs]), len(range(columns)[inputs])
+    return expert_matrices([partial(read, expert) for expert in range(len(stored))], size, bias, reader.like)
+
+
+def _packed(
+    reader: LayerReader,
+    name: str,
+    shape: tuple[int, int, int],
+    kept: tuple[slice, slice, slice],
+    bias: torch.Tensor | None,
+    arranged: Callable[[torch.Tensor], torch.Tensor],
+) -> ExpertMatrices:
+    """Published in MXFP4 (experts, outputs, inputs / 32, 16), and kept so: whole blocks, also where a cut goes through
+    one."""
+    experts, outputs, inputs = kept
+    count, rows, columns = shape
+    span = range(columns)[inputs]
+    first, end = span.start // BLOCK_WEIGHTS, -(-span.stop // BLOCK_WEIGHTS)
+    many = count, rows, columns // BLOCK_WEIGHTS
+    blocks = reader.stored(f"{name}_blocks", (*many, BLOCK_WEIGHTS // 2))[experts, outputs, first:end]
+    scales = reader.stored(f"{name}_scales", many)[experts, outputs, first:end]
+    held = slice(span.start - first * BLOCK_WEIGHTS, span.stop - first * BLOCK_WEIGHTS)
+    return Mxfp4Matrices(
+        _each(blocks, arranged).to(reader.device), _each(scales, arranged).to(reader.device), held, bias
+    )
+
+
+def _each(experts: torch.Tensor, arranged: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A copy, expert by expert, so that the mapped file can be let go."""
+    made = torch.empty(experts.shape, dtype=experts.dtype)
+    for expert, rows in enumerate(experts):
+        made[expert] = arranged(rows)
+    return made
 
 
 def _gate_then_up(rows: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from agents.engines.torch_engine.expert_matrices import ExpertMatrices
 from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.sorted_rows import sorted_rows
 
 GPT_OSS_ALPHA = 1.702
 GPT_OSS_LIMIT = 7.0
@@ -22,26 +24,27 @@ Activation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 class Experts:
     router: Linear
     route: Router
+    count: int
+    """Experts of the layer, held here or not."""
     active: int
     first: int
     """The first of the experts held here; tokens that chose others get nothing from this shard."""
-    gate_up: tuple[Linear, ...]
-    """One a held expert: rows of gate, then of up."""
-    down: tuple[Linear, ...]
+    gate_up: ExpertMatrices
+    """Rows of gate, then of up."""
+    down: ExpertMatrices
     activation: Activation
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         weights, chosen = self.route(self.router(rows), self.active)
-        output = torch.zeros_like(rows)
-        for number in torch.unique(chosen).tolist():
-            expert = number - self.first
-            if not 0 <= expert < len(self.gate_up):
-                continue
-            token, rank = torch.nonzero(chosen == number, as_tuple=True)
-            gate, up = self.gate_up[expert](rows[token]).chunk(2, dim=-1)
-            result = self.down[expert](self.activation(gate, up))
-            output.index_add_(0, token, result * weights[token, rank, None])
-        return output
+        held, is_whole = len(self.gate_up), len(self.gate_up) == self.count
+        at = sorted_rows(chosen, self.first, held, is_whole)
+        gate, up = self.gate_up(rows[at.row], at).chunk(2, dim=-1)
+        result = self.down(self.activation(gate, up), at)
+        if not is_whole:
+            result = result.masked_fill((at.expert == held)[:, None], 0.0)
+        # Back to the order of the choices: each row's are added up in the same order whatever else is in the step.
+        each = torch.empty_like(result).index_copy_(0, at.rank, result).view(*chosen.shape, -1)
+        return (each * weights[..., None]).sum(1)
 
 
 def softmax_then_choose(logits: torch.Tensor, active: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,6 +1,6 @@
 """Reads tensors of a checkpoint into the engine's data type and device."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,11 @@ class LayerReader:
     shard: Shard
     dtype: torch.dtype
     device: torch.device
+
+    @property
+    def like(self) -> torch.Tensor:
+        """Data type and device of what is read."""
+        return torch.empty(0, dtype=self.dtype, device=self.device)
 
     def under(self, part: str) -> "LayerReader":
         return LayerReader(self.checkpoint, self.prefix + part, self.shard, self.dtype, self.device)
@@ -49,38 +54,44 @@ class LayerReader:
         """Projections of the same input into heads or width as one: the rows that are kept of each, one below the
         other. `parts`: rows of each, and which are kept. One name alone: the checkpoint has them below each other,
         too."""
+        return packed(self.rows(names, parts, columns), self._rows(names, "bias", parts, ()) if bias else None)
+
+    def rows(self, names: tuple[str, ...], parts: tuple[tuple[int, slice], ...], columns: int) -> torch.Tensor:
+        """Return the weights of `into`."""
+        return self._rows(names, "weight", parts, (columns,))
+
+    def _rows(
+        self, names: tuple[str, ...], kind: str, parts: tuple[tuple[int, slice], ...], columns: tuple[int, ...]
+    ) -> torch.Tensor:
         held = sum(span.stop - span.start for _, span in parts)
-        weight = torch.empty(held, columns, dtype=self.dtype, device=self.device)
-        offsets = torch.empty(held, dtype=self.dtype, device=self.device) if bias else None
+        made = torch.empty(held, *columns, dtype=self.dtype, device=self.device)
+        at = 0
         counts = tuple(count for count, _ in parts)
-        self._gather(weight, self._below(names, "weight", counts, (columns,)), parts)
-        if offsets is not None:
-            self._gather(offsets, self._below(names, "bias", counts, ()), parts)
-        return packed(weight, offsets)
+        for tensor, (_, span) in zip(self._below(names, kind, counts, columns), parts, strict=True):
+            end = at + span.stop - span.start
+            made[at:end] = tensor[span]
+            at = end
+        return made
 
     def _below(
         self, names: tuple[str, ...], kind: str, counts: tuple[int, ...], columns: tuple[int, ...]
     ) -> Iterator[torch.Tensor]:
         """Matrices of `counts` rows: a tensor each, or below each other in one."""
         if len(names) == 1:
-            yield from self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)).split(counts)
+            yield from torch.split(self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)), counts)
         else:
             for name, count in zip(names, counts, strict=True):
                 yield self.stored(f"{name}.{kind}", (count, *columns))
 
-    @staticmethod
-    def _gather(into: torch.Tensor, each: Iterable[torch.Tensor], parts: tuple[tuple[int, slice], ...]) -> None:
-        at = 0
-        for tensor, (_, span) in zip(each, parts, strict=True):
-            end = at + span.stop - span.start
-            into[at:end] = tensor[span]
-            at = end
-
     def out_of(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
         """A projection out of heads or width: this shard's columns; its output is summed over the shards."""
+        offsets = self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None
+        return packed(self.columns(name, rows, columns), offsets)
+
+    def columns(self, name: str, rows: int, columns: int) -> torch.Tensor:
+        """Return the weights of `out_of`."""
         weight = self.stored(f"{name}.weight", (rows, columns))[:, self.shard.span(columns)]
-        placed = weight.to(device=self.device, dtype=self.dtype).clone(memory_format=torch.contiguous_format)
-        return packed(placed, self.tensor(f"{name}.bias", (rows,)) if bias and self.shard.adds_bias else None)
+        return weight.to(device=self.device, dtype=self.dtype).clone(memory_format=torch.contiguous_format)
 
     def whole(self, name: str, rows: int, columns: int, bias: bool = False) -> Linear:
         """A projection that every shard holds."""

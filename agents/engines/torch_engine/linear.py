@@ -31,8 +31,11 @@ class Linear:
             return functional.linear(rows, self.weight, self.bias)
         if len(rows) > MOST_ROWS:
             return torch.cat([self(tile) for tile in torch.split(rows, MOST_ROWS)])
+        added = padded(len(rows)) - len(rows)
+        if not added:
+            return self._product(rows)
         # Rows do not depend on each other, so those added change nothing.
-        return self._product(functional.pad(rows, (0, 0, 0, padded(len(rows)) - len(rows))))[: len(rows)]
+        return self._product(functional.pad(rows, (0, 0, 0, added)))[: len(rows)]
 
     def _product(self, rows: torch.Tensor) -> torch.Tensor:
         product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")

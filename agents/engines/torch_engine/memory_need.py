@@ -15,6 +15,8 @@ from agents.weights.checkpoint import Checkpoint
 
 REPLICATED = ("norm", "router", "mlp.gate.", "embed_tokens", "lm_head")
 """Parts of the names of tensors that every shard holds whole."""
+KEPT_AS_STORED = ("_blocks", "_scales")
+"""Ends of the names of quantised tensors."""
 KEYS_AND_VALUES = (".k_proj", ".v_proj")
 """The same of those that are cut into no more pieces than there are KV heads."""
 
@@ -55,25 +57,20 @@ def memory_need(
         names.append(EMBEDDING)
     if held.last:
         names += [f"{NORM}.weight"] if config.tied_embeddings else [f"{NORM}.weight", HEAD]
-    elements = sum(_held(checkpoint, name, shard, config) for name in names)
+    weights = sum(_held_bytes(checkpoint, name, dtype, shard, config) for name in names)
     kv_heads = shard.kv_heads(config.kv_heads)
     token = 2 * (kv_heads.stop - kv_heads.start) * config.head_dim * dtype.itemsize
-    return MemoryNeed(elements * dtype.itemsize, BLOCK_TOKENS * token * held.layers)
+    return MemoryNeed(weights, BLOCK_TOKENS * token * held.layers)
 
 
-def _held(checkpoint: Checkpoint, name: str, shard: Shard, config: DecoderConfig) -> int:
-    """Weights of a tensor that `shard` holds."""
-    elements = _elements(checkpoint, name)
+def _held_bytes(checkpoint: Checkpoint, name: str, dtype: torch.dtype, shard: Shard, config: DecoderConfig) -> int:
+    """What `shard` holds of a tensor: as `dtype`, or as it is stored where it is quantised."""
+    is_kept = name.endswith(KEPT_AS_STORED)
+    size = checkpoint.stored_bytes(name) if is_kept else math.prod(checkpoint.shape(name)) * dtype.itemsize
     if ".qkv_proj" not in name:
-        return elements // _cut(name, shard, config)
-    queries = elements * config.heads // (config.heads + 2 * config.kv_heads)
-    return queries // shard.size + (elements - queries) // min(shard.size, config.kv_heads)
-
-
-def _elements(checkpoint: Checkpoint, name: str) -> int:
-    """Weights in a tensor: two in each byte of MXFP4 blocks, whose scales are not kept."""
-    stored = math.prod(checkpoint.shape(name))
-    return 2 * stored if name.endswith("_blocks") else 0 if name.endswith("_scales") else stored
+        return size // _cut(name, shard, config)
+    queries = size * config.heads // (config.heads + 2 * config.kv_heads)
+    return queries // shard.size + (size - queries) // min(shard.size, config.kv_heads)
 
 
 def _cut(name: str, shard: Shard, config: DecoderConfig) -> int:
