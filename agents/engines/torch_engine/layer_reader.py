@@ -78,7 +78,7 @@ class LayerReader:
     ) -> Iterator[torch.Tensor]:
         """Matrices of `counts` rows: a tensor each, or below each other in one."""
         if len(names) == 1:
-            yield from torch.split(self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)), counts)
+            yield from torch.split(self.stored(f"{names[0]}.{kind}", (sum(counts), *columns)), list(counts))
         else:
             for name, count in zip(names, counts, strict=True):
                 yield self.stored(f"{name}.{kind}", (count, *columns))
