@@ -8,7 +8,18 @@ import torch
 from agents.engines.layer_range import LayerRange
 from agents.engines.protocol import StageEngine
 from agents.weights.checkpoint import Checkpoint
+from templates_lib.models.held_model import refusal_of_node
+from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.values.engines import ENGINES
+
+
+def check_engine(name: str, checkpoint: Checkpoint, model: str) -> None:
+    """Raises ValueError where the engine does not run the checkpoint, in the words in which plans are refused. `model`:
+    what people know it by."""
+    stored = model_from_hf_config(checkpoint.config, model, "").stored
+    why = None if stored is None else refusal_of_node(name, model, stored)
+    if why is not None:
+        raise ValueError(why)
 
 
 def load_stage_engine(

@@ -8,11 +8,14 @@ from control.actions.context import ActionContext
 from control.actions.decide_plan import accept_solved
 from control.actions.lost_traffic import refuse_loss
 from control.actions.projects import check_project
+from control.actions.refusal import NotNowError
 from control.db.errors import InUseError, StaleVersionError
 from control.db.fleets import PostgresFleets
+from control.db.registered_models import PostgresModels
 from control.given_name import DEFAULT_PROJECT
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.world import World
+from control.reconcile.fleet_world import world_of_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,11 @@ def apply_spec(
     drained; None: all. `plan` was made for exactly this and is accepted with it, unless the fleet only observes.
 
     Raises InUseError for a new fleet of a name that is taken; WrongFieldError for a project that is unknown;
-    LosesTrafficError; StaleVersionError.
+    LosesTrafficError; StaleVersionError; NotNowError for a fleet that is to act and whose models nodes cannot start.
     """
     record = wanted.record(before, act.now)
     name, mode = record.name, record.mode
+    _check_startable(wanted.world, mode)
     with act.as_one() as one:
         fleets = PostgresFleets(one.database)
         check_project(one.database, record.project)
@@ -78,9 +82,21 @@ def apply_spec(
 
 
 def set_mode(act: ActionContext, fleet: str, mode: FleetMode) -> FleetRecord:
-    """Say how far the control plane may go. Raises NotStoredError."""
+    """Say how far the control plane may go. Raises NotStoredError; NotNowError for a fleet that is to act and whose
+    models nodes cannot start, SpecError for one whose spec cannot be read any more."""
     with act.as_one() as one:
         fleets = PostgresFleets(one.database)
-        changed = fleets.change(fleet, fleets.load(fleet).version, act.now, mode=mode)
+        record = fleets.load(fleet)
+        if mode is not FleetMode.OBSERVE:
+            _check_startable(world_of_record(record, PostgresModels(one.database).own()), mode)
+        changed = fleets.change(fleet, record.version, act.now, mode=mode)
         one.record("fleet.changed", f"set mode {mode.value}", fleet, fleet)
         return changed
+
+
+def _check_startable(world: World, mode: FleetMode) -> None:
+    """Nothing of a fleet that observes is started, so it may be planned with any engine."""
+    if mode is not FleetMode.OBSERVE and (reasons := world.never_started):
+        raise NotNowError(
+            f"fleet {world.name!r} cannot be started: {'; '.join(reasons)}; mode observe only looks at it"
+        )

@@ -41,14 +41,17 @@ def approve_plan(act: ActionContext, plan: str, mark: str, reason: str = "") -> 
 def apply_plan(act: ActionContext, plan: str, mark: str, reason: str = "") -> AcceptedPlan:
     """Accept any plan of a fleet; `mark` is of the change that the caller has seen.
 
-    Raises NotStoredError; NotNowError for a draft, a fleet that is ending or observes, a plan of an older spec;
-    LookFirstError when something else would change by now; StaleVersionError when somebody decides at the same time.
+    Raises NotStoredError; NotNowError for a draft, a fleet that is ending or observes, a plan of an older spec, one
+    that no node can run; LookFirstError when something else would change by now; StaleVersionError when somebody
+    decides at the same time.
     """
     with act.as_one() as one:
         record, listed = _of(one.database, plan)
         _check_ready(record, listed)
         fleets = PostgresFleets(one.database)
         target, change = fleets.target(record.name), plan_change(one.database, record, plan)
+        if change.unrunnable:
+            raise NotNowError(f"plan {plan[:12]} cannot be run: {'; '.join(change.unrunnable)}")
         if mark != change.mark:
             raise LookFirstError(change, is_first=not mark)
         cost = f"{change.diff.usd_per_hour_before:.2f} -> {change.diff.usd_per_hour_after:.2f} $/h"

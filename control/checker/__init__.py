@@ -5,7 +5,7 @@ It shares with the rest of Medley only the values of `templates_lib`, so that on
 
 from control.checker.check import check
 from control.checker.claims import Claim, claims_of
-from control.checker.files import CheckInputError, read_files
+from control.checker.files import CheckInputError, read_checkpoints, read_files
 from control.checker.violation import Violation
 
-__all__ = ["CheckInputError", "Claim", "Violation", "check", "claims_of", "read_files"]
+__all__ = ["CheckInputError", "Claim", "Violation", "check", "claims_of", "read_checkpoints", "read_files"]

@@ -3,8 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from control.checker.claims import Claim
+from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.plan import Plan, PlannedOffer
 from templates_lib.values.snapshot import Snapshot
@@ -22,6 +24,8 @@ class Case:
     plan: Plan
     snapshot: Snapshot
     claims: Mapping[str, Claim] | None
+    checkpoints: Mapping[str, StoredWeights]
+    """Model id → what it was planned from, as far as it is known."""
     offers: Mapping[str, Offer]
     routes: Mapping[str, Route]
     running: Counter[tuple[str, str, Market]]
@@ -34,7 +38,12 @@ class Case:
     """Offers of a cell that the plan draws on."""
 
 
-def case_of(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None) -> Case:
+def case_of(
+    plan: Plan,
+    snapshot: Snapshot,
+    claims: Mapping[str, Claim] | None,
+    checkpoints: Mapping[str, StoredWeights] = MappingProxyType({}),
+) -> Case:
     alive = [i for i in snapshot.instances if i.state not in RETURNING]
     offers = {o.key: o for o in snapshot.offers}
     held = Counter(node.offer for i in alive for node in i.nodes)
@@ -51,6 +60,7 @@ def case_of(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None) 
         plan=plan,
         snapshot=snapshot,
         claims=claims,
+        checkpoints=checkpoints,
         offers=offers,
         routes={r.id: r for r in snapshot.routes},
         running=Counter((i.template_id, i.zone, i.market) for i in alive),

@@ -2,29 +2,37 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from control.checker import guardrails, identity, money, service, supply, survival
+from control.checker import engines, guardrails, identity, money, service, supply, survival
 from control.checker.case import case_of
 from control.checker.claims import Claim
 from control.checker.violation import Violation
+from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 
 
-def check(plan: Plan, snapshot: Snapshot, claims: Mapping[str, Claim] | None = None) -> tuple[Violation, ...]:
+def check(
+    plan: Plan,
+    snapshot: Snapshot,
+    claims: Mapping[str, Claim] | None = None,
+    checkpoints: Mapping[str, StoredWeights] = MappingProxyType({}),
+) -> tuple[Violation, ...]:
     """Return everything that does not hold; empty for a sound plan.
 
-    `claims` (template id → what the library certified) holds nodes and capacities to the library as well. A plan
-    with a number that is not finite is reported for that alone, since nothing can be reckoned with it.
+    `claims` (template id → what the library certified) holds nodes and capacities to the library as well,
+    `checkpoints` (model id → what it was planned from) holds engines to what they declare. A plan with a number that is
+    not finite is reported for that alone, since nothing can be reckoned with it.
     """
     broken = tuple(_not_finite("plan", msgspec.to_builtins(plan)))
     if broken:
         return broken
-    case = case_of(plan, snapshot, claims)
-    parts = (identity, supply, service, money, guardrails, survival)
+    case = case_of(plan, snapshot, claims, checkpoints)
+    parts = (identity, engines, supply, service, money, guardrails, survival)
     return tuple(violation for part in parts for violation in part.violations(case))
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 
@@ -40,6 +41,33 @@ def read_files(plan_path: Path, snapshot_path: Path) -> tuple[Plan, Snapshot]:
             f"{snapshot_path}: was edited: its content hashes to {expected}, but it says it is {snapshot.version}"
         )
     return plan, snapshot
+
+
+def read_checkpoints(snapshot_path: Path) -> dict[str, StoredWeights]:
+    """Model id → the checkpoint that it was planned from, of the models whose templates the snapshot file has a recipe
+    for; none where it holds a snapshot alone. Raises CheckInputError."""
+    outer = _decode(snapshot_path, _read(snapshot_path), _Recorded, "a snapshot (`medley plan --save-snapshot FILE`)")
+    served = (one for source in outer.recipe.values() for one in source.served)
+    return {one.model.id: one.model.stored for one in served if one.model.stored is not None}
+
+
+class _Model(msgspec.Struct):
+    id: str
+    stored: StoredWeights | None = None
+
+
+class _Served(msgspec.Struct):
+    model: _Model
+
+
+class _Source(msgspec.Struct):
+    served: list[_Served] = []
+
+
+class _Recorded(msgspec.Struct):
+    """A recorded snapshot, as far as it says which checkpoints it was made for."""
+
+    recipe: dict[str, _Source] = {}
 
 
 def _read(path: Path) -> bytes:

@@ -25,15 +25,15 @@ def check(
 ) -> None:
     """Recompute what a plan claims.
 
-    Price, supply, zone flows and covered demand; also what each template can do, where the database has the library
-    that the plan was made from. Exit code 1 when something does not hold.
+    Price, supply, zone flows, covered demand, and that engines run what is planned on them; also what each template
+    can do, where the database has the library that the plan was made from. Exit code 1 when something does not hold.
     """
     from control.checker import check as violations_of
-    from control.checker import read_files
+    from control.checker import read_checkpoints, read_files
 
     made, seen = read_files(plan, snapshot)
     claims, why_not = _claims(made, database_url)
-    violations = violations_of(made, seen, claims)
+    violations = violations_of(made, seen, claims, read_checkpoints(snapshot))
     if output is not Output.TABLE:
         emit({"holds": not violations, "templates_checked": claims is not None, "violations": violations}, output)
     elif violations:

@@ -45,6 +45,7 @@ def apply(
     from control.actions.apply_spec import WantedFleet, apply_spec
     from control.actions.plan_change import change_to
     from control.actions.projects import check_project
+    from control.actions.refusal import NotNowError
     from control.cli.plan_table import against_cheapest
     from control.cli.progress import build_progress
     from control.db.fleets import PostgresFleets
@@ -68,11 +69,15 @@ def apply(
         confirmed = _confirmed(database, world.name, wanted.models, yes)
         planner = live_planner(database, home(), progress, SimulatedAttainment)
         solved = planner.solve(record, PostgresInstances(database).living(), act.now, baselines=True)
-        _show(change_to(database, record, solved.world, solved.plan, solved.snapshot))
+        change = change_to(database, record, solved.world, solved.plan, solved.snapshot)
+        _show(change)
         verdict = against_cheapest(solved.report)
         typer.echo(f"the plan {verdict}" if verdict else "no baseline serves as much of the demand to compare it with")
-        if record.mode is not FleetMode.OBSERVE and not yes:
-            typer.confirm("Do this?", abort=True)
+        if record.mode is not FleetMode.OBSERVE:
+            if change.unrunnable:
+                raise NotNowError(f"fleet {record.name} is not applied in mode {record.mode.value}: no node can run it")
+            if not yes:
+                typer.confirm("Do this?", abort=True)
         apply_spec(act, wanted, before, confirmed, solved.plan.id)
     if record.mode is FleetMode.OBSERVE:
         mode_command = f"`medley fleets mode {record.name} auto`"

@@ -23,6 +23,7 @@ from templates_lib.apps.served_model import ServedModel
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.config_fields import UnsupportedModelError
+from templates_lib.models.held_model import held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
 
@@ -48,6 +49,7 @@ def served_apps(
             shape = located(at("workload"), shape_of, section.workload, folder, notes)
             asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
             model = located(at("model"), _model, section, folder, registered)
+            model = located(at("engine"), _held, section, model)
         except SpecError as error:
             problems += error.problems
             continue
@@ -84,6 +86,14 @@ def _model(section: ModelSection, folder: Path, registered: Mapping[str, OwnMode
         return model_from_hf_config(config, section.served_name, revision)
     except UnsupportedModelError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _held(section: ModelSection, model: ModelSpec) -> ModelSpec:
+    """The model as the section's engine holds it. Raises ValueError where it does not run it."""
+    why = None if model.stored is None else refusal(section.engine, section.served_name, model.stored)
+    if why is not None:
+        raise ValueError(why)
+    return held_by(section.engine, model)
 
 
 def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | Metered:

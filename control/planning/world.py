@@ -16,6 +16,7 @@ from control.planning.fleet import Fleet
 from control.planning.fleet_of import fleet_of, offer_sources
 from control.planning.local_market import ZONE, local_gpu
 from control.planning.recipe import PipelineRecipe
+from control.planning.startable import never_started, not_startable
 from templates_lib.load.shapes import catalogue
 from templates_lib.models.catalogue import load_models, weights_places
 from templates_lib.values.clouds import LOCAL, OWNED
@@ -42,6 +43,12 @@ class World:
     @property
     def name(self) -> str:
         return self.fleet.name
+
+    @property
+    def never_started(self) -> tuple[str, ...]:
+        """Why no plan of some of its models can be acted on, whatever it rents; empty: each can be started
+        somewhere."""
+        return never_started(self.recipe.served, {offer.cloud for offer in self.quotes.offers})
 
     def quotes_on(self, market: MarketView) -> Quotes:
         """Return what its spec names on another market, as far as there are templates for it. Raises SpecError."""
@@ -97,6 +104,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)
+    notes = (*notes, *not_startable(recipe.served, {offer.cloud for offer in quotes.offers}))
     return World(fleet, quotes, fleet.demand({}, {}, {}, 0.0), recipe, places, notes)
 
 

@@ -11,16 +11,11 @@ from control.executor.node_start import NodeStart
 from control.reconcile.daemon_home import DaemonHome
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
 from templates_lib.values.clouds import LOCAL
-from templates_lib.values.engines import ENGINES
+from templates_lib.values.engines import engines_at
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"
 """Home of an agent on a machine of its own, below its user's home directory."""
-
-
-def engines_at(cloud: str) -> frozenset[str]:
-    """Return the engines that nodes of a cloud run."""
-    return frozenset(name for name, kind in ENGINES.items() if cloud == LOCAL or kind.on_rented_nodes)
 
 
 def check_way_back(cloud: str, address: str) -> None:

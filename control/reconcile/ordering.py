@@ -15,11 +15,12 @@ from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.app_demand import Metered
 from control.planning.local_market import local_config
 from control.planning.world import World
-from control.reconcile.node_starts import engines_at
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.models.held_model import refusal_at
 from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.engines import engines_at, stage_engines
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import ServingTemplate
@@ -50,6 +51,7 @@ def fleet_order(
         gang(each.template)
         if acts:
             _check_engine(each, starts[_cloud(each)].engines)
+            _check_checkpoint(each, world)
     guardrails = snapshot.settings.guardrails
     return FleetOrder(
         name=world.name,
@@ -70,6 +72,7 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
     checks: list[Callable[[], object]] = [partial(weights_of, world)]
     for each in targets(plan):
         checks += [partial(_check_engine, each, engines_at(_cloud(each))), partial(gang_of, each.template)]
+        checks.append(partial(_check_checkpoint, each, world))
     found = []
     for check in checks:
         try:
@@ -81,10 +84,20 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
 
 def _check_engine(each: Target, engines: Collection[str]) -> None:
     for engine in (executor.engine for executor in executors_of(each.template) or () if executor.engine not in engines):
+        others = [name for name in engines if name in stage_engines()]
         raise UnrunnableError(
-            f"{each.model} is planned on engine {engine}, and nodes of {_cloud(each)} run {_list(engines)} only: leave "
-            "`engine` out of the spec"
+            f"{each.model} is planned on engine {engine}, which nodes of {_cloud(each)} do not have yet: set `engine` "
+            f"to {_list(others)}, which they start, or look at the plan only"
         )
+
+
+def _check_checkpoint(each: Target, world: World) -> None:
+    """Raises UnrunnableError where nodes of the target's cloud run less than their engine could."""
+    served = next((one for one in world.recipe.served if one.name == each.model), None)
+    stored = None if served is None else served.model.stored
+    why = None if stored is None else refusal_at(_cloud(each), each.template.engine, each.model, stored)
+    if why is not None:
+        raise UnrunnableError(why)
 
 
 def _cloud(each: Target) -> str:

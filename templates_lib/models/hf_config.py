@@ -11,6 +11,7 @@ from templates_lib.models.attention_pattern import AttentionPattern, attention_o
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.models.model_spec import ExpertSpec, ModelSpec
 from templates_lib.models.quantization import Quantization, WeightFormat, quantization_of
+from templates_lib.models.stored_weights import StoredMatrices, StoredWeights
 
 LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HIDDEN_KEYS = ("hidden_size", "n_embd", "d_model")
@@ -86,7 +87,18 @@ def model_from_hf_config(config: dict[str, Any], id: str, revision: str) -> Mode
         max_context_tokens=_context(fields),
         attention_dtype="" if formats.attention.dtype == main.dtype else formats.attention.dtype,
         attended_tokens=attention.attended_tokens,
+        stored=StoredWeights(
+            family=fields.text("model_type", ""),
+            attention=_stored(formats.attention, attention.matrix_weights),
+            dense_ffn=_stored(formats.dense_ffn, 0.0 if width == 0 else _ffn_weights(fields, hidden, width, gated)),
+            shared_experts=_stored(formats.shared_experts, _shared_weights(hidden, experts, gated)),
+            experts=_stored(formats.experts, _expert_weights(hidden, experts, gated)),
+        ),
     )
+
+
+def _stored(stored: WeightFormat, weights: float) -> StoredMatrices:
+    return StoredMatrices(stored.dtype, weights, stored.bytes_per_weight)
 
 
 def _text_part(root: Fields) -> Fields:
@@ -167,10 +179,17 @@ def _ffn_weights(fields: Fields, hidden: int, width: int, gated: bool) -> float:
     return matrices * hidden * width + biases
 
 
+def _expert_weights(hidden: int, experts: ExpertSpec | None, gated: bool) -> float:
+    return float(experts.count * (3 if gated else 2) * hidden * experts.intermediate_size) if experts else 0.0
+
+
+def _shared_weights(hidden: int, experts: ExpertSpec | None, gated: bool) -> float:
+    return float((3 if gated else 2) * hidden * experts.shared_intermediate_size) if experts else 0.0
+
+
 def _expert_bytes(fields: Fields, hidden: int, experts: ExpertSpec, formats: Quantization, gated: bool) -> float:
-    matrices = 3 if gated else 2
-    routed = experts.count * matrices * hidden * experts.intermediate_size * formats.experts.bytes_per_weight
-    shared = matrices * hidden * experts.shared_intermediate_size * formats.shared_experts.bytes_per_weight
+    routed = _expert_weights(hidden, experts, gated) * formats.experts.bytes_per_weight
+    shared = _shared_weights(hidden, experts, gated) * formats.shared_experts.bytes_per_weight
     if fields.text("model_type", "") == "gpt_oss":  # its experts have biases, kept in bf16
         routed += 2.0 * experts.count * (2 * experts.intermediate_size + hidden)
     return routed + shared

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from templates_lib.models.stored_weights import StoredWeights
+
 
 @dataclass(frozen=True, slots=True)
 class ExpertSpec:
@@ -30,7 +32,8 @@ class LatentAttention:
 class ModelSpec:
     """Architecture and stored size of one model revision.
 
-    Weight sizes are bytes as served (quantised weights count their quantised size, scales included). `windows` has
+    Weight sizes are bytes as served: of a checkpoint by itself those that it stores (quantised weights count their
+    quantised size, scales included), of a served model those that its engine holds (`held_by`). `windows` has
     one entry a layer: the sliding window in tokens, 0 for full attention. A layer of linear attention keeps a state of
     fixed size instead of a KV cache: its window is the number of tokens whose KV cache would be as large as the state.
     """
@@ -69,6 +72,8 @@ class ModelSpec:
     """Data type of the attention weights where it is not `dtype` (gpt-oss: bf16 beside mxfp4 experts)."""
     attended_tokens: int = 0
     """Sparse attention (DeepSeek-V3.2, GLM-5): a token attends to at most this many of the cached tokens; 0: to all."""
+    stored: StoredWeights | None = None
+    """The checkpoint; None where nobody said it. Nothing is planned by it once the bytes above are those held."""
 
     @property
     def head_weight_bytes(self) -> float:

@@ -18,9 +18,11 @@ from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
 from templates_lib.sources.enumeration import node_sets
 from templates_lib.sources.pipeline_record import KIND, VERSION, ClassCertificate, PipelineRecord
+from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import node_config_from_id
 from templates_lib.values.nearest_name import nearest_name
@@ -100,7 +102,7 @@ class PipelineTemplateSource:
     def fingerprint(self) -> str:
         content: dict[str, Any] = {
             "record": VERSION,
-            "served": self._served,
+            "served": [_held(served) for served in self._served],
             "configs": self._nodes,
             "gpus": [self._gpus[name] for name in sorted({c.gpu for c in self._nodes})],
             "cost_model": self.cost_model_fingerprint,
@@ -112,10 +114,22 @@ class PipelineTemplateSource:
             "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
+        if lacking := self._without_their_types():
+            content["without_their_types"] = lacking
         if any(served.slo.queueing for served in self._served):
             content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
         return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+    def _without_their_types(self) -> list[tuple[str, str]]:
+        """Return which GPUs an engine does not compute on, though they have a type of their own for the model."""
+        gpus = {self._gpus[config.gpu].name: self._gpus[config.gpu] for config in self._nodes}
+        return [
+            (served.name, gpu.name)
+            for served in self._served
+            for _, gpu in sorted(gpus.items())
+            if computes(gpu, served.model) and not computes(gpu, served.model, support_of(served.engine))
+        ]
 
     def units(self) -> tuple[str, ...]:
         return tuple(self._works)
@@ -245,6 +259,13 @@ class PipelineTemplateSource:
             self._cost_models[served.engine].fingerprint,
             served.slo.queueing,
         )
+
+
+def _held(served: ServedModel) -> dict[str, Any]:
+    """All that templates depend on: what the checkpoint was before its engine loaded it is not part of that."""
+    content: dict[str, Any] = msgspec.to_builtins(served, enc_hook=_plain)
+    del content["model"]["stored"]
+    return content
 
 
 def _together(fingerprints: Sequence[str]) -> str:

@@ -10,13 +10,8 @@ from templates_lib.ports.cost_model import Floats, Parallel
 from templates_lib.throughput.roles import HAS_EMBEDDING, HAS_HEAD
 from templates_lib.throughput.splits import expert_shards, kv_shards
 from templates_lib.throughput.worst_window import worst_sums
+from templates_lib.values.engine_support import ANYTHING, EngineSupport
 from templates_lib.values.gpu import Gpu
-
-USABLE_SHARE = 0.9
-"""Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is for
-the CUDA context, captured graphs, collective buffers and fragmentation."""
-LOGIT_BYTES = 6.0
-"""Bytes of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,12 +29,14 @@ class NodeMemory:
     part_layers: Floats
     """(1, 1, L, 1): layers of the largest pipeline part inside the node."""
     workspace_bytes_per_token: float
+    logit_bytes: float
+    """Of one vocabulary entry of one sampled row."""
     kv_shards: int
 
     def free_bytes(self, tokens: Floats, sampled_rows: Floats) -> Floats:
         """Return what is left for KV on each GPU when a replica works on `tokens` tokens at once and samples
         `sampled_rows`."""
-        logits = np.where(HAS_HEAD, sampled_rows * self.model.vocab_size * LOGIT_BYTES, 0.0)
+        logits = np.where(HAS_HEAD, sampled_rows * self.model.vocab_size * self.logit_bytes, 0.0)
         return self.usable_bytes - self.weights_bytes - tokens * self.workspace_bytes_per_token - logits
 
     def worst_part(self, worst_by_layers: Floats) -> Floats:
@@ -52,9 +49,11 @@ class NodeMemory:
         return self.parallel.dp * np.floor(np.maximum(free_bytes, 0.0) / block)
 
 
-def node_memory(model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64]) -> NodeMemory:
-    """Memory of a node that holds `layers` (n,) layers. Weights are cut by tp (experts by ep where that is more) and
-    pp, and repeated for every dp replica."""
+def node_memory(
+    model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[np.int64], engine: EngineSupport = ANYTHING
+) -> NodeMemory:
+    """Memory of a node that holds `layers` (n,) layers of `model`, as `engine` holds it. Weights are cut by tp (experts
+    by ep where that is more) and pp, and repeated for every dp replica."""
     part = -(-layers // parallel.pp)
     ffn = np.full(model.layers, model.ffn_weight_bytes / (expert_shards(parallel) if model.experts else parallel.tp))
     ffn[: model.dense_layers] = model.dense_ffn_weight_bytes / parallel.tp
@@ -62,10 +61,11 @@ def node_memory(model: ModelSpec, gpu: Gpu, parallel: Parallel, layers: NDArray[
     return NodeMemory(
         model=model,
         parallel=parallel,
-        usable_bytes=USABLE_SHARE * gpu.memory_bytes,
+        usable_bytes=engine.usable_share * gpu.memory_bytes,
         weights_bytes=held + _end_bytes(model, parallel),
         part_layers=part.astype(np.float64)[None, None, :, None],
         workspace_bytes_per_token=_workspace_bytes_per_token(model, parallel),
+        logit_bytes=engine.logit_bytes,
         kv_shards=kv_shards(model, parallel),
     )
 

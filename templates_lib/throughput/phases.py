@@ -23,6 +23,7 @@ from templates_lib.throughput.stepped import SteppedWork
 from templates_lib.throughput.waiting.aggregated import ChunkQueues, WaitingAggregatedWork, chunk_queues
 from templates_lib.throughput.waiting.decode import WaitingDecodeWork
 from templates_lib.throughput.waiting.law import WaitingLaw, waiting_law
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.node_config import NodeConfig
@@ -52,11 +53,11 @@ class NodePhases:
 
         Raises ValueError for a GPU that `gpus` does not hold.
         """
-        gpu, model = self._gpu(node), self.served.model
-        if not computes(gpu, model) or (self.phase is not Phase.AGGREGATED and not node.joins_others):
+        gpu, model, engine = self._gpu(node), self.served.model, support_of(self.served.engine)
+        if not computes(gpu, model, engine) or (self.phase is not Phase.AGGREGATED and not node.joins_others):
             return
         layers = np.arange(1 if node.joins_others else model.layers, model.layers + 1)
-        for parallel in splits(model, node.gpu_count):
+        for parallel in splits(model, node.gpu_count, engine):
             yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))
 
     def _steps(self, split: NodeSplit) -> StepWork:
@@ -74,7 +75,7 @@ class NodePhases:
             node=node,
             parallel=parallel,
             cost_model=self.cost_model,
-            memory=node_memory(self.served.model, gpu, parallel, layers),
+            memory=node_memory(self.served.model, gpu, parallel, layers, support_of(self.served.engine)),
             request=self.request,
             cache=self.cache,
             layers=layers.astype(np.float64)[None, None, :, None],

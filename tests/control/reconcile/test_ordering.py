@@ -75,7 +75,7 @@ def test_vllm_runs_on_this_machine_and_is_not_rented_for(world: World, cloud: st
     start = NodeStart(("true",))
     assert unrunnable(world, here) == ()
     (why,) = unrunnable(world, away)
-    assert f"{MODEL} is planned on engine vllm, and nodes of {cloud} run torch only: leave `engine` out" in why
+    assert f"{MODEL} is planned on engine vllm, which nodes of {cloud} do not have yet: set `engine` to torch" in why
     with pytest.raises(UnrunnableError, match="on engine vllm"):
         fleet_order(world, away, SNAPSHOT, (), {cloud: start})
     assert fleet_order(world, away, SNAPSHOT, (), {cloud: replace(start, engines=frozenset({"vllm"}))}).wanted

@@ -12,6 +12,7 @@ from control.reconcile.adapters import ADAPTERS, makers
 from control.reconcile.clouds import Clouds, UnknownCloudError
 from control.reconcile.daemon_home import DaemonHome
 from templates_lib.values.clouds import CLOUDS, CloudKind
+from templates_lib.values.engine_support import ANYTHING
 from templates_lib.values.engines import ENGINES, EngineKind
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.planning.worlds import world_of
@@ -43,7 +44,7 @@ NAMED = SPEC.replace("offers: {files: [toy.yaml]}", "clouds: [{cloud: toy}]")
 
 @pytest.fixture
 def toy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGINES, "toy", EngineKind("toy:load", (), on_rented_nodes=True, estimated_as="torch"))
+    monkeypatch.setitem(ENGINES, "toy", EngineKind("toy:load", (), rented=ANYTHING, estimated_as="torch"))
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_an_engine_without_its_row_is_refused_where_it_is_named(place: Place) ->
 
 
 def test_an_engine_without_an_estimate_is_refused_by_name(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ENGINES, "toy", EngineKind("toy:load", (), on_rented_nodes=True))
+    monkeypatch.setitem(ENGINES, "toy", EngineKind("toy:load", (), rented=ANYTHING))
     place.fleets.create("chat", SPEC, place.now, mode=FleetMode.AUTO, folder=str(place.folder))
     plane = Plane(place)
     plane.run(5)

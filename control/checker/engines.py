@@ -1,0 +1,45 @@
+"""Engines: that what a plan says they run is what they declare to run, and to hold after loading."""
+
+from collections.abc import Iterator
+
+from control.checker.case import Case
+from control.checker.violation import Violation
+from templates_lib.models.stored_weights import StoredWeights
+from templates_lib.values.engine_support import EngineSupport
+from templates_lib.values.engines import ENGINES
+from templates_lib.values.template import Software
+
+
+def violations(case: Case) -> Iterator[Violation]:
+    for planned in case.plan.instances:
+        software = planned.software
+        if software is None or software.engine not in ENGINES or not software.dtype:
+            continue  # a unit of several executors says of each what it runs; other engines are compared with
+        where, support = (
+            f"instances[{planned.template_id} in {planned.zone}].software",
+            ENGINES[software.engine].support,
+        )
+        stored = case.checkpoints.get(software.model)
+        yield from _held(where, support, software, stored)
+        if stored is not None:
+            yield from _read(where, support, software, stored)
+
+
+def _held(where: str, support: EngineSupport, software: Software, stored: StoredWeights | None) -> Iterator[Violation]:
+    """Weights were planned in a format that the engine has them in once they are loaded."""
+    may_be = support.held if stored is None else {"fp32", *(support.weights.get(each, "") for each in stored.formats)}
+    if software.dtype not in may_be:
+        names = " or ".join(sorted(filter(None, may_be)))
+        expected = f"{software.model} held in {names}, as engine {software.engine} has it after loading"
+        yield Violation("engine", f"{where}.dtype", expected, software.dtype)
+
+
+def _read(where: str, support: EngineSupport, software: Software, stored: StoredWeights) -> Iterator[Violation]:
+    if not support.knows(stored.family):
+        families = ", ".join(sorted(support.families or ()))
+        expected = f"a model of a family that engine {software.engine} runs ({families})"
+        yield Violation("engine", f"{where}.engine", expected, f"{software.model} of family {stored.family}")
+    for each in stored.formats if support.knows(stored.family) else ():
+        if not support.reads(stored.family, each):
+            expected = f"weights that engine {software.engine} reads in models of family {stored.family}"
+            yield Violation("engine", f"{where}.engine", expected, f"{software.model} in {each}")

@@ -1,0 +1,56 @@
+"""What an engine does with a checkpoint: asked by the planner, `apply`, the check of a plan and nodes alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+PLAIN_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
+"""Storage formats that are numbers as they are, and bytes of one."""
+FORMATS = (*PLAIN_BYTES, "fp8", "int8", "int4", "mxfp4", "nvfp4")
+"""Storage formats of weights (`templates_lib.models.quantization`)."""
+AS_STORED: Mapping[str, str] = MappingProxyType({name: name for name in FORMATS})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSupport:
+    """What an engine reads, what it makes of it, and how it can be cut over the devices of a node.
+
+    Without arguments: it reads every checkpoint that Medley can describe, and keeps it as it is stored."""
+
+    families: frozenset[str] | None = None
+    """`model_type`s of config.json; None: all."""
+    weights: Mapping[str, str] = field(default_factory=lambda: AS_STORED)
+    """Storage format of a checkpoint → format in which its weights are held once they are loaded: the same, or a wider
+    plain one. A format that is not there is not read."""
+    only_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Storage format → the families in which it is read; one that is not there: in all of them."""
+    computes_in: frozenset[str] | None = None
+    """Types of activations and KV cache; others become bf16. None: whatever the checkpoint says."""
+    tensor_parallel: bool = True
+    """A stage may be cut over devices of a node by heads and width."""
+    expert_parallel: bool = True
+    """Or by whole experts."""
+    usable_share: float = 0.9
+    """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is
+    for the CUDA context, captured graphs, collective buffers and fragmentation."""
+    logit_bytes: float = 6.0
+    """Bytes of one vocabulary entry of one sampled row: bf16 logits and their fp32 copy."""
+
+    def knows(self, family: str) -> bool:
+        return self.families is None or family in self.families
+
+    def reads(self, family: str, stored: str) -> bool:
+        """Tell whether weights in this storage format are read, in models of this family."""
+        return stored in self.weights and family in self.only_of.get(stored, (family,))
+
+    def computed_in(self, stated: str) -> str:
+        """Return the type of activations or KV cache that stands for the one that a checkpoint states."""
+        return stated if self.computes_in is None or stated in self.computes_in else "bf16"
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Formats in which weights may be held."""
+        return frozenset(self.weights.values())
+
+
+ANYTHING = EngineSupport()

@@ -1,0 +1,133 @@
+"""What engines make of checkpoints: one declaration, by which plans are made and nodes refuse."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from templates_lib.models.catalogue import load_models, measured_configs
+from templates_lib.models.held_model import held_by, refusal, refusal_at, refusal_of_node
+from templates_lib.models.hf_config import model_from_hf_config
+from templates_lib.models.model_spec import ModelSpec
+from templates_lib.models.stored_weights import StoredWeights
+from templates_lib.ports.cost_model import Parallel
+from templates_lib.throughput.dtypes import computes
+from templates_lib.throughput.memory import node_memory
+from templates_lib.throughput.splits import splits
+from templates_lib.values.engine_support import PLAIN_BYTES, EngineSupport
+from templates_lib.values.engines import ENGINES, EngineKind, support_of
+from tests.templates_lib import throughput_worlds as worlds
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "vocab_size": 100,
+    "num_attention_heads": 4, "num_key_value_heads": 2,
+}  # fmt: skip
+AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
+FP8 = {"quantization_config": {"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8}}}
+
+
+def spec(**more: Any) -> ModelSpec:
+    return model_from_hf_config({**LLAMA, **more}, "m", "r")
+
+
+def stored(model: ModelSpec) -> StoredWeights:
+    assert model.stored is not None
+    return model.stored
+
+
+@pytest.fixture
+def widening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that makes bf16 of whatever it reads, and one that reads nothing but that."""
+    weights = dict.fromkeys(("bf16", "fp8", "int4", "mxfp4"), "bf16")
+    support = EngineSupport(weights=weights, computes_in=frozenset({"bf16"}))
+    monkeypatch.setitem(ENGINES, "wide", EngineKind("wide:load", (), support=support))
+    plain = EngineSupport(families=frozenset({"llama"}), weights={"bf16": "bf16"}, tensor_parallel=False)
+    monkeypatch.setitem(ENGINES, "plain", EngineKind("plain:load", (), support=plain, rented=plain))
+
+
+@pytest.mark.usefixtures("widening")
+@pytest.mark.parametrize("format_of_weights", [AWQ, FP8])
+def test_weights_that_an_engine_widens_are_planned_in_the_bytes_that_it_holds(format_of_weights: Any) -> None:
+    quantised, plain = spec(**format_of_weights), spec()
+    held = held_by("wide", quantised)
+    assert quantised.weight_bytes < 0.8 * plain.weight_bytes
+    assert held.weight_bytes == pytest.approx(plain.weight_bytes)
+    assert (held.dtype, held.activation_dtype, held.kv_dtype) == ("bf16", "bf16", "bf16")
+    assert held_by("vllm", quantised) == quantised  # as the checkpoint stores them
+
+
+@pytest.mark.usefixtures("widening")
+def test_experts_are_widened_and_what_is_plain_already_stays() -> None:
+    found = load_models()["gpt-oss-20b"]
+    held = held_by("wide", found)
+    assert held.weight_bytes / 1e9 == pytest.approx(41.8, abs=0.1)  # as torch was measured to hold it
+    assert held.attention_weight_bytes == found.attention_weight_bytes
+    assert (held.dtype, held.attention_dtype) == ("bf16", "")
+    fp8 = model_from_hf_config(measured_configs()["deepseek-ai/DeepSeek-V3"], "v3", "")
+    wide = held_by("wide", fp8)
+    gpu = worlds.gpu("G", memory_gib=80)
+    few, more = (node_memory(m, gpu, Parallel(), np.arange(1, 5)).weights_bytes[1, 0, :, 0] for m in (fp8, wide))
+    assert np.all((1.8 * few < more) & (more < 2.1 * few))  # leading dense layers, and latent attention, too
+
+
+def test_what_torch_holds_of_the_catalogue_is_declared() -> None:
+    support = support_of("torch")
+    for model in load_models().values():
+        if refusal("torch", model.id, stored(model)) is None:
+            held = held_by("torch", model)
+            assert held.dtype in support.held
+            assert held_by("torch", held) == held
+            assert all(support.reads(stored(model).family, each) for each in stored(model).formats)
+    fp32 = load_models()["smollm2-135m-instruct"]
+    assert held_by("torch", fp32) == fp32  # stored in bf16, served in fp32
+
+
+@pytest.mark.usefixtures("widening")
+def test_a_refusal_names_model_engine_and_format_and_what_would_run_it() -> None:
+    assert refusal("plain", "m", stored(spec())) is None
+    family = refusal("plain", "m", stored(spec(model_type="mamba")))
+    assert family is not None
+    assert all(part in family for part in ("model m", "'mamba'", "engine plain", "llama", "`engine: wide`"))
+    weights = refusal("plain", "m", stored(spec(**AWQ)))
+    assert weights is not None
+    assert all(part in weights for part in ("int4", "engine plain", "a checkpoint of it in bf16", "`engine: wide`"))
+    assert "torch" not in weights  # it does not read int4 either
+    assert refusal_of_node("plain", "m", stored(spec(**AWQ))) == weights
+    nameless = refusal("plain", "m", stored(replace(spec(), stored=replace(stored(spec()), family=""))))
+    assert nameless is not None
+    assert "model_type" in nameless
+
+
+def test_nodes_may_run_less_than_their_engine_could() -> None:
+    mixtral = stored(spec(model_type="mixtral"))
+    assert refusal("vllm", "m", mixtral) is None
+    here = refusal_at("local", "vllm", "m", mixtral)
+    assert here is not None
+    assert "engine vllm on nodes of local" in here
+    assert refusal_at("aws", "vllm", "m", mixtral) is None  # they have no such engine, which is another matter
+    assert refusal_of_node("vllm", "m", mixtral) is not None
+
+
+@pytest.mark.usefixtures("widening")
+def test_an_engine_is_asked_how_it_can_be_cut_and_where_it_computes() -> None:
+    model = worlds.model()
+    assert {each.tp for each in splits(model, 4)} == {1, 2, 4}
+    assert {each.tp for each in splits(model, 4, support_of("plain"))} == {1}
+    old = replace(worlds.gpu("V"), dtypes=("fp16",))
+    assert computes(old, model)
+    assert not computes(old, model, support_of("wide"))
+    assert computes(worlds.gpu("G"), model, support_of("wide"))
+
+
+def test_declarations_make_sense() -> None:
+    for name, kind in ENGINES.items():
+        for support in filter(None, (kind.support, kind.here, kind.rented)):
+            wider = {held for stored_as, held in support.weights.items() if held != stored_as}
+            assert wider <= PLAIN_BYTES.keys(), name
+            assert 0 < support.usable_share <= 1
+        for where in filter(None, (kind.here, kind.rented)):
+            # What nodes start holds weights as its engine's plans say, and reads no more.
+            assert all(
+                kind.support.weights.get(each) == where.weights[each] or each == "fp16" for each in where.weights
+            )
