@@ -44,7 +44,7 @@ def status(
     figures = _figures(gateway)
     with opened(database_url) as database:
         found = fleet_statuses(database, instance_views(database), figures)
-        clouds = cloud_statuses(database, datetime.now(UTC))
+        clouds = cloud_statuses(database)
         now = datetime.now(UTC)
         promises = {fleet.fleet: kept_promises(database, fleet.fleet, now - _SPAN, now) for fleet in found}
         trouble_of = {name: held.trouble for name, held in PostgresFleets(database).targets().items() if held.trouble}

@@ -32,5 +32,10 @@ class GiveUpError(CloudError):
     """The same call will never work: the request is wrong for this cloud. Somebody has to change something."""
 
 
-class UnauthorisedError(GiveUpError):
+class OwnFaultError(CloudError):
+    """The fault is on our side, such as a missing package, names that are not resolved, a full disk: it says nothing
+    about the offer, and no call to this cloud works until somebody mends it. Ask again when it may have been mended."""
+
+
+class UnauthorisedError(OwnFaultError):
     """Credentials are missing, wrong or too weak: no call to this cloud works until its owner mends them."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from control.access.secret import Secret, new_secret
-from control.cloud.errors import CloudError, GiveUpError, RetryLaterError
+from control.cloud.errors import CloudError, GiveUpError, OwnFaultError, RetryLaterError
 from control.cloud.node import CloudNode, NodeRequest
+from control.cloud.own_fault import own_fault
 from control.cloud.port import Cloud
 from control.db.errors import NotWantedError
 from control.db.intents import PostgresIntents
@@ -35,8 +36,9 @@ class NodeExecutor:
     def rent(self, instance_id: str, place: int, offer: Offer, start: NodeStart) -> CloudNode:
         """A node of `offer` for a place of an instance that is being provisioned.
 
-        Raises RetryLaterError: call again, for the same offer, or leave it to `recover`; any other CloudError: nothing
-        was rented, and the place is free for another offer. Also NotWantedError, PlaceTakenError.
+        Raises RetryLaterError: call again, for the same offer, or leave it to `recover`; OwnFaultError: the same, once
+        it is mended; any other CloudError: nothing was rented, and the place is free for another offer. Also
+        NotWantedError, PlaceTakenError.
         """
         cloud, token, now = self.cloud(offer.cloud), new_secret(), self.clock()
         name = self.intents.open_create(
@@ -50,6 +52,11 @@ class NodeExecutor:
         except CloudError as error:
             self.intents.refused(name, f"{type(error).__name__}: {error}", self.clock())
             raise
+        except (ImportError, OSError) as error:  # of this machine; nobody knows how far the call came
+            why = f"{type(error).__name__}: {error}"
+            self.intents.unsettled(IntentKind.CREATE, name, why)
+            text = f"{offer.cloud}: the control plane's machine: {why}"
+            raise own_fault(offer.cloud, why) or OwnFaultError(text) from error
         try:
             self.intents.created(name, node.provider_id, self.clock())
         except NotWantedError:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from control.cloud.errors import CloudError, RetryLaterError
+from control.cloud.errors import CloudError, OwnFaultError, RetryLaterError
 from control.db.errors import NotWantedError, PlaceTakenError
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
@@ -21,6 +21,8 @@ from templates_lib.values.offer import Offer
 
 _AT_ONCE = 8
 """Calls to clouds side by side."""
+MENDED_S = 60.0
+"""Seconds after which it is tried whether a fault of our own was mended."""
 _SETTLING_S = 5.0
 """Seconds to wait for a call that another process has under way for the same place."""
 
@@ -55,6 +57,8 @@ class Provisioned:
     refused: tuple[RefusedOffer, ...]
     rented: tuple[str, ...] = ()
     """Keys of the offers that nodes were had of, one a node."""
+    fault: OwnFaultError | None = None
+    """Fault of our own because of which places wait; no offer is to blame."""
 
 
 class _NoOfferLeftError(Exception):
@@ -79,12 +83,16 @@ def provision(
     waiting: dict[int, RetryLaterError] = {}
     refused: list[RefusedOffer] = []
     rented: list[str] = []
+    faults: list[OwnFaultError] = []
 
     def fill(place: int) -> None:
         try:
             rented.append(_fill(executor, instance_id, place, places[place], held.get(place), refused, allowance))
         except RetryLaterError as error:
             waiting[place] = error
+        except OwnFaultError as error:
+            faults.append(error)
+            waiting[place] = RetryLaterError(str(error), MENDED_S)
         except PlaceTakenError as error:
             waiting[place] = RetryLaterError(str(error), _SETTLING_S)
 
@@ -108,7 +116,9 @@ def provision(
         if all(place in held and held[place].created_at is not None for place in range(len(places))):
             instances.apply(instance_id, Event(EventKind.NODES_UP, "all nodes are rented"), executor.clock())
     refused.sort(key=lambda each: each.offer)  # places are filled side by side, in no order
-    return Provisioned(instances.load(instance_id), waiting, tuple(refused), tuple(sorted(rented)))
+    return Provisioned(
+        instances.load(instance_id), waiting, tuple(refused), tuple(sorted(rented)), next(iter(faults), None)
+    )
 
 
 def _fill(
@@ -120,7 +130,7 @@ def _fill(
     refused: list[RefusedOffer],
     allowance: SpendingCheck | None,
 ) -> str:
-    """Key of the offer that gave it. Raises RetryLaterError, _NoOfferLeftError, NotWantedError."""
+    """Key of the offer that gave it. Raises RetryLaterError, OwnFaultError, _NoOfferLeftError, NotWantedError."""
     # What may be under way from one offer has to be settled before another is asked.
     offers = sorted(place.offers, key=lambda offer: on_its_way is None or offer.key != on_its_way.offer)
     last: CloudError | None = None
@@ -128,7 +138,7 @@ def _fill(
         try:
             with allowance.of_node(instance_id, number, offer.usd_per_hour) if allowance else nullcontext():
                 executor.rent(instance_id, number, offer, place.start)
-        except RetryLaterError:
+        except (RetryLaterError, OwnFaultError):
             raise
         except CloudError as error:
             refused.append(RefusedOffer(offer.key, error))

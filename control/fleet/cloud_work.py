@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from control.diff.target import Target
 from control.executor.node_start import NodeStart
-from control.executor.provision import NodePlace, Provisioned, provision
+from control.executor.provision import MENDED_S, NodePlace, Provisioned, provision
 from control.executor.recover import recover
 from control.executor.wind_down import wind_down
 from control.fleet.effects import Effects
@@ -33,11 +33,13 @@ class CloudWork:
         self._monotonic = monotonic
         self._again_s: dict[str, float] = {}
         """Instance → when a cloud may be asked for it again."""
+        self._tried_s: dict[str, float] = {}
+        """Cloud where a fault of our own stops launches → when one may be tried again."""
         self._answers: queue.SimpleQueue[tuple[str, Provisioned]] = queue.SimpleQueue()
 
     def rent(self, instance: Instance, fleet: KeptFleet) -> None:
         """The nodes that it lacks."""
-        if self._is_due(instance):
+        if self._is_due(instance) and self._may_launch(instance.zone.partition("/")[0]):
             self._effects.begin(instance.id, lambda: self._provision(instance, fleet))
 
     def give_back(self, instance: Instance) -> None:
@@ -58,6 +60,11 @@ class CloudWork:
         """Fleet and what became of renting for it, since the last time."""
         while not self._answers.empty():
             fleet, done = self._answers.get()
+            cloud = done.instance.zone.partition("/")[0]
+            if done.fault is not None:
+                self._tried_s[cloud] = self._monotonic() + MENDED_S
+            elif done.rented or done.refused:  # it was asked, and has answered
+                self._tried_s.pop(cloud, None)
             if done.waiting:
                 wait_s = max(error.retry_after_s for error in done.waiting.values())
                 self._again_s[done.instance.id] = self._monotonic() + wait_s
@@ -77,6 +84,17 @@ class CloudWork:
             self._effects.begin(instance.id, lambda name=instance.id: left.update(self._ended(name)))  # type: ignore[misc]
         self._effects.wait(timeout_s)
         return left
+
+    def _may_launch(self, cloud: str) -> bool:
+        """Tell whether a launch there may be tried. While a fault of our own stops them, one is from time to time, to
+        see whether it was mended."""
+        due_s = self._tried_s.get(cloud)
+        if due_s is None:
+            return True
+        if self._monotonic() < due_s:
+            return False
+        self._tried_s[cloud] = self._monotonic() + MENDED_S
+        return True
 
     def _is_due(self, instance: Instance) -> bool:
         return self._monotonic() >= self._again_s.get(instance.id, 0.0)

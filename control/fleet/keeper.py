@@ -301,6 +301,11 @@ class Keeper:
     def _heard(self, fleet: str, done: Provisioned) -> None:
         kept = self._fleets[fleet]
         offers = {offer.key: offer for offer in kept.order.supply.offers}
+        cloud = done.instance.zone.partition("/")[0]
+        if done.fault is not None:
+            self.observer.faulty(cloud, str(done.fault))
+        elif done.rented or done.refused:
+            self.observer.faulty(cloud, "")
         # Of an offer that gave some nodes of a gang and refused others, the refusal is the newer word.
         for key in done.rented:
             if key in offers:

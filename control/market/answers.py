@@ -6,7 +6,7 @@ Launches report here: each refusal (`control.executor.provision.RefusedOffer`), 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockOutError, UnauthorisedError
+from control.cloud.errors import CloudError, OwnFaultError, QuotaError, RetryLaterError, StockOutError
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.learned import quota_subject, subjects, why_excluded
@@ -17,7 +17,8 @@ _REASON_LETTERS = 500
 
 
 def note_refusal(database: Database, offer: Offer, error: CloudError, now: datetime) -> None:
-    """A cloud did not give a node of `offer`. How long it is avoided, and what with it, follows from the error's type.
+    """A cloud did not give a node of `offer`. How long it is avoided, and what with it, follows from the error's type;
+    a fault of our own teaches nothing.
 
     Raises DatabaseUnavailableError.
     """
@@ -82,13 +83,11 @@ def concerned(offer: Offer, outcome: CallOutcome) -> tuple[str, ...]:
 
 def _outcome(error: CloudError) -> CallOutcome:
     match error:
-        case RetryLaterError():
+        case RetryLaterError() | OwnFaultError():
             return CallOutcome.UNKNOWN
         case StockOutError():
             return CallOutcome.STOCK_OUT
         case QuotaError():
             return CallOutcome.QUOTA
-        case UnauthorisedError():
-            return CallOutcome.UNAUTHORISED
         case _:
             return CallOutcome.REFUSED

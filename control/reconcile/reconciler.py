@@ -72,6 +72,8 @@ class Reconciler:
         self._fleets: dict[str, FleetState] = {}
         self._budgets: dict[tuple[Scope, str], StoredBudget] = {}
         self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
+        self._faults: dict[str, str] = {}
+        """Cloud → fault of our own that stops launches there."""
         self._leads = self._has_read = False
         ports.keeper.observer = self
 
@@ -143,6 +145,18 @@ class Reconciler:
         known.missed.discard(offer.key)
         if known.solved is not None and known.solved.uses_up(offer):
             self.wake(fleet, f"{offer.key} gave all that was asked of it")
+
+    def faulty(self, cloud: str, why: str) -> None:
+        """A fault of our own stops launches at a cloud: no plan changes for it, and it is said of the fleets that are
+        to launch there."""
+        if why and why != self._faults.get(cloud):
+            _log.error("launches at %s are stopped: %s", cloud, why)
+            self._note("launches.stopped", why, subject=cloud)
+        elif not why and cloud in self._faults:
+            self._note("launches.resumed", f"launches at {cloud} go on", subject=cloud)
+        self._faults = {name: known for name, known in self._faults.items() if name != cloud}
+        if why:
+            self._faults[cloud] = why
 
     def taken(self, fleet: str, offer: Offer, reason: str) -> None:
         """A node will be taken back: what it serves is drained, and the next plan looks elsewhere."""
@@ -342,9 +356,20 @@ class Reconciler:
     def _say(self) -> None:
         """Put on record what keeps fleets from being planned or run."""
         for name, fleet in self._fleets.items():
-            if fleet.trouble != fleet.target.trouble and (fleet.solved or fleet.trouble):
-                self._ports.stores.fleets.say(name, fleet.trouble)
-                fleet.target = replace(fleet.target, trouble=fleet.trouble)
+            trouble = "; ".join(filter(None, (fleet.trouble, self._stopped(fleet))))
+            if trouble != fleet.target.trouble and (fleet.solved or trouble):
+                self._ports.stores.fleets.say(name, trouble)
+                fleet.target = replace(fleet.target, trouble=trouble)
+
+    def _stopped(self, fleet: FleetState) -> str:
+        """Say which launches of a fleet a fault of our own stops; empty: none."""
+        if fleet.solved is None or not self._faults:
+            return ""
+        clouds = {instance.zone.partition("/")[0] for instance in fleet.solved.plan.instances}
+        return "; ".join(
+            f"launches at {at} are stopped until it is mended: {self._faults[at]}"
+            for at in sorted(clouds & self._faults.keys())
+        )
 
     def _earlier(self, name: str, now: str) -> list[Plan]:
         found = (self._kept(plan) for plan in self._ports.stores.instances.plans_of_fleet(name) if plan != now)

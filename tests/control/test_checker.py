@@ -268,8 +268,8 @@ def test_engines_are_held_to_what_they_declare() -> None:
     assert on("torch", "bf16") == on("vllm", "mxfp4") == on("sglang", "nvfp4") == on("vllm", "mxfp4", "mamba") == set()
     assert on("torch", "nvfp4") == {"dtype"}  # it keeps none: a plan of an earlier release, whose bytes are too few
     assert on("torch", support_of("torch").weights["mxfp4"], "gpt_oss") == set()
-    assert on("torch", "bf16", "mamba") == {"engine"}
-    assert on("torch", "bf16", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
+    assert on("torch", "mxfp4", "mamba") == {"engine"}
+    assert on("torch", "mxfp4", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
 
 
 def test_a_recorded_snapshot_says_which_checkpoints_it_was_planned_from(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Headcount:
 
 class Status(BaseModel):
     clouds: list[CloudStatus] = Field(
-        description="Those that were asked for offers or that refuse. `left_out` says why plans rent nothing there: "
+        description="Those that were asked for offers. `left_out` says why plans rent nothing there: "
         "credentials that are missing, expired or too weak; empty: they may. `failure` is of the last time that it was "
         "asked for its offers."
     )
@@ -64,7 +64,7 @@ def get_status(services: ServicesOf) -> Status:
     database = services.database
     views = instance_views(database)
     return Status(
-        clouds=cloud_statuses(database, services.clock()),
+        clouds=cloud_statuses(database),
         instances=headcount(views),
         fleets=fleet_statuses(database, views, {}),
         solves=last_solves(database),

@@ -4,6 +4,7 @@ own otherwise."""
 import re
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
+from control.cloud.own_fault import own_fault
 from control.cloud.skypilot.messages import CallFailed
 from control.cloud.vendor_errors import last_vendor_error
 
@@ -29,6 +30,9 @@ def cloud_error(cloud: str, failed: CallFailed) -> CloudError:
     if found is not None:
         vendor_error, line = found
         return vendor_error.error(cloud, line[:_TEXT_CHARS])
+    fault = own_fault(cloud, f"{failed.kind}: {failed.text}") or own_fault(cloud, failed.log)
+    if fault is not None:
+        return fault
     text = f"{cloud}: {_said(failed)}"
     if is_credential_failure(f"{failed.kind}: {failed.text}"):
         return UnauthorisedError(text)

@@ -37,7 +37,7 @@ class SdkProcess:
         self._numbers = itertools.count(1)
 
     def call(self, call: Call, timeout_s: float) -> Reply:
-        """Raises RetryLaterError when no answer comes in time; what was asked for may happen yet. Also GiveUpError."""
+        """Raises RetryLaterError where no answer comes in time: what was asked for may happen yet; OwnFaultError."""
         port = self._server.ensure()
         number, answer = next(self._numbers), Future[Reply]()
         with self._turn:

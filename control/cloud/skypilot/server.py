@@ -1,5 +1,6 @@
 """SkyPilot's API server on this machine: found when it runs, started when it does not, stopped with all it started."""
 
+import importlib.util
 import json
 import os
 import socket
@@ -15,7 +16,7 @@ from typing import Annotated
 import msgspec
 import psutil
 
-from control.cloud.errors import GiveUpError, RetryLaterError
+from control.cloud.errors import OwnFaultError, RetryLaterError
 from control.cloud.skypilot.home import SkyPilotHome
 from control.file_lock import turn
 
@@ -42,7 +43,9 @@ class ApiServer:
     home: SkyPilotHome
 
     def ensure(self) -> int:
-        """The port on 127.0.0.1 of the server, which answers. Raises RetryLaterError, GiveUpError."""
+        """The port on 127.0.0.1 of the server, which answers. Raises RetryLaterError, OwnFaultError."""
+        if importlib.util.find_spec("sky") is None:
+            raise OwnFaultError("SkyPilot is not installed on the control plane's machine: see docs/clouds.md")
         with self._turn():
             record = self._running()
             for _ in range(STARTS):
@@ -50,7 +53,7 @@ class ApiServer:
                 if self._comes_up(record):
                     return record.port
                 record = None
-            raise GiveUpError(
+            raise OwnFaultError(
                 f"SkyPilot's API server has ended {STARTS} times before it answered: see {self.home.server_log}"
             )
 
@@ -72,7 +75,7 @@ class ApiServer:
             with turn(self.home.lock):
                 yield
         except OSError as error:
-            raise GiveUpError(f"SkyPilot's home {self.home.path} cannot be used: {error}") from error
+            raise OwnFaultError(f"SkyPilot's home {self.home.path} cannot be used: {error}") from error
 
     def _recorded(self) -> ServerRecord | None:
         with suppress(FileNotFoundError, msgspec.DecodeError):

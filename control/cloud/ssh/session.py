@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
+from control.cloud.errors import CloudError, GiveUpError, OwnFaultError, RetryLaterError, UnauthorisedError
 from control.cloud.ssh.own_host import OwnHost
 from templates_lib.values.offer import Market
 
@@ -63,7 +63,7 @@ def ask(host: OwnHost, request: dict[str, Any]) -> HostReply:
                 start_new_session=True,
             )
         except FileNotFoundError:
-            raise GiveUpError("own machines need the program ssh (package openssh-client) on this machine") from None
+            raise OwnFaultError("own machines need the program ssh (package openssh-client) on this machine") from None
         except subprocess.TimeoutExpired:
             raise RetryLaterError(f"host {host.name}: no answer within {REQUEST_S} s", RETRY_S) from None
     if done.returncode != 0:
@@ -110,6 +110,7 @@ def _error(host: OwnHost, status: int, stderr: bytes) -> CloudError:
         return UnauthorisedError(f"{where} has another key than the spec's host_key: nothing was sent to it. {said}")
     if any(sign in said for sign in _REFUSED):
         return UnauthorisedError(f"{where} does not let us in: check user, key_file and its authorized_keys. {said}")
+    # One host whose name is wrong must not stop the others: only what concerns all of them is a fault of ours.
     return RetryLaterError(f"{where} cannot be reached: {said}", RETRY_S)
 
 

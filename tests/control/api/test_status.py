@@ -2,11 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from control.cloud.errors import UnauthorisedError
 from control.db.database import Database
-from control.market.answers import note_refusal
+from control.db.live_offers import PostgresOffers
 from tests.control.api.conftest import Api, now
-from tests.control.api.worlds import OFFER, kept_plan, spec
+from tests.control.api.worlds import kept_plan, spec
 
 
 def test_a_cloud_that_is_left_out_is_named_with_the_reason(viewer: Api, database: Database) -> None:
@@ -16,10 +15,9 @@ def test_a_cloud_that_is_left_out_is_named_with_the_reason(viewer: Api, database
         "fleets": [],
         "solves": [],
     }
-    note_refusal(database, OFFER, UnauthorisedError("aws: the key was revoked"), now())
+    PostgresOffers(database).failed("aws", "aws-api", "the key was revoked", "the key was revoked", now())
     (aws,) = viewer.get("/status").json()["clouds"]
-    assert (aws["cloud"], aws["failure"]) == ("aws", "")
-    assert "the key was revoked" in aws["left_out"]
+    assert aws == {"cloud": "aws", "left_out": "the key was revoked", "failure": "the key was revoked"}
 
 
 def test_a_fleet_is_told_when_it_was_planned_and_when_it_is_again(

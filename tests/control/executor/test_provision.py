@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from control.cloud.errors import QuotaError, RetryLaterError, StockOutError
+from control.cloud.errors import OwnFaultError, QuotaError, RetryLaterError, StockOutError
 from control.db.database import Database
 from control.executor.provision import NodePlace, Provisioned, provision
 from control.executor.recover import Recovered
@@ -81,6 +81,20 @@ def test_the_scarcest_place_is_rented_first(database: Database, cloud: FakeCloud
     medley, instance = fleet(database, cloud), requested(database)
     rent(medley, instance, EITHER, plenty, scarce)
     assert creates(cloud)[0] == f"medley-{instance.id}-2-0"
+
+
+@pytest.mark.parametrize("fault", [OwnFaultError("no package"), ConnectionError("no network")])
+def test_after_a_fault_of_our_own_no_other_offer_is_asked_and_the_same_is_taken_once_it_is_mended(
+    database: Database, cloud: FakeCloud, fault: Exception
+) -> None:
+    cloud.fail_next("create", fault)
+    medley, instance = fleet(database, cloud), requested(database)
+    found = rent(medley, instance, EITHER)
+    assert (found.instance.state, found.refused, len(creates(cloud))) == ("provisioning", (), 1)
+    assert str(fault) in str(found.fault)
+    assert found.waiting[0].retry_after_s >= 30
+    found = rent(medley, instance, EITHER)
+    assert (found.instance.state, offers(found), found.fault) == ("bootstrapping", [SMALL.key], None)
 
 
 def test_a_refused_place_goes_on_with_its_next_offer(database: Database, cloud: FakeCloud) -> None:

@@ -2,15 +2,17 @@
 
 from datetime import timedelta
 from pathlib import Path
+from socket import gaierror
 
 import pytest
 from sqlalchemy import event
 
-from control.cloud.errors import StockOutError, UnauthorisedError
+from control.cloud.errors import OwnFaultError, StockOutError, UnauthorisedError
 from control.cloud.node import NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.db.libraries import PostgresLibraries
+from control.db.market_memory import PostgresMarketMemory
 from control.db.plan_summary import PostgresPlanList
 from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
@@ -171,14 +173,37 @@ def test_what_is_never_there_is_not_asked_for_in_a_storm(place: Place) -> None:
     assert place.states() == []
 
 
-def test_wrong_credentials_are_said_and_do_not_keep_the_loop_from_anything_else(place: Place) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        UnauthorisedError("local: the key has expired"),
+        OwnFaultError("SkyPilot is not installed"),
+        ModuleNotFoundError("No module named 'boto3'"),
+        gaierror(-3, "Temporary failure in name resolution"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_a_fault_of_our_own_blames_no_offer_stops_launches_and_is_said_until_it_is_mended(
+    place: Place, fault: Exception
+) -> None:
     place.put(spec())
     place.put(spec("other"), name="other")
     plane = Plane(place)
-    place.cloud.fail_next("create", UnauthorisedError("local: the key has expired"))
-    plane.run(10)
-    assert place.events("offer.refused") == ["UnauthorisedError: local: the key has expired"]
-    assert place.fleets.target("other").accepted
+    for _ in range(4):
+        place.cloud.fail_next("create", fault)
+    plane.run(170)
+    asked = [call for call in place.cloud.calls if call.method == "create"]
+    assert 2 <= len(asked) <= 4  # one to see whether it was mended, now and then, for both fleets together
+    assert place.events("offer.refused") == []
+    assert PostgresMarketMemory(place.database).read() == {}
+    assert place.types() == []
+    for fleet in ("chat", "other"):
+        assert str(fault).split("] ")[-1] in place.fleets.target(fleet).trouble  # as `medley status` says it
+        assert place.fleets.target(fleet).accepted
+    plane.run(240)
+    assert place.types() == ["cheap", "cheap"]  # what was planned, and nothing dearer in its place
+    assert {place.fleets.target(fleet).trouble for fleet in ("chat", "other")} == {""}
+    assert len(place.events("launches.stopped")) == len(place.events("launches.resumed")) == 1
 
 
 def test_a_spec_that_cannot_be_planned_is_said_and_what_runs_goes_on(place: Place) -> None:

@@ -1,0 +1,33 @@
+"""Faults of our own machine, told from what clouds refuse: the one place where their words are read."""
+
+import re
+
+from control.cloud.errors import OwnFaultError
+
+_FAULTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (what, re.compile(pattern))
+    for what, pattern in (
+        ("a package is missing", r"No module named|ModuleNotFoundError|ImportError|cannot import name"),
+        (
+            "names are not resolved",
+            r"Name or service not known|[Nn]ame resolution|Could not resolve host|nodename nor servname|gaierror"
+            r"|NameResolutionError|getaddrinfo failed|No address associated with hostname",
+        ),
+        ("there is no network", r"Network is unreachable|No route to host \(local\)"),
+        ("a certificate is not trusted", r"CERTIFICATE_VERIFY_FAILED"),
+        ("the disk is full", r"No space left on device|Disk quota exceeded"),
+        ("too many files are open", r"Too many open files"),
+        ("a clock is wrong", r"RequestTimeTooSkewed|Signature not yet current|Token used too early"),
+    )
+)
+
+
+def own_fault(cloud: str, text: str) -> OwnFaultError | None:
+    """Return the error to raise where `text` (an exception's type and words) tells of a fault of this machine; None: it
+    tells of none."""
+    for what, pattern in _FAULTS:
+        if (found := pattern.search(text)) is not None:
+            begin = text.rfind("\n", 0, found.start()) + 1
+            line = " ".join(text[begin:].partition("\n")[0].split())[:400]
+            return OwnFaultError(f"{cloud}: {what} on the control plane's machine: {line}")
+    return None

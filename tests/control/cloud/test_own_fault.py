@@ -1,0 +1,61 @@
+"""Faults of the control plane's machine are told from what clouds refuse."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control.cloud.errors import OwnFaultError, StockOutError
+from control.cloud.own_fault import own_fault
+from control.cloud.skypilot.failure import cloud_error
+from control.cloud.skypilot.home import SkyPilotHome
+from control.cloud.skypilot.messages import CallFailed
+from control.cloud.skypilot.server import ApiServer
+from control.cloud.vendor_errors import VENDOR_ERRORS
+from tests.control.cloud.vendor_words import vendor_line
+
+FAULTS = [
+    ("ModuleNotFoundError", "No module named 'boto3'"),
+    ("ImportError", "cannot import name 'x' from 'google.cloud'"),
+    (
+        "EndpointConnectionError",
+        "Failed to resolve 'ec2' ([Errno -3] Temporary failure in name resolution)",
+    ),
+    ("gaierror", "[Errno -2] Name or service not known"),
+    ("OSError", "[Errno 28] No space left on device: '/var/lib/medley'"),
+    ("ConnectionError", "[Errno 101] Network is unreachable"),
+    ("SSLError", "[SSL: CERTIFICATE_VERIFY_FAILED] unable to get local issuer certificate"),
+    ("ClientError", "An error occurred (RequestTimeTooSkewed): the clock is an hour off"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), FAULTS)
+def test_what_our_own_machine_lacks_is_no_refusal_of_a_cloud(kind: str, text: str) -> None:
+    for failed in (
+        CallFailed(kind, text),
+        CallFailed("ResourcesUnavailableError", "could not provision", f"x\n{text}"),
+    ):
+        error = cloud_error("aws", failed)
+        assert type(error) is OwnFaultError
+        assert text.partition("(")[0][:20] in str(error)
+
+
+def test_what_a_vendor_refuses_stays_its_refusal() -> None:
+    for each in VENDOR_ERRORS:
+        assert own_fault(each.cloud, vendor_line(each.code)) is None, each
+    log = "Traceback\nNo module named 'nicety'\nInsufficientInstanceCapacity: there is none"
+    assert type(cloud_error("aws", CallFailed("ResourcesUnavailableError", "no", log))) is StockOutError
+
+
+def test_a_missing_skypilot_is_said_before_a_server_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+
+    def without(name: str, *more: Any) -> Any:
+        return None if name == "sky" else find(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    home = SkyPilotHome(tmp_path / "sky", "me")
+    with pytest.raises(OwnFaultError, match="SkyPilot is not installed"):
+        ApiServer(home).ensure()
+    assert not home.server_log.exists()
