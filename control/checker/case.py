@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from control.checker.claims import Claim
-from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.plan import Plan, PlannedOffer
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.stored_weights import StoredWeights
 from templates_lib.values.work import Route
 
 RETURNING = frozenset({"draining", "terminating", "terminated", "failed"})

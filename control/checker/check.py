@@ -11,9 +11,9 @@ from control.checker import engines, guardrails, identity, money, service, suppl
 from control.checker.case import case_of
 from control.checker.claims import Claim
 from control.checker.violation import Violation
-from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.stored_weights import StoredWeights
 
 
 def check(

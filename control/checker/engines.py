@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from control.checker.case import Case
 from control.checker.violation import Violation
-from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.engine_support import EngineSupport
 from templates_lib.values.engines import ENGINES
+from templates_lib.values.stored_weights import StoredWeights
 from templates_lib.values.template import Software
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.stored_weights import StoredWeights
 
 T = TypeVar("T")
 

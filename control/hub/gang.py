@@ -129,12 +129,11 @@ def gang_of(template: ServingTemplate) -> Gang:
 def _check_split(template: str, engine: str, nodes: StageNodes) -> None:
     kind = ENGINES.get(engine)
     there = [each for each in (kind.here, kind.rented) if each is not None] if kind else []
-    needs = [what for what, size in (("tensors", nodes.tp), ("experts", nodes.ep)) if size > 1]
     if (nodes.tp > 1 and not any(each.tensor_parallel for each in there)) or (
         nodes.ep > 1 and not any(each.expert_parallel for each in there)
     ):
         raise UnplaceableError(
-            f"template {template}: {nodes.config} is to be cut over devices by {' and '.join(needs)}, which engine "
+            f"template {template}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
             f"{engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` out of the spec"
         )
     if nodes.ep not in (1, nodes.tp, nodes.tp * nodes.dp):

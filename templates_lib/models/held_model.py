@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.models.stored_weights import StoredMatrices, StoredWeights
 from templates_lib.values.engine_support import PLAIN_BYTES, EngineSupport
 from templates_lib.values.engines import ENGINES, EngineKind, support_at, support_of
+from templates_lib.values.stored_weights import StoredMatrices, StoredWeights
 
 
 def held_by(engine: str, model: ModelSpec) -> ModelSpec:

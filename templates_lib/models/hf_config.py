@@ -11,7 +11,7 @@ from templates_lib.models.attention_pattern import AttentionPattern, attention_o
 from templates_lib.models.config_fields import Fields, UnsupportedModelError
 from templates_lib.models.model_spec import ExpertSpec, ModelSpec
 from templates_lib.models.quantization import Quantization, WeightFormat, quantization_of
-from templates_lib.models.stored_weights import StoredMatrices, StoredWeights
+from templates_lib.values.stored_weights import StoredMatrices, StoredWeights
 
 LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HIDDEN_KEYS = ("hidden_size", "n_embd", "d_model")

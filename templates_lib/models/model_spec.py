@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from templates_lib.models.stored_weights import StoredWeights
+from templates_lib.values.stored_weights import StoredWeights
 
 
 @dataclass(frozen=True, slots=True)

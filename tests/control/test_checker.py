@@ -12,13 +12,13 @@ import pytest
 
 from control.checker import CheckInputError, Claim, check, claims_of, read_checkpoints, read_files
 from templates_lib.models.catalogue import load_models
-from templates_lib.models.stored_weights import StoredMatrices, StoredWeights
 from templates_lib.values.engines import support_of
 from templates_lib.values.offer import Market
 from templates_lib.values.placement import Placement
 from templates_lib.values.plan import Flow, Plan, PlannedInstance, PlannedOffer, Reason
 from templates_lib.values.settings import Guardrails, Mode, Replicas, Settings, Survive
 from templates_lib.values.snapshot import Snapshot
+from templates_lib.values.stored_weights import StoredMatrices, StoredWeights
 from templates_lib.values.supply import SupplyPool
 from templates_lib.values.template import ServingTemplate, template_id
 from tests import factories as make
@@ -378,7 +378,7 @@ class TestFiles:
 
 
 def test_the_checker_uses_no_code_of_the_planner_or_the_library_build() -> None:
-    values = ("library", "offer", "plan", "settings", "snapshot", "template", "work")
+    values = ("engine", "library", "offer", "plan", "settings", "snapshot", "stored_weights", "template", "work")
     allowed = ("control.checker", *(f"templates_lib.values.{v}" for v in values))
     ours = ("control", "policies", "templates_lib", "agents", "migrations")
     for path in (Path(__file__).parents[2] / "control" / "checker").glob("*.py"):

@@ -10,13 +10,13 @@ from templates_lib.models.catalogue import load_models, measured_configs
 from templates_lib.models.held_model import held_by, refusal, refusal_at, refusal_of_node
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.models.stored_weights import StoredWeights
 from templates_lib.ports.cost_model import Parallel
 from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.memory import node_memory
 from templates_lib.throughput.splits import splits
 from templates_lib.values.engine_support import PLAIN_BYTES, EngineSupport
 from templates_lib.values.engines import ENGINES, EngineKind, support_of
+from templates_lib.values.stored_weights import StoredWeights
 from tests.templates_lib import throughput_worlds as worlds
 
 LLAMA: dict[str, Any] = {
