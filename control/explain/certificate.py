@@ -25,7 +25,7 @@ class Certificate:
         share = f"{self.percentile:g}"
         promise = f"a request of percentile {share} keeps the objective alone; waiting for others is not included"
         if self.queueing:
-            promise = f"{share} % of the requests keep the objective when they come at random, waiting included"
+            promise = f"{share} % of the requests keep the objective, waiting included"
         return f"{', '.join(self.work_classes)}: {promise}"
 
     @property

@@ -34,6 +34,30 @@ class HoldSection(SpecSection):
     """Seconds that a request waits before it is refused."""
 
 
+class ArrivalsSection(SpecSection):
+    """How requests come around their mean rate. A plan that promises a percentile is simulated with such arrivals."""
+
+    cv: Annotated[Number, Field(ge=0, le=50)] | None = None
+    """Standard deviation over mean of the gaps between requests, which are gamma-distributed: 1 is Poisson, more is
+    burstier. Default: 1."""
+    trace: str | None = None
+    """In a spec file the path of a trace with arrival times, as CSV: its gaps, scaled to the rate, come again and
+    again."""
+
+    @field_validator("trace")
+    @classmethod
+    def _trace(cls, name: str | None) -> str | None:
+        if name is not None and not is_path(name):
+            raise ValueError(f"{name!r} is no path of a file of arrival times (a path has a / or a suffix)")
+        return name
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.cv is not None and self.trace is not None:
+            raise ValueError("gaps are those of a trace, or drawn with a cv: remove one of the two")
+        return self
+
+
 class DemandSection(SpecSection):
     """A fixed rate, the rate of a trace times `scale`, or what gateways meter. `demand: metered` is short for the last,
     with all else as it is by default."""
@@ -56,6 +80,8 @@ class DemandSection(SpecSection):
     idle_minutes: Positive = 30.0
     """The model runs nothing after as long without a request of metered demand, and less than one to be expected."""
     hold: HoldSection = HoldSection()
+    arrivals: ArrivalsSection = ArrivalsSection()
+    """How requests come around the rate, for promises. Default: at random (Poisson)."""
     priority: Whole = 0
     """A higher one is served first when not all can be."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from control.fleet_file.demand_section import DemandSection
+from control.fleet_file.demand_section import ArrivalsSection, DemandSection
 from control.fleet_file.document import Document, read_text
 from control.fleet_file.located import located
 from control.fleet_file.model_section import ModelSection
@@ -16,10 +16,11 @@ from control.fleet_file.problem import SpecError, SpecProblem
 from control.fleet_file.schema import FleetFile
 from control.fleet_file.section import is_path
 from control.planning.app_demand import ForecastChoice, Metered, Stated
-from control.planning.trace_files import shape_of, trace_of
+from control.planning.trace_files import arrivals_of, shape_of, trace_of
 from policies.forecasts import PERIODS_S
 from templates_lib.apps.app import App, llm_app
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.config_fields import UnsupportedModelError
@@ -48,6 +49,7 @@ def served_apps(
         try:
             shape = located(at("workload"), shape_of, section.workload, folder, notes)
             asked = located(at("demand", "trace"), _demand, section.demand, folder, notes)
+            arrivals = located(at("demand", "arrivals"), _arrivals, section.demand.arrivals, folder, notes)
             model = located(at("model"), _model, section, folder, registered)
             model = located(at("engine"), _held, section, model)
         except SpecError as error:
@@ -61,6 +63,7 @@ def served_apps(
             disaggregated=section.disaggregated,
             aggregated=section.aggregated,
             engine=section.engine,
+            arrivals=arrivals,
         )
         apps.append(llm_app(whole))
         demand[whole.name] = asked
@@ -110,6 +113,12 @@ def _demand(demand: DemandSection, folder: Path, notes: list[str]) -> Stated | M
     if rate == 0:
         raise ValueError(f"trace {demand.trace!r} holds no requests: the demand is 0")
     return Stated(rate * demand.scale, demand.priority)
+
+
+def _arrivals(section: ArrivalsSection, folder: Path, notes: list[str]) -> Arrivals:
+    if section.trace is not None:
+        return arrivals_of(section.trace, folder, notes)
+    return Arrivals() if section.cv is None else Arrivals(section.cv)
 
 
 def _metered(demand: DemandSection) -> Metered:

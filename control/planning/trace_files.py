@@ -2,10 +2,30 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from control.fleet_file.section import is_path
+from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.shapes import load_shape
-from templates_lib.load.traces import Trace, read_trace
+from templates_lib.load.traces import Trace, TraceError, read_trace
 from templates_lib.load.workload import WorkloadShape
+
+MOST_ARRIVALS = 50_000
+"""Requests of a trace whose arrivals are kept with what is planned, at most."""
+
+
+def arrivals_of(name: str, folder: Path, notes: list[str]) -> Arrivals:
+    """The gaps of a trace with arrival times, the last one a mean gap. Notes: as `trace_of`. Raises TraceError, also
+    for one that is too long, or whose requests all come at once."""
+    trace = trace_of(name, folder, notes)
+    if len(trace.arrival_s) > MOST_ARRIVALS:
+        raise TraceError(
+            f"{name}: has {len(trace.arrival_s):,} requests; at most {MOST_ARRIVALS:,} arrivals are kept: cut it"
+        )
+    if trace.duration_s <= 0:
+        raise TraceError(f"{name}: all requests arrive at once: arrivals need two different times")
+    gaps = np.diff(trace.arrival_s)
+    return Arrivals(float(gaps.std() / gaps.mean()), np.append(gaps, gaps.mean()) / gaps.mean())
 
 
 def shape_of(name: str, folder: Path, notes: list[str]) -> WorkloadShape:

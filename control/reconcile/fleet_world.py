@@ -53,7 +53,7 @@ def _paths(document: Document) -> list[tuple[Key, str]]:
         *((("offers", "files", i), name) for i, name in enumerate(_list(_at(value, "offers", "files")))),
     ]
     for place, model in enumerate(_list(value.get("models"))):
-        keys = (("model",), ("workload",), ("demand", "trace"), ("weights",))
+        keys = (("model",), ("workload",), ("demand", "trace"), ("demand", "arrivals", "trace"), ("weights",))
         named += [(("models", place, *key), _at(model, *key)) for key in keys]
     for place, cloud in enumerate(_list(value.get("clouds"))):
         for number, host in enumerate(_list(_at(cloud, "hosts"))):

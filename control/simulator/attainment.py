@@ -24,6 +24,9 @@ from templates_lib.values.work import Phase
 
 REQUESTS = 24_000
 """Requests of each model that are counted: a share of 99 % is then known to 0.06 points (one standard error)."""
+MOST_BURSTS = 4.0
+"""Bursts make shares vary as if fewer requests had come: more of them are counted, by the square of the gaps' cv, up to
+this factor."""
 WARM_UP = 0.05
 """Share of the simulated time whose requests are not counted."""
 AFTER_S = 300.0
@@ -76,7 +79,8 @@ class SimulatedAttainment:
         rate = sum(flow.requests_per_s for flow in placed.flows if flow.route in own)
         if rate <= 0:
             return {}
-        stations, length_s = self._stations[0], REQUESTS / rate / (1 - WARM_UP)
+        counted_requests = REQUESTS * min(max(served.arrivals.cv, 1.0) ** 2, MOST_BURSTS)
+        stations, length_s = self._stations[0], counted_requests / rate / (1 - WARM_UP)
         there = [each for each in planned_instances(placed) if each[1].model == served.name]
         lives = tuple(life for name, wanted in there for life in stations.lives(name, wanted))
         table = tuple(m for m in stations.routed(lives, placed, BY_SLACK) if m.id == served.name)
@@ -119,19 +123,23 @@ def planned_requests(
     *,
     is_even: bool = False,
 ) -> Requests:
-    """Draw requests as a plan expects them: Poisson arrivals at its rates, lengths of the shapes it was made for.
+    """Draw requests as a plan expects them: arrivals at its rates, lengths of the shapes it was made for.
     `is_even`: as of `SimulatedAttainment`."""
     draw = np.random.default_rng(seed)
     columns = []
     for number, each in enumerate(served):
-        count = int(draw.poisson(requests_per_s[each.name] * length_s))
+        rate = requests_per_s[each.name]
+        times = None if each.arrivals.is_poisson else each.arrivals.times(rate, length_s, draw)
+        count = int(draw.poisson(rate * length_s)) if times is None else len(times)
         lengths = len(each.shape.prompt_tokens)
         if is_even:
             pick = np.concatenate([draw.permutation(lengths) for _ in range(count // lengths + 1)])[:count]
         else:
             pick = draw.integers(lengths, size=count)
         of_each = each.shape.prompt_tokens[pick], each.shape.output_tokens[pick]
-        columns.append((np.full(count, number), draw.uniform(0, length_s, count), *of_each))
+        if times is None:
+            times = draw.uniform(0, length_s, count)
+        columns.append((np.full(count, number), times, *of_each))
     app, arrival_s, prompt, output = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     order = np.argsort(arrival_s, kind="stable")
     return Requests(tuple(s.name for s in served), app[order], arrival_s[order], prompt[order], output[order])

@@ -1,7 +1,8 @@
 """A model with its promise and its traffic: what templates are built for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.workload import WorkloadShape
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.values.slo import Slo
@@ -24,6 +25,8 @@ class ServedModel:
     """Offer templates that do both. With both true, each is a route and the plan chooses."""
     engine: str = "vllm"
     dispatch: str = "lockstep-v1"
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    """How requests come: plans that promise a percentile are simulated with it."""
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -1,8 +1,11 @@
-"""Synthetic arrivals: a rate series becomes a stream, the same for the same seed."""
+"""Synthetic arrivals: a rate series becomes a stream, the same for the same seed; and how requests come around a mean
+rate."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from templates_lib.load.rate_series import RateSeries
 
@@ -34,3 +37,48 @@ def arrival_times(series: RateSeries, seed: int) -> Iterator[float]:
                 return
             reached = int(np.searchsorted(edges, work, side="right")) - 1
             yield (reached + (work - edges[reached]) / (edges[reached + 1] - edges[reached])) * series.window_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """How requests come around their mean rate: at random, in bursts of a renewal process, or as they were recorded.
+
+    Raises ValueError for a cv below 0 or not finite, and for gaps that are negative or all 0.
+    """
+
+    cv: float = 1.0
+    """Standard deviation over mean of gaps that are gamma-distributed: 1 is Poisson, more is burstier. Of recorded
+    gaps, theirs."""
+    gaps: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """(n,) recorded gaps in mean gaps; they come again and again, begun anywhere. None: gaps are drawn."""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.cv) and self.cv >= 0):
+            raise ValueError(f"arrivals: cv must be a finite number of at least 0, not {self.cv}")
+        if len(self.gaps) and not (np.isfinite(self.gaps).all() and self.gaps.min() >= 0 and self.gaps.sum() > 0):
+            raise ValueError("arrivals: gaps must be finite, at least 0, and not all 0")
+
+    @property
+    def is_poisson(self) -> bool:
+        return not len(self.gaps) and self.cv == 1
+
+    def times(self, requests_per_s: float, length_s: float, draw: np.random.Generator) -> NDArray[np.float64]:
+        """Return arrival times, in order, within [0, `length_s`)."""
+        if length_s <= 0 or requests_per_s <= 0:
+            return np.zeros(0)
+        if len(self.gaps):
+            begun = np.roll(self.gaps / self.gaps.mean(), -int(draw.integers(len(self.gaps))))
+            rounds = int(np.ceil(length_s * requests_per_s / len(begun))) + 1
+            passed = np.cumsum(np.tile(begun, rounds))
+        else:
+            passed = self._drawn(length_s * requests_per_s, draw)
+        return passed[passed < length_s * requests_per_s] / requests_per_s
+
+    def _drawn(self, mean_gaps: float, draw: np.random.Generator) -> NDArray[np.float64]:
+        """Cumulated gaps of mean 1, past `mean_gaps`."""
+        shape = 1 / max(self.cv, CLOCKWORK_CV) ** 2
+        blocks, reached = [], 0.0
+        while reached < mean_gaps:
+            blocks.append(reached + np.cumsum(draw.gamma(shape, 1 / shape, BLOCK)))
+            reached = float(blocks[-1][-1])
+        return np.concatenate(blocks) if blocks else np.zeros(0)

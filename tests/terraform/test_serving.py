@@ -21,7 +21,7 @@ resource "medley_fleet" "serving" {
   models = {
     (var.model) = {
       model    = "smollm2-135m-instruct"
-      slo      = { ttft_ms = 60000, tpot_ms = 6000, percentile = 95 }
+      slo      = { ttft_ms = 60000, tpot_ms = 6000, keep = { throughput = true } }
       workload = "sharegpt"
       demand   = { requests_per_s = 0.005 }
     }

@@ -190,6 +190,16 @@ def test_demand_is_a_rate_or_a_trace() -> None:
     assert "belong to trace" in problems(scaled)[0]
 
 
+@pytest.mark.parametrize(
+    "wrong", ["{cv: -1}", "{cv: 51}", "{cv: 2, trace: a/b.csv}", "{trace: azure-code}", "{gaps: 3}"]
+)
+def test_arrivals_are_of_a_cv_or_of_the_file_of_a_trace(wrong: str) -> None:
+    asked = "requests_per_s: 10, arrivals: "
+    (problem,) = problems(GOOD.replace("requests_per_s: 10", asked + wrong))
+    assert "arrivals" in problem or "gaps" in problem
+    assert "fleet.yaml" in problem
+
+
 def test_models_of_one_name_are_refused() -> None:
     again = GOOD.replace(
         "clouds:",

@@ -9,7 +9,7 @@ from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.explain.certificate import unkept
-from control.planning.recording import Recording
+from control.planning.recording import Recording, decode, encode
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
 from control.planning.templates import Templates
@@ -96,3 +96,25 @@ def test_what_is_not_kept_is_said() -> None:
     (reason,) = unkept(replace(a_plan("p"), attainment=missed))
     assert (reason.kind, reason.subject) == ("promise", "chat/prefill")
     assert "97.00 %" in reason.text
+
+
+def test_bursts_that_a_spec_states_are_certified(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "arrivals.csv").write_text(
+        "arrival_s,input_tokens,output_tokens\n"
+        + "".join(f"{n // 40 * 4 + n % 40 * 0.01:.2f},1,1\n" for n in range(400))
+    )
+    session, costs = _session(database), {}
+    for arrivals in ("{cv: 1}", "{trace: ./arrivals.csv}"):
+        spec = KEEP_SPEC.format(keep="{percentile: 95}")
+        spec = spec.replace("requests_per_s: 20", f"requests_per_s: 20, arrivals: {arrivals}")
+        recording, templates = session.record(world_of(tmp_path, spec), NOON)
+        plan = session.plan(recording, templates, baselines=False).plan
+        assert all(each.is_kept for each in plan.attainment.values())
+        costs[arrivals] = plan.usd_per_hour
+        # What is recorded says how requests come, so that the plan can be checked elsewhere.
+        assert recording.recipe is not None
+        again = decode(encode(recording), "recording.json")
+        assert again.recipe is not None
+        both = [SimulatedAttainment(each.recipe, templates)(plan, recording.snapshot) for each in (recording, again)]
+        assert both[0] == both[1] == plan.attainment
+    assert costs["{cv: 1}"] < costs["{trace: ./arrivals.csv}"]
