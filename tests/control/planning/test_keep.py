@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 from control.checker import check
 from control.db.database import Database
 from control.db.libraries import PostgresLibraries
@@ -98,6 +100,7 @@ def test_what_is_not_kept_is_said() -> None:
     assert "97.00 %" in reason.text
 
 
+@pytest.mark.slow
 def test_bursts_that_a_spec_states_are_certified(database: Database, tmp_path: Path) -> None:
     (tmp_path / "arrivals.csv").write_text(
         "arrival_s,input_tokens,output_tokens\n"
