@@ -66,7 +66,8 @@ def test_gateways_share_the_places_of_instances_and_none_waits_for_the_other(tmp
             assert all(nothing_waits(dispatcher) for dispatcher in fleet.dispatchers)
             for scheduler in fleet.schedulers.values():
                 assert isinstance(scheduler, Watched)
-                assert scheduler.most_waiting <= 2 * 4  # a place that was taken back may have been used just then
+                # A place that was taken back may have been used just then, on a busy machine by each of the three.
+                assert scheduler.most_waiting <= 3 * 4
 
     asyncio.run(scenario())
 
