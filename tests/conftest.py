@@ -143,6 +143,13 @@ def module_database_url(server_url: URL) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def module_database(module_database_url: str) -> Iterator[Database]:
+    """Shared by the tests of a file that build the same libraries."""
+    with open_database(module_database_url) as database:
+        yield database
+
+
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     with open_database(database_url) as database:

@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 
+REQUESTS = 4_000
+"""Of a simulated plan: its promise is looked at, and nobody relies on it."""
 _STEPS = (S.REQUESTED, S.PROVISIONING, S.BOOTSTRAPPING, S.LOADING, S.READY)
 _EVENTS = ("", "provision", "nodes_up", "agents_up", "loaded")
 _OTHER_STATES = (S.LOADING, S.BOOTSTRAPPING, S.PROVISIONING, S.DRAINING)
@@ -40,7 +43,7 @@ def put_fleet(database: Database, spec: dict[str, Any], project: str, mode: Flee
 def planned(database: Database, fleet: str, home: Path, now: datetime) -> Plan:
     """The product's own plan for the fleet as it is asked for and as it runs, on record, with its baselines."""
     record = PostgresFleets(database).load(fleet)
-    planner = live_planner(database, home, lambda *_: None, SimulatedAttainment)
+    planner = live_planner(database, home, lambda *_: None, partial(SimulatedAttainment, requests=REQUESTS))
     return planner.solve(record, PostgresInstances(database).living(), now, baselines=True).report.plan
 
 

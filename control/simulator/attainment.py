@@ -23,7 +23,7 @@ from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.work import Phase
 
 REQUESTS = 24_000
-"""Requests of each model that are counted: a share of 99 % is then known to 0.06 points (one standard error)."""
+"""Requests of each model that certificates count: a share of 99 % is then known to 0.06 points (one standard error)."""
 MOST_BURSTS = 4.0
 """Bursts make shares vary as if fewer requests had come: more of them are counted, by the square of the gaps' cv, up to
 this factor."""
@@ -46,6 +46,8 @@ class SimulatedAttainment:
     is_even: bool = True
     """Lengths come as often as the shape has them, in random order: what is too long for a template is then as much as
     it is in the shape, and less is left to chance. Else each is drawn by itself."""
+    requests: int = REQUESTS
+    """Requests of each model that are counted."""
     _known: dict[Hashable, dict[str, Attained]] = field(default_factory=dict)
     _stations: list[RecipeStations] = field(default_factory=list)
 
@@ -79,7 +81,7 @@ class SimulatedAttainment:
         rate = sum(flow.requests_per_s for flow in placed.flows if flow.route in own)
         if rate <= 0:
             return {}
-        counted_requests = REQUESTS * min(max(served.arrivals.cv, 1.0) ** 2, MOST_BURSTS)
+        counted_requests = self.requests * min(max(served.arrivals.cv, 1.0) ** 2, MOST_BURSTS)
         stations, length_s = self._stations[0], counted_requests / rate / (1 - WARM_UP)
         there = [each for each in planned_instances(placed) if each[1].model == served.name]
         lives = tuple(life for name, wanted in there for life in stations.lives(name, wanted))

@@ -1,14 +1,15 @@
 """The real command in a process of its own, on a database of its own."""
 
 import os
-import subprocess
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from control.db.embedded import embedded_server
+from tests.e2e.forked_command import forked, forking
 
 MEDLEY = str(Path(sysconfig.get_path("scripts")) / "medley")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -17,7 +18,7 @@ CORE = "\n".join(
     line for line in (EXAMPLES / "coral-core.yaml").read_text().splitlines() if "availability:" not in line
 )
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., CompletedProcess[str]]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -34,10 +35,9 @@ def home(short_tmp: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def medley(home: Path) -> Run:
-    def run(*arguments: str | Path, **changes: str) -> subprocess.CompletedProcess[str]:
-        command = [MEDLEY, *map(str, arguments)]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=environment(home) | changes, timeout=600, check=False
-        )
+    context = forking()
+
+    def run(*arguments: str | Path, **changes: str) -> CompletedProcess[str]:
+        return forked(context, [*map(str, arguments)], environment(home) | changes, 600)
 
     return run

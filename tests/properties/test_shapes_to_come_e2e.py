@@ -1,23 +1,24 @@
 """The same hand-written files through the command line and the database: what users of other systems will do."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import msgspec
 import pytest
 
 from control.db.database import open_database
+from control.db.embedded import embedded_server
 from control.db.libraries import PostgresLibraries
 from control.planning.recipe import ListedRecipe
 from control.planning.recording import decode
 from control.planning.templates import build_library
 from templates_lib.sources.listed_source import ListedSource, read_listed
 from tests.brute_force import best_plan
+from tests.e2e.conftest import environment
+from tests.e2e.forked_command import forked, forking
 
 FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -36,23 +37,23 @@ clouds:
 solver: {n_max: 2}
 """
 
-Medley = Callable[..., subprocess.CompletedProcess[str]]
+Medley = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+def home(short_tmp: Path) -> Iterator[Path]:
+    """Its server runs all along."""
+    with embedded_server(short_tmp / "shapes" / "postgres"):
+        yield short_tmp / "shapes"
 
 
 @pytest.fixture(scope="module")
 def medley(home: Path) -> Medley:
-    """The command, with an embedded database of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MEDLEY_")} | {"MEDLEY_HOME": str(home)}
+    """The command, on a database of its own."""
+    context = forking()
 
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from control.cli.main import run; run()", *map(str, arguments)]
-        root = Path(__file__).parents[2]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
+    def run(*arguments: str | Path) -> CompletedProcess[str]:
+        return forked(context, [*map(str, arguments)], environment(home), 600)
 
     return run
 

@@ -45,8 +45,8 @@ def _planned(session: PlanningSession, tmp_path: Path, keep: str) -> tuple[PlanR
     return session.plan(recording, templates, baselines=False), recording, templates
 
 
-def test_a_percentile_is_certified_where_the_spec_asks_for_it(database: Database, tmp_path: Path) -> None:
-    session = _session(database)
+def test_a_percentile_is_certified_where_the_spec_asks_for_it(module_database: Database, tmp_path: Path) -> None:
+    session = _session(module_database)
     (plain, _, before), (kept, recording, after) = (
         _planned(session, tmp_path, keep) for keep in ("throughput", "{percentile: 99}")
     )
@@ -72,8 +72,8 @@ def test_a_percentile_is_certified_where_the_spec_asks_for_it(database: Database
         assert min(each.share for each in unseen.values()) >= 0.985
 
 
-def test_baselines_are_certified_in_the_same_way(database: Database, tmp_path: Path) -> None:
-    session = _session(database)
+def test_baselines_are_certified_in_the_same_way(module_database: Database, tmp_path: Path) -> None:
+    session = _session(module_database)
     recording, templates = session.record(world_of(tmp_path, KEEP_SPEC.format(keep="{percentile: 95}")), NOON)
     report = session.plan(recording, templates, baselines=True)
     for plan in report.fleets.values():
@@ -82,11 +82,11 @@ def test_baselines_are_certified_in_the_same_way(database: Database, tmp_path: P
     assert report.plan.usd_per_hour <= min(each.usd_per_hour for each in report.baselines.values()) + 1e-6
 
 
-def test_where_supply_is_short_what_is_served_is_served_in_time(database: Database, tmp_path: Path) -> None:
+def test_where_supply_is_short_what_is_served_is_served_in_time(module_database: Database, tmp_path: Path) -> None:
     spec = KEEP_SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "requests_per_s: 300") + (
         "policy: {replicas: {gpt-oss-20b/prefill: {max: 1}, gpt-oss-20b/decode: {max: 1}}}\n"
     )
-    session = _session(database)
+    session = _session(module_database)
     recording, templates = session.record(world_of(tmp_path, spec), NOON)
     plan = session.plan(recording, templates, baselines=False).plan
     assert 0 < sum(plan.unmet.values()) < 300

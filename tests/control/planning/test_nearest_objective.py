@@ -12,22 +12,21 @@ from control.db.plans import PostgresPlans
 from control.planning.nearest_objective import nearest_kept
 from control.planning.session import PlanningSession
 from control.planning.templates import UnservableError
-from control.simulator.attainment import SimulatedAttainment
-from tests.control.planning.worlds import KEEP_SPEC, NOON, world_of
+from tests.control.planning.worlds import KEEP_SPEC, NOON, ROUGHLY, world_of
 
 NOW_MS = {"ttft": 1500, "tpot": 60}
 
 
 @pytest.mark.parametrize(("axis", "asked_ms"), [("ttft", 50), ("tpot", 3)])
 def test_the_nearest_objective_is_one_that_a_plan_keeps_at_that_price(
-    database: Database, tmp_path: Path, axis: str, asked_ms: int
+    module_database: Database, tmp_path: Path, axis: str, asked_ms: int
 ) -> None:
     session = PlanningSession(
-        PostgresLibraries(database),
-        PostgresPlans(database),
+        PostgresLibraries(module_database),
+        PostgresPlans(module_database),
         lambda *_: None,
         time.perf_counter,
-        attainment=SimulatedAttainment,
+        attainment=ROUGHLY,
     )
     spec = KEEP_SPEC.format(keep="{percentile: 99}")
     before = f"{axis}_ms: {NOW_MS[axis]}"
@@ -45,7 +44,9 @@ def test_the_nearest_objective_is_one_that_a_plan_keeps_at_that_price(
     assert plan.usd_per_hour == pytest.approx(usd, abs=0.01)
 
 
-def test_where_no_latency_objective_is_the_reason_nothing_is_said(database: Database, tmp_path: Path) -> None:
+def test_where_no_latency_objective_is_the_reason_nothing_is_said(module_database: Database, tmp_path: Path) -> None:
     spec = KEEP_SPEC.format(keep="throughput").replace("n_max: 2", "n_max: 1, rho: 0.5")
-    session = PlanningSession(PostgresLibraries(database), PostgresPlans(database), lambda *_: None, time.perf_counter)
+    session = PlanningSession(
+        PostgresLibraries(module_database), PostgresPlans(module_database), lambda *_: None, time.perf_counter
+    )
     assert nearest_kept(session, world_of(tmp_path, spec), NOON) == ""

@@ -19,7 +19,7 @@ from control.planning.session import PlanningSession
 from control.planning.templates import obtain
 from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.plan import Plan
-from tests.control.planning.worlds import KEEP_SPEC, NOON, world_of
+from tests.control.planning.worlds import KEEP_SPEC, NOON, ROUGHLY, world_of
 
 MODEL = "gpt-oss-20b"
 BOTH = KEEP_SPEC.replace(
@@ -35,7 +35,7 @@ def _costs(database: Database, folder: Path, spec: str) -> tuple[ObjectiveCosts,
         PostgresPlans(database),
         lambda *_: None,
         time.perf_counter,
-        attainment=SimulatedAttainment,
+        attainment=ROUGHLY,
     )
     recording, templates = session.record(world_of(folder, spec), NOON)
     report = session.plan(recording, templates, baselines=False)
@@ -45,9 +45,9 @@ def _costs(database: Database, folder: Path, spec: str) -> tuple[ObjectiveCosts,
 
 @pytest.mark.parametrize("axis", [Axis.TTFT, Axis.TPOT])
 def test_a_curve_goes_through_the_plan_and_falls_as_the_objective_is_eased(
-    database: Database, tmp_path: Path, axis: Axis
+    module_database: Database, tmp_path: Path, axis: Axis
 ) -> None:
-    costs, plan = _costs(database, tmp_path, KEEP_SPEC.format(keep="{percentile: 99}"))
+    costs, plan = _costs(module_database, tmp_path, KEEP_SPEC.format(keep="{percentile: 99}"))
     now = now_of(costs.recipe, Objective(MODEL, axis))
     heard: list[tuple[int, int]] = []
     curve = costs.curve(
@@ -64,11 +64,11 @@ def test_a_curve_goes_through_the_plan_and_falls_as_the_objective_is_eased(
     assert heard == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_a_point_is_what_a_spec_with_that_objective_costs(database: Database, tmp_path: Path) -> None:
+def test_a_point_is_what_a_spec_with_that_objective_costs(module_database: Database, tmp_path: Path) -> None:
     """Of two models, one changes: the other's templates are taken as they are."""
-    costs, plan = _costs(database, tmp_path, BOTH.format(keep="throughput"))
+    costs, plan = _costs(module_database, tmp_path, BOTH.format(keep="throughput"))
     spec = BOTH.format(keep="throughput").replace("tpot_ms: 60", "tpot_ms: 15")
-    tighter, other = _costs(database, tmp_path, spec)
+    tighter, other = _costs(module_database, tmp_path, spec)
     found = costs.planned({Objective(MODEL, Axis.TPOT): 15.0})
     assert found.plan.usd_per_hour == pytest.approx(other.usd_per_hour)
     assert other.usd_per_hour > plan.usd_per_hour
@@ -76,9 +76,9 @@ def test_a_point_is_what_a_spec_with_that_objective_costs(database: Database, tm
     assert there  # those of the other model
 
 
-def test_easier_objectives_that_save_are_named_the_most_first(database: Database, tmp_path: Path) -> None:
+def test_easier_objectives_that_save_are_named_the_most_first(module_database: Database, tmp_path: Path) -> None:
     spec = BOTH.format(keep="{percentile: 99}").replace("ttft_ms: 1500, tpot_ms: 60", "ttft_ms: 700, tpot_ms: 14")
-    costs, plan = _costs(database, tmp_path, spec)
+    costs, plan = _costs(module_database, tmp_path, spec)
     found = costs.easier(plan)
     assert len(tuple(costs.steps())) == 6
     assert found
@@ -126,9 +126,9 @@ def test_steps_are_easier_and_points_around_are_allowed(axis: Axis, value: float
 
 
 def test_what_is_known_of_other_models_is_not_simulated_again(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costs, plan = _costs(database, tmp_path, BOTH.format(keep="{percentile: 99}"))
+    costs, plan = _costs(module_database, tmp_path, BOTH.format(keep="{percentile: 99}"))
     templates = obtain(costs.recipe, costs.session.store, lambda *_: None)
     attain = costs.session.attain(costs.recipe, templates)
     assert attain is not None
@@ -149,11 +149,11 @@ def test_what_is_known_of_other_models_is_not_simulated_again(
 
 @pytest.mark.parametrize("output_tokens", [1, 120])
 def test_a_workload_of_one_request_is_promised_something_true(
-    database: Database, tmp_path: Path, output_tokens: int
+    module_database: Database, tmp_path: Path, output_tokens: int
 ) -> None:
     (tmp_path / "one.csv").write_text(f"arrival_s,input_tokens,output_tokens\n0.0,1000,{output_tokens}\n")
     spec = KEEP_SPEC.format(keep="{percentile: 99}").replace("azure-conversation", "./one.csv")
-    costs, plan = _costs(database, tmp_path, spec)
+    costs, plan = _costs(module_database, tmp_path, spec)
     assert not plan.unmet
     assert {name: each.is_kept for name, each in plan.attainment.items()} == {
         f"{MODEL}/prefill": True,
@@ -164,10 +164,10 @@ def test_a_workload_of_one_request_is_promised_something_true(
     assert min(each.share for each in drawn.values()) >= 0.985
 
 
-def test_a_trace_of_one_request_is_a_demand(database: Database, tmp_path: Path) -> None:
+def test_a_trace_of_one_request_is_a_demand(module_database: Database, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("arrival_s,input_tokens,output_tokens\n0.0,1000,120\n")
     spec = KEEP_SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "trace: ./one.csv")
-    costs, plan = _costs(database, tmp_path, spec)
+    costs, plan = _costs(module_database, tmp_path, spec)
     (demand,) = costs.snapshot.demand
     assert 0 < demand.requests_per_s <= 1
     assert not plan.unmet

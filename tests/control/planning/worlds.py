@@ -1,6 +1,7 @@
 """Specs as worlds, and worlds as plans."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from control.db.database import Database
@@ -8,6 +9,7 @@ from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.planning.session import PlanningSession
 from control.planning.world import World, read_world
+from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.plan import Plan
 
 KEEP_SPEC = """\
@@ -24,6 +26,8 @@ clouds:
 solver: {{n_max: 2}}
 """
 """One model that promises `keep`."""
+ROUGHLY = partial(SimulatedAttainment, requests=4_000)
+"""For tests of what becomes of promises, not of how well they are known: a sixth of the requests of a certificate."""
 NOON = "2026-11-21T12:00:00+00:00"
 
 

@@ -7,8 +7,7 @@ from control.db.database import Database
 from control.db.plans import PostgresPlans
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.reconcile.live_planner import live_planner
-from control.simulator.attainment import SimulatedAttainment
-from tests.control.planning.worlds import KEEP_SPEC
+from tests.control.planning.worlds import KEEP_SPEC, ROUGHLY
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLASSES = {"gpt-oss-20b/prefill", "gpt-oss-20b/decode"}
@@ -21,7 +20,7 @@ def _record(keep: str) -> FleetRecord:
 def test_caps_in_force_are_begun_from_while_their_classes_are_promised_something(
     database: Database, tmp_path: Path
 ) -> None:
-    planner, plans = live_planner(database, tmp_path, lambda *_: None, SimulatedAttainment), PostgresPlans(database)
+    planner, plans = live_planner(database, tmp_path, lambda *_: None, ROUGHLY), PostgresPlans(database)
     kept = _record("{percentile: 99}")
     first = planner.solve(kept, (), NOON)
     again = planner.solve(kept, (), NOON, in_force=first.plan.id)

@@ -10,9 +10,9 @@ from control.db.corrections import PostgresCorrections
 from control.db.database import Database
 from control.db.plans import PostgresPlans
 from control.db.slo_samples import Judged, LatencyHistogram, PostgresSloSamples, SloSample
-from control.simulator.attainment import SimulatedAttainment
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
+from tests.control.planning.worlds import ROUGHLY
 from tests.control.reconcile.reconciled import Place, Plane, spec
 
 RATE = 1.0
@@ -32,7 +32,7 @@ class Fleet:
         self.plane = self.started("one")
 
     def started(self, name: str) -> Plane:
-        plane = Plane(self.place, name, attainment=SimulatedAttainment)
+        plane = Plane(self.place, name, attainment=ROUGHLY)
         plane.until_settled()
         return plane
 
