@@ -84,6 +84,40 @@ def _can_bind(address: str) -> bool:
     return True
 
 
+LONGEST = (
+    "chaos/test_chaos.py",
+    "e2e/test_reconcile_command.py",
+    "terraform/test_image.py",
+    "control/api/test_schema.py",
+    "agents/hand_off",
+    "control/simulator/replay",
+    "chaos",
+    "web",
+    "terraform",
+    "e2e",
+    "agents",
+    "control/cloud",
+    "control/planning",
+    "control",
+    "properties",
+)
+"""Files and folders that take longest come first, so that no worker waits for another's last file."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "loadscopereorder"):  # of xdist, which would put files with few tests last
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = [Path(__file__).parent / each for each in LONGEST]
+
+    def rank(item: pytest.Item) -> int:
+        return next((number for number, place in enumerate(places) if item.path.is_relative_to(place)), len(places))
+
+    items.sort(key=rank)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for name in mark.args:
