@@ -25,7 +25,7 @@ from tests.control.fleet.live import ControlPlane, Place, a_plan
 from tests.control.gateway.world import World
 from tests.control.lifecycle.worlds import START
 
-pytestmark = pytest.mark.needs("vllm")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
 SMALL = LocalKind("small", 2.0, 1024, 2)
 LARGE = LocalKind("large", 2.0, 3072, 1)

@@ -22,6 +22,7 @@ from control.db.intents import PostgresIntents
 from control.hub.hub import CHANNEL
 from tests.control.lifecycle.worlds import START
 from tests.e2e.conftest import MEDLEY, environment
+from tests.e2e.forked_command import forked, forking
 from tests.e2e.test_up_command import SPEC
 
 FLEET = "small"
@@ -61,10 +62,11 @@ class Team:
         self.spec.write_text(SPEC)
 
     def run(self, *arguments: str | Path, answer: str = "") -> subprocess.CompletedProcess[str]:
-        command = [MEDLEY, *map(str, arguments), *(self.ports if "reconcile" in arguments else ())]
-        return subprocess.run(
-            command, input=answer, capture_output=True, text=True, env=environment(self.home), timeout=600, check=False
-        )
+        words = [*map(str, arguments), *(self.ports if "reconcile" in arguments else ())]
+        if not answer:
+            return forked(forking(), words, environment(self.home), 600)
+        given = {"input": answer, "env": environment(self.home), "timeout": 600}
+        return subprocess.run([MEDLEY, *words], capture_output=True, text=True, check=False, **given)
 
     def ok(self, *arguments: str | Path) -> str:
         done = self.run(*arguments)

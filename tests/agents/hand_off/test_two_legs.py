@@ -113,6 +113,7 @@ def test_connections_that_the_network_cuts_are_made_anew_and_nobody_notices(pair
     pair.wait_idle()
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(
     checkpoint: Path, whole: Pipeline, tmp_path: Path
 ) -> None:

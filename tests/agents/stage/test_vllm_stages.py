@@ -15,7 +15,7 @@ from tests.agents.hand_off.fleet import QUICK, Fleet
 from tests.agents.stage.instances import Gateway, Instance, Split, play
 from tests.agents.stage.questions import GREEDY, WARM, asked, expected
 
-pytestmark = pytest.mark.needs("vllm")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,6 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
     fleet.wait_idle("d1")
 
 
-@pytest.mark.slow
 def test_parts_and_replicas_of_a_node_are_vllms_too(checkpoint: Path, whole: Pipeline, tmp_path: Path) -> None:
     requests = {n: (prompt_of(3 + 9 * n, n), 6 + n) for n in range(6)}
     splits, engines = {"0.0": Split(pp=2), "0.1": Split(dp=2)}, {"0.0": "vllm"}
