@@ -2,14 +2,15 @@
 
 import os
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
+from tempfile import TemporaryFile
 
 import pytest
 
 from control.db.embedded import embedded_server
-from tests.e2e.forked_command import forked, forking
+from tests.forked import Forked
 
 MEDLEY = str(Path(sysconfig.get_path("scripts")) / "medley")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -26,6 +27,18 @@ def environment(home: Path) -> dict[str, str]:
     return kept | {"MEDLEY_HOME": str(home)}
 
 
+def run_medley(environment: Mapping[str, str], *arguments: str | Path) -> CompletedProcess[str]:
+    """`medley` with nothing else in its environment."""
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        process = Forked("medley", arguments, stdout=out, stderr=err, env=environment)
+        try:
+            code = process.wait(600)
+        finally:
+            process.kill()
+        texts = [(file.seek(0), file.read())[1] for file in (out, err)]
+    return CompletedProcess(process.args, code, *texts)
+
+
 @pytest.fixture(scope="session")
 def home(short_tmp: Path) -> Iterator[Path]:
     """Its server runs all along, so that not every command starts and stops it; others have homes of their own."""
@@ -35,9 +48,7 @@ def home(short_tmp: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def medley(home: Path) -> Run:
-    context = forking()
-
     def run(*arguments: str | Path, **changes: str) -> CompletedProcess[str]:
-        return forked(context, [*map(str, arguments)], environment(home) | changes, 600)
+        return run_medley(environment(home) | changes, *arguments)
 
     return run

@@ -21,8 +21,7 @@ from control.db.embedded import embedded_server
 from control.db.intents import PostgresIntents
 from control.hub.hub import CHANNEL
 from tests.control.lifecycle.worlds import START
-from tests.e2e.conftest import MEDLEY, environment
-from tests.e2e.forked_command import forked, forking
+from tests.e2e.conftest import MEDLEY, environment, run_medley
 from tests.e2e.test_up_command import SPEC
 
 FLEET = "small"
@@ -64,7 +63,7 @@ class Team:
     def run(self, *arguments: str | Path, answer: str = "") -> subprocess.CompletedProcess[str]:
         words = [*map(str, arguments), *(self.ports if "reconcile" in arguments else ())]
         if not answer:
-            return forked(forking(), words, environment(self.home), 600)
+            return run_medley(environment(self.home), *words)
         given = {"input": answer, "env": environment(self.home), "timeout": 600}
         return subprocess.run([MEDLEY, *words], capture_output=True, text=True, check=False, **given)
 

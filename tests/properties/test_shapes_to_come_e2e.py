@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -17,8 +18,7 @@ from control.planning.recording import decode
 from control.planning.templates import build_library
 from templates_lib.sources.listed_source import ListedSource, read_listed
 from tests.brute_force import best_plan
-from tests.e2e.conftest import environment
-from tests.e2e.forked_command import forked, forking
+from tests.e2e.conftest import environment, run_medley
 
 FOLDER = Path(__file__).parents[1] / "data" / "shapes_to_come"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -50,12 +50,7 @@ def home(short_tmp: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def medley(home: Path) -> Medley:
     """The command, on a database of its own."""
-    context = forking()
-
-    def run(*arguments: str | Path) -> CompletedProcess[str]:
-        return forked(context, [*map(str, arguments)], environment(home), 600)
-
-    return run
+    return partial(run_medley, environment(home))
 
 
 def listed_of(path: Path) -> ListedRecipe:

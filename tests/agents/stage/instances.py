@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from agents.scheduler.layout import NodeLimits, PipelineLayout
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.conftest import VLLM_PYTHON
+from tests.forked import Forked
 
 KV_BLOCKS = 24
 PATIENCE_S = 240.0
@@ -60,7 +60,7 @@ class Instance:
     """Of nodes, by name; torch where nothing is said."""
     splits: dict[str, Split] = field(default_factory=dict)
     """Of nodes, by name: each of one worker on one device where nothing is said."""
-    workers: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
+    workers: dict[str, "subprocess.Popen[str] | Forked"] = field(default_factory=dict)
 
     def __enter__(self) -> "Instance":
         names = [[f"{s}.{n}" for n in range(len(stage))] for s, stage in enumerate(self.weights)]
@@ -108,10 +108,12 @@ class Instance:
         processes = {"scheduler": self.scheduler, **self.workers}
         return {name: process.wait(PATIENCE_S) for name, process in processes.items() if name != but}
 
-    def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str]":
+    def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str] | Forked":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"
-        python = VLLM_PYTHON if self.engines.get(name) == "vllm" else sys.executable
-        command = [python, "-m", module, "--key", self.folder / f"{name}.key", *arguments]
+        given = ("--key", self.folder / f"{name}.key", *arguments)
+        if self.engines.get(name) != "vllm":
+            return Forked(module, given, stdout=subprocess.PIPE)
+        command = [VLLM_PYTHON, "-m", module, *given]
         return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
 
     def _limits(self, name: str, weight: float) -> list[NodeLimits]:
@@ -134,7 +136,7 @@ class Instance:
                 (*command.arguments, *self.worker_options), stdout=subprocess.PIPE, text=True
             )
 
-    def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str]":
+    def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str] | Forked":
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
         held = ("--checkpoint", self.checkpoint, "--first-layer", first, "--layers", layers)
         engine = self.engines.get(name, "torch")

@@ -1,10 +1,8 @@
 """A world of real processes: echo schedulers, a gateway, and the routing table between them."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from agents.channels.keys import KeyPair
 from bench.text_tables import WHOLE, member, text_model
 from control.gateway.published import AccessKey, Published, PublishedModel, write_published
 from policies.routing_table import ZoneFlow
+from tests.forked import Forked
 
 SECRET = "5ec2e7" * 10 + "0000"
 API_KEY = f"medley_0123456789ab_{SECRET}"
@@ -51,20 +50,12 @@ class Process:
     module: str
     arguments: list[str]
     log: Path
-    child: subprocess.Popen[str] = field(init=False)
+    child: Forked = field(init=False)
     said: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        root = Path(__file__).parents[3]
         with self.log.open("w") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", self.module, *self.arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(root)},
-                cwd=root,
-            )
+            self.child = Forked(self.module, self.arguments, stdout=subprocess.PIPE, stderr=log)
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         assert line, f"{self.module} did not start: {self.log.read_text()}"
