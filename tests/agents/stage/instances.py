@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -110,11 +111,8 @@ class Instance:
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str] | Forked":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"
-        given = ("--key", self.folder / f"{name}.key", *arguments)
-        if self.engines.get(name) != "vllm":
-            return Forked(module, given, stdout=subprocess.PIPE)
-        command = [VLLM_PYTHON, "-m", module, *given]
-        return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        python = VLLM_PYTHON if self.engines.get(name) == "vllm" else sys.executable
+        return _started((python, "-m", module, "--key", self.folder / f"{name}.key", *arguments))
 
     def _limits(self, name: str, weight: float) -> list[NodeLimits]:
         split = self.splits.get(name, Split())
@@ -132,9 +130,7 @@ class Instance:
         meeting.mkdir()
         commands = worker_commands(engine, run, self.folder / f"{name}.key", settings, meeting)
         for number, command in enumerate(commands):
-            self.workers[f"{name}/{number}"] = subprocess.Popen(
-                (*command.arguments, *self.worker_options), stdout=subprocess.PIPE, text=True
-            )
+            self.workers[f"{name}/{number}"] = _started((*command.arguments, *self.worker_options))
 
     def _start_worker(self, name: str, first: int, layers: int) -> "subprocess.Popen[str] | Forked":
         at = ("--scheduler", self.addresses["stages"], f"--scheduler-key={self.addresses['public_key']}")
@@ -142,6 +138,13 @@ class Instance:
         engine = self.engines.get(name, "torch")
         cache = ("--kv-blocks", self.kv_blocks, "--dtype", "float32")
         return self._start(name, *at, "--engine", engine, *held, *cache, *self.worker_options)
+
+
+def _started(command: tuple[object, ...]) -> "subprocess.Popen[str] | Forked":
+    python, _, module, *arguments = map(str, command)
+    if python == sys.executable:
+        return Forked(module, arguments, stdout=subprocess.PIPE)
+    return subprocess.Popen((python, "-m", module, *arguments), stdout=subprocess.PIPE, text=True)
 
 
 class Gateway:
