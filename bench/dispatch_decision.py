@@ -17,8 +17,9 @@ from typing import Any
 from bench.text_tables import DECODE, PREFILL, member, text_model
 from control.gateway.slack_decision import bind, join
 from control.gateway.slack_rows import MemberState, blank_rows, slack_rows
+from policies.queue_parts import Waiting
 from policies.routing_table import PromptTimes, RoutedModel, ZoneFlow
-from policies.slack import PROMPT_POINTS, Waiting
+from policies.slack import PROMPT_POINTS
 
 BAR_US = 20.0
 TURNS = 2000
@@ -45,14 +46,14 @@ def seconds_of(model: RoutedModel, waiting: int, free: int, tokens: float) -> li
         has_place = number >= count or (number + 1) % (count // free) == 0  # the last, a slow one, always
         states[number] = MemberState(True, has_place, has_place, number % 7, 1000, 1.0)
     for row in range(waiting):
-        join(w, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
+        join(w, row, 0, tokens, 0.0, 1.0 + row * 1e-6, 0.0, False)
     found = []
     for _ in range(TURNS):
         start_s = time.perf_counter()
         row, _, _ = bind(w, 0.0, True)
         found.append(time.perf_counter() - start_s)
         if row >= 0:
-            join(w, row, tokens, 0.0, 1.0 + row * 1e-6, 0.0)
+            join(w, row, 0, tokens, 0.0, 1.0 + row * 1e-6, 0.0, False)
     return found
 
 

@@ -1,15 +1,20 @@
 """Admission: a class of work takes no more than its instances can do within the wait that its objective allows.
 
 The generic cell rate algorithm (ITU-T I.371) in units of work: for each class the time by which all admitted work is
-done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again.
+done is kept. A request is refused when that lies further ahead than `max_wait_s`, and is told when to come again. For
+higher priorities that is further ahead than for lower ones, so that a flood of these leaves them room.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from policies.priority import Priority
 from policies.routing_table import ClassRate
 from templates_lib.values.work import Unit
+
+WAIT_SHARES = (2.0, 1.0, 0.5)
+"""Of `max_wait_s`, by rank of a priority: how far ahead its requests may be booked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,12 @@ class Admission:
         self._max_wait_s = max_wait_s
         self._done_at_s: dict[str, float] = {}
 
-    def admit(self, charges: tuple[Charge, ...], now_s: float) -> Refusal | None:
+    def admit(
+        self, charges: tuple[Charge, ...], now_s: float, priority: Priority = Priority.STANDARD
+    ) -> Refusal | None:
         """All charges are booked, or (the worst refusal is returned and) none."""
-        refusals = [refusal for charge in charges if (refusal := self._refusal(charge, now_s)) is not None]
+        most_s = self._max_wait_s * WAIT_SHARES[priority.rank]
+        refusals = [refusal for charge in charges if (refusal := self._refusal(charge, now_s, most_s)) is not None]
         if refusals:
             return max(refusals, key=lambda refusal: refusal.retry_after_s)
         for charge in charges:
@@ -108,8 +116,8 @@ class Admission:
         """Seconds of admitted work ahead."""
         return wait_s(self._done_at_s.get(work, now_s), now_s)
 
-    def _refusal(self, charge: Charge, now_s: float) -> Refusal | None:
+    def _refusal(self, charge: Charge, now_s: float, most_s: float) -> Refusal | None:
         if charge.units_per_s <= 0:
             return Refusal(charge.work, inf)
-        over_s = self.wait_s(charge.work, now_s) - self._max_wait_s
+        over_s = self.wait_s(charge.work, now_s) - most_s
         return Refusal(charge.work, over_s) if over_s > 0 else None

@@ -34,6 +34,11 @@ class Backlog:
         self._projects: dict[str, _Waiting] = {}
         self._keys: dict[Account, _Waiting] = {}
 
+    @property
+    def seconds(self) -> float:
+        """Time in which all that waits is computed."""
+        return sum(project.seconds for project in self._projects.values())
+
     def behind_s(self, account: Account) -> float:
         """Seconds by which the next request of the account falls behind."""
         project, key = self._projects.get(account[0]), self._keys.get(account)

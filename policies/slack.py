@@ -6,7 +6,13 @@ it: it can begin now. Of the members with a place that keep the objective of thi
 cheapest takes it, so that long prompts leave slow members to short ones, and fast members stay free for those that need
 them. A request that no member can keep any more goes behind all that can be kept, and so does one that has waited for
 most of its slack: where all that wait are about to be late, each is begun at its last moment, steps take no second
-prompt, and the queue never gets shorter again.
+prompt, and the queue never gets shorter again. Where the objective says so (`Slo.refuses_late`), what no member can
+keep any more is refused instead.
+
+A queue has a part for each priority (`policies.priority`), and all this is so within a part. The part of the highest is
+looked at first, what is late in it included: slack orders requests of one priority alone. So that lower ones do not
+starve under a load of higher ones that never ends, a part in which somebody waits is passed over `MOST_PASSED` times in
+a row, and then is first once.
 
 The functions work on records in arrays and on numbers alone: the gateway and the simulator compile the same ones.
 """
@@ -18,6 +24,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from policies.lanes import joins
+from policies.queue_parts import PARTS, Queue, Waiting, holds_any, insert, set_late_aside
 from policies.routing_table import PromptTimes
 from policies.rows import Rows
 
@@ -31,6 +38,8 @@ _NO_TIME = PromptTimes((0.0,) * len(PROMPT_POINTS), (0.0,) * len(PROMPT_POINTS),
 Fields = tuple[float, ...]
 PATIENCE = 0.75
 """Share of its slack that a request waits before it goes behind those that have not waited for as much of theirs."""
+MOST_PASSED = 16
+"""Requests of higher priorities that are bound before one of a lower one that waits."""
 SCAN = 48
 """Requests at the head of the queue among which one is looked for that a free member can keep."""
 
@@ -66,33 +75,6 @@ class Member:
     """Seconds for each square token, as `policies.routing_table.PromptTimes` has both."""
     pace: float
     """Times of its prompts as they were observed, over those of the table."""
-
-
-class Waiting:
-    """A request in the queue."""
-
-    tokens: float
-    """Of its prompt, and of the answer that is made already."""
-    deadline_s: float
-    latest_s: float
-    """When the fastest member has to begin at the latest."""
-    aside_s: float
-    """When it has waited for as much of its slack as it may ahead of others: `aside_s` of this module."""
-    order_s: float
-    """The same, and later for whoever has more waiting than others: the queue is in this order."""
-    is_late: bool
-    previous: int
-    next: int
-
-
-class Queue:
-    """Ends of two lists through rows of `Waiting`, -1 where one is empty: of those that can be kept, and of those that
-    are late or nearly so, both by `order_s`."""
-
-    head: int
-    tail: int
-    late_head: int
-    late_tail: int
 
 
 def member_row(
@@ -175,59 +157,28 @@ def _end_s(
 
 
 @register_jitable
-def insert(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
-    """Put a request into the queue by its `order_s`, behind its equals."""
-    waiting[row].is_late = False
-    _insert(waiting, queue, row, queue.head, queue.tail)
-
-
-@register_jitable
-def _insert(waiting: Rows[Waiting], queue: Queue, row: int, head: int, tail: int) -> None:
-    """Put a row into the list with these ends."""
-    before, is_late = tail, waiting[row].is_late
-    while before >= 0 and waiting[before].order_s > waiting[row].order_s:
-        before = waiting[before].previous
-    after = head if before < 0 else waiting[before].next
-    waiting[row].previous = before
-    waiting[row].next = after
-    if before >= 0:
-        waiting[before].next = row
-    elif is_late:
-        queue.late_head = row
-    else:
-        queue.head = row
-    if after >= 0:
-        waiting[after].previous = row
-    elif is_late:
-        queue.late_tail = row
-    else:
-        queue.tail = row
-
-
-@register_jitable
-def remove(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
-    """Take a request out of whichever of the two lists it is in."""
-    before, after, is_late = waiting[row].previous, waiting[row].next, waiting[row].is_late
-    if before >= 0:
-        waiting[before].next = after
-    elif is_late:
-        queue.late_head = after
-    else:
-        queue.head = after
-    if after >= 0:
-        waiting[after].previous = before
-    elif is_late:
-        queue.late_tail = before
-    else:
-        queue.tail = before
-
-
-@register_jitable
-def _set_late_aside(waiting: Rows[Waiting], queue: Queue, row: int) -> None:
-    """Move a request that no member can keep any more, or hardly, to the late list."""
-    remove(waiting, queue, row)
-    waiting[row].is_late = True
-    _insert(waiting, queue, row, queue.late_head, queue.late_tail)
+def join(
+    members: Rows[Member],
+    first: int,
+    end: int,
+    latency_s: Floats,
+    waiting: Rows[Waiting],
+    queues: Rows[Queue],
+    row: int,
+    asked_s: float,
+    behind_s: float,
+    is_excused: bool,
+) -> None:
+    """Put a request into the queue whose part, tokens and deadline are in its row: in the place that follows from the
+    members [first, end) that are open, and `behind_s` behind that. `asked_s`: when its client began to wait."""
+    own = waiting[row]
+    own_s = fastest_s(members, first, end, latency_s, own.tokens)
+    own.latest_s = own.deadline_s - (own_s if own_s < np.inf else 0.0)
+    own.aside_s = aside_s(asked_s, own.latest_s)
+    own.is_excused = is_excused or own_s == np.inf
+    # Without an objective none is later than another.
+    own.order_s = (asked_s if own.deadline_s == np.inf else own.latest_s) + behind_s
+    insert(waiting, queues[own.part], row)
 
 
 @register_jitable
@@ -302,11 +253,43 @@ def next_binding(
     latency_s: Floats,
     busy_s: Floats,
     waiting: Rows[Waiting],
+    queues: Rows[Queue],
+    at: int,
+    now_s: float,
+    lead_s: float,
+) -> tuple[int, int]:
+    """Find a request and the member that is to have it now; (-1, -1) where nothing is to be bound. `at`: the first part
+    of the queue."""
+    overdue = -1
+    for part in range(at + 1, at + PARTS):
+        if queues[part].passed >= MOST_PASSED and holds_any(queues[part]):
+            overdue = part
+    for turn in range(at - 1, at + PARTS):
+        part = overdue if turn < at else turn
+        if part < at or not holds_any(queues[part]):
+            continue
+        row, found = _next_of_part(members, first, end, latency_s, busy_s, waiting, queues[part], now_s, lead_s)
+        if row >= 0:
+            queues[part].passed = 0
+            for below in range(part + 1, at + PARTS):
+                queues[below].passed = queues[below].passed + 1 if holds_any(queues[below]) else 0
+            return row, found
+    return -1, -1
+
+
+@register_jitable
+def _next_of_part(
+    members: Rows[Member],
+    first: int,
+    end: int,
+    latency_s: Floats,
+    busy_s: Floats,
+    waiting: Rows[Waiting],
     queue: Queue,
     now_s: float,
     lead_s: float,
 ) -> tuple[int, int]:
-    """Find a request and the member that is to have it now; (-1, -1) where nothing is to be bound.
+    """Find a request of one part of the queue, as `next_binding` does.
 
     Late ones are taken, in their order, when nothing else wants a free member; the first of them waits for one that
     keeps it as long as there is any."""
@@ -315,7 +298,7 @@ def next_binding(
         own = waiting[row]
         after = own.next
         if own.aside_s < now_s:
-            _set_late_aside(waiting, queue, row)
+            set_late_aside(waiting, queue, row)
         else:
             looked += 1
             found = choose(members, first, end, latency_s, busy_s, own.tokens, own.deadline_s, now_s, lead_s)

@@ -7,6 +7,7 @@ from datetime import datetime
 from control.access.role import Role
 from control.access.secret import Secret
 from control.given_name import DEFAULT_PROJECT
+from policies.priority import Priority
 
 _FORM = re.compile(r"medley_(?P<id>[0-9a-f]{12})_(?P<secret>[0-9a-f]{64})")
 
@@ -28,6 +29,8 @@ class ApiToken:
     """Requests that a gateway takes from its holder; None: no limit."""
     tokens_per_minute: int | None = None
     """Tokens of prompts and answers together that a gateway takes from its holder; None: no limit."""
+    priority: Priority = Priority.STANDARD
+    """Of its holder's requests, at the most, and where they ask for none."""
 
     def works(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

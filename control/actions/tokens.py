@@ -10,6 +10,7 @@ from control.actions.projects import check_project
 from control.actions.refusal import WrongFieldError
 from control.db.api_tokens import PostgresApiTokens
 from control.given_name import DEFAULT_PROJECT
+from policies.priority import Priority
 
 
 def create_token(
@@ -20,11 +21,12 @@ def create_token(
     project: str = DEFAULT_PROJECT,
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
+    priority: Priority = Priority.STANDARD,
 ) -> tuple[ApiToken, Secret]:
     """The token, and the text that its holder sends, which nothing can bring back. Raises WrongFieldError."""
     with act.as_one() as one:
         check_project(one.database, project)
-        limits = (project, requests_per_minute, tokens_per_minute)
+        limits = (project, requests_per_minute, tokens_per_minute, priority)
         try:
             token, secret = PostgresApiTokens(one.database).create(name, role, act.now, expires_at, *limits)
         except ValueError as error:

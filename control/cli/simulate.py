@@ -78,7 +78,7 @@ def _print(summary: "Summary") -> None:
     )
     of_text = ("TTFT p50", "p99 ms", "TPOT p50", "p99 ms", "goodput tokens/s")
     words = of_text if summary.makes_text else ("answer p50", "p99 ms", "goodput requests/s")
-    right = ("requests", "within SLO %", *words, "refused")
+    right = ("requests", "within SLO %", *words, "refused", "as late")
     shown = table("model", *right, right=right)
     for model in summary.models:
         shown.add_row(model.name, f"{model.requests:,}", *_figures(model, of_text=summary.makes_text))
@@ -98,4 +98,4 @@ def _figures(model: "ModelSummary", *, of_text: bool) -> list[str]:
     gaps = (model.tpot_ms.p50, model.tpot_ms.p99) if of_text else ()
     shown = ["-" if each is None else f"{each:,.0f}" for each in (model.ttft_ms.p50, model.ttft_ms.p99, *gaps)]
     goodput = f"{model.goodput_tokens_per_s:,.0f}" if of_text else f"{model.goodput_requests_per_s:,.2f}"
-    return [within, *shown, goodput, f"{model.fates.get('refused', 0):,}"]
+    return [within, *shown, goodput, *(f"{model.fates[fate]:,}" for fate in ("refused", "refused_late"))]

@@ -98,7 +98,9 @@ def _print(fleet: "FleetStatus") -> None:
             shown.add_row(model.model, leg.leg, *load, f"{leg.units_per_s:,.1f}", leg.unit)
     console().print(shown)
     for model in fleet.models:
-        typer.echo(f"{model.model}: {model.requests} requests, {model.resumptions} resumptions; {_latencies(model)}")
+        refused = f", {model.late_refusals} refused as late" if model.late_refusals else ""
+        counts = f"{model.requests} requests, {model.resumptions} resumptions{refused}"
+        typer.echo(f"{model.model}: {counts}; {_latencies(model)}")
 
 
 def _print_promises(promises: "Iterable[KeptPromise]") -> None:

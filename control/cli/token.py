@@ -12,6 +12,7 @@ from control.cli.guard import Commands
 from control.cli.options import DatabaseOption
 from control.cli.output import Output, OutputOption, console, emit, emitted, say, table
 from control.given_name import DEFAULT_PROJECT, check_name
+from policies.priority import Priority
 
 app = Commands(name="token", help="Create, list and revoke API tokens.", no_args_is_help=True)
 
@@ -33,6 +34,9 @@ def create(
             help="Tokens a minute, prompts and answers, at each gateway. Default: no limit.", show_default=False
         ),
     ] = None,
+    priority: Annotated[
+        Priority, typer.Option(help="Priority of its user's requests; they may ask for a lower one (`service_tier`).")
+    ] = Priority.STANDARD,
     output: OutputOption = Output.TABLE,
     database_url: DatabaseOption = None,
 ) -> None:
@@ -45,7 +49,8 @@ def create(
             expires_at = None if days is None else act.now + timedelta(days=days)
         except (OverflowError, ValueError):
             raise ValueError(f"--days {days:g} is no lifetime that a token can have") from None
-        token, secret = create_token(act, name, role, expires_at, project, requests_per_minute, tokens_per_minute)
+        limits = (requests_per_minute, tokens_per_minute, priority)
+        token, secret = create_token(act, name, role, expires_at, project, *limits)
     if output is Output.TABLE:
         typer.echo(secret.reveal())
         say(f"Token {token.id} ({role}) for {name}. Store it now: it is not shown again.")
@@ -63,14 +68,25 @@ def list_(output: OutputOption = Output.TABLE, database_url: DatabaseOption = No
     if emitted(tokens, output):
         return
     now = datetime.now(UTC)
-    columns = ("id", "name", "role", "project", "created at", "expires at", "works", "requests/min", "tokens/min")
+    columns = (
+        "id",
+        "name",
+        "role",
+        "project",
+        "created at",
+        "expires at",
+        "works",
+        "requests/min",
+        "tokens/min",
+        "priority",
+    )
     shown = table(*columns)
     for token in tokens:
         ends = "" if token.expires_at is None else f"{token.expires_at:%Y-%m-%d %H:%M}"
         works = "yes" if token.works(now) else "revoked" if token.revoked_at is not None else "expired"
         limits = ("" if n is None else f"{n:,}" for n in (token.requests_per_minute, token.tokens_per_minute))
         made = f"{token.created_at:%Y-%m-%d %H:%M}"
-        shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits)
+        shown.add_row(token.id, token.name, token.role, token.project, made, ends, works, *limits, token.priority)
     console().print(shown)
 
 

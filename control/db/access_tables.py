@@ -35,4 +35,11 @@ api_token = sa.Table(
     sa.Column("project", sa.Text, nullable=False, server_default="default", comment="whose use it is"),
     sa.Column("requests_per_minute", sa.Integer, comment="at each gateway; null: no limit"),
     sa.Column("tokens_per_minute", sa.Integer, comment="at each gateway; null: no limit"),
+    sa.Column(
+        "priority",
+        sa.Text,
+        nullable=False,
+        server_default="standard",
+        comment="of its holder's requests, at the most: interactive, standard or batch",
+    ),
 )

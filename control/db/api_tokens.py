@@ -15,6 +15,7 @@ from control.db.access_tables import api_token
 from control.db.database import Database
 from control.db.nearest import not_stored
 from control.given_name import DEFAULT_PROJECT
+from policies.priority import Priority
 
 _ID_BYTES = 6
 _MAX_LIMIT = 1 << 31
@@ -37,6 +38,7 @@ class PostgresApiTokens:
         project: str = DEFAULT_PROJECT,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        priority: Priority = Priority.STANDARD,
     ) -> tuple[ApiToken, Secret]:
         """The new token, and the text that its holder sends, which nothing can bring back. ValueError: no name or
         project, a limit that lets nothing through, or it would have expired already."""
@@ -48,7 +50,7 @@ class PostgresApiTokens:
             raise ValueError(f"a limit per minute must be 1 to {_MAX_LIMIT - 1}; leave it out for none")
         if expires_at is not None and expires_at <= now:
             raise ValueError(f"a token that expires at {expires_at.isoformat()} would never work")
-        limits = (project, requests_per_minute, tokens_per_minute)
+        limits = (project, requests_per_minute, tokens_per_minute, priority)
         token = ApiToken(secrets.token_hex(_ID_BYTES), name, role, now, expires_at, None, *limits)
         secret = new_secret()
         row = {
@@ -60,6 +62,7 @@ class PostgresApiTokens:
             "project": project,
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
+            "priority": priority,
         }
         self.database.write(insert(api_token).values(row | {"digest": secret.digest()}))
         return token, written(token.id, secret)
@@ -110,5 +113,5 @@ class PostgresApiTokens:
 
 
 def _token(row: Row[Any]) -> ApiToken:
-    limits = (row.project, row.requests_per_minute, row.tokens_per_minute)
+    limits = (row.project, row.requests_per_minute, row.tokens_per_minute, Priority(row.priority))
     return ApiToken(row.id, row.name, Role(row.role), row.created_at, row.expires_at, row.revoked_at, *limits)

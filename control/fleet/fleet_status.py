@@ -44,6 +44,8 @@ class ModelStatus:
     requests: int
     resumptions: int
     """Attempts that were lost and went on elsewhere."""
+    late_refusals: int
+    """Requests that were refused as no instance could begin them in time (`slo.late: refuse`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def _model_status(
         slo.get(Unit.OUTPUT_TOKEN, slo.get(Unit.INVOCATION)),
         0 if figures is None else int(figures.ttft_s.total),
         0 if figures is None else int(figures.resumptions),
+        0 if figures is None else int(figures.late_refusals),
     )
 
 

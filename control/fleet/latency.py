@@ -42,6 +42,7 @@ class GatewayFigures:
     prompt_tokens: float
     output_tokens: float
     resumptions: float
+    late_refusals: float
     judged: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """(work class, objective) → answers, and those of them that kept it."""
 
@@ -75,6 +76,7 @@ def gateway_figures(text: str) -> dict[str, GatewayFigures]:
             total("medley_gateway_prompt_tokens", model),
             total("medley_gateway_output_tokens", model),
             total("medley_gateway_resumptions", model),
+            total("medley_gateway_late_refusals", model),
             judged(model),
         )
         for model in models

@@ -64,7 +64,14 @@ class Publisher:
         try:
             clients = self._tokens.clients(self._clock())
             self._access = tuple(
-                AccessKey(token.id, digest.hex(), token.project, token.requests_per_minute, token.tokens_per_minute)
+                AccessKey(
+                    token.id,
+                    digest.hex(),
+                    token.project,
+                    token.requests_per_minute,
+                    token.tokens_per_minute,
+                    token.priority,
+                )
                 for token, digest in clients
             )
         except DatabaseUnavailableError:

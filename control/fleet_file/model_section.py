@@ -1,6 +1,6 @@
 """Section of a spec file about a model: its objective, its load, and how it may be served."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -48,6 +48,9 @@ class SloSection(SpecSection):
     that are alone."""
     max_prompt_tokens: NonNegativeCount = 0
     """Longer prompts are served apart, with instances of their own; 0: none are."""
+    late: Literal["serve", "refuse"] = "serve"
+    """Whether a request that no instance can begin in time any more is served last, or refused with 503 as long as its
+    client has nothing of the answer."""
 
     @field_validator("keep", mode="before")
     @classmethod
@@ -68,11 +71,22 @@ class SloSection(SpecSection):
             )
         return percentile
 
+    @model_validator(mode="after")
+    def _has_a_queue(self) -> Self:
+        if self.late == "refuse" and self.keep.throughput:
+            raise ValueError(
+                "`late: refuse` is for requests that wait in the order of their objectives, which those of a model with"
+                " `keep: throughput` do not: remove one of the two"
+            )
+        return self
+
     @property
     def value(self) -> Slo:
-        fields = self.model_dump(exclude={"keep", "percentile"})
+        fields = self.model_dump(exclude={"keep", "percentile", "late"})
         percentile = self.percentile if self.keep.percentile is None else self.keep.percentile
-        return Slo(**fields, percentile=percentile, queueing=not self.keep.throughput)
+        return Slo(
+            **fields, percentile=percentile, queueing=not self.keep.throughput, refuses_late=self.late == "refuse"
+        )
 
 
 class ModelSection(SpecSection):

@@ -75,5 +75,21 @@ def unavailable(message: str, retry_after_s: float = 5.0) -> ApiError:
     return ApiError(503, "server_error", message, code="service_unavailable", headers=(retry_after(retry_after_s),))
 
 
+LATE_REFUSED = "late_refused"
+
+
+def late_refused(model: str, too_long_s: float | None, retry_after_s: float) -> ApiError:
+    """503: no instance could begin the request in time. `too_long_s`: time of its prompt where that alone is above the
+    objective, else None; `retry_after_s`: when what waits now is computed."""
+    if too_long_s is None:
+        message = f"No instance of `{model}` can begin the request in time. Send it again later"
+    else:
+        message = (
+            f"The prompt takes the fastest instance of `{model}` {too_long_s:.3g} s, longer than its first token may"
+            " take. Send a shorter one"
+        )
+    return ApiError(503, "server_error", message, code=LATE_REFUSED, headers=(retry_after(retry_after_s),))
+
+
 def retry_after(seconds: float) -> tuple[bytes, bytes]:
     return b"retry-after", str(max(1, min(math.ceil(seconds), 3600)) if math.isfinite(seconds) else 30).encode()

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import MAX_TOKENS, MAX_TOP_LOGPROBS
 from control.gateway.api_error import ApiError, bad_request
+from control.gateway.service_tier import ServiceTier
 
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 256
@@ -47,6 +48,7 @@ class GenerationBody(Struct, kw_only=True, forbid_unknown_fields=True):
     user: _Name | None = None
     """Accepted and not used, as is `metadata`."""
     metadata: dict[str, str] | None = None
+    service_tier: ServiceTier | None = None
 
 
 class CompletionBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
@@ -88,7 +90,6 @@ class ChatBody(GenerationBody, kw_only=True, forbid_unknown_fields=True):
     function_call: Any = None
     modalities: list[str] | None = None
     store: bool | None = None
-    service_tier: str | None = None
 
 
 Body = TypeVar("Body", CompletionBody, ChatBody)

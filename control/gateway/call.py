@@ -8,6 +8,7 @@ from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import ApiError
 from policies.fair_order import Account
+from policies.priority import Priority
 from policies.routing_table import RoutedRoute
 
 
@@ -30,6 +31,9 @@ class GenerationRequest:
     """On the loop's clock."""
     account: Account = ("", "")
     """Whose it is; of an open gateway nobody's."""
+    priority: Priority = Priority.STANDARD
+    was_held: bool = False
+    """It has waited for a model that nothing served."""
 
 
 class News(NamedTuple):
@@ -47,6 +51,8 @@ class Call:
         self.asked = asked
         self.generated: list[int] = []
         """All tokens so far: what a resumed attempt goes on behind."""
+        self.is_excused = asked.was_held
+        """Never refused as late, however long it has waited: see `policies.queue_parts.Waiting`."""
         self.losses = 0
         """Attempts that ended without a result."""
         self.avoided: set[str] = set()

@@ -5,14 +5,25 @@ from typing import Any
 import msgspec
 
 from control.gateway.reply import DONE, Piece, Usage, event
+from control.gateway.service_tier import ServiceTier
 from control.gateway.tokenizer import Tokenizer
 
 
 class ChatReply:
-    def __init__(self, id_: str, model: str, created: int, tokenizer: Tokenizer, with_usage: bool) -> None:
+    def __init__(
+        self,
+        id_: str,
+        model: str,
+        created: int,
+        tokenizer: Tokenizer,
+        with_usage: bool,
+        service_tier: ServiceTier | None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._with_usage = with_usage
-        self._head = {"id": f"chatcmpl-{id_}", "created": created, "model": model}
+        self._head: dict[str, Any] = {"id": f"chatcmpl-{id_}", "created": created, "model": model}
+        if service_tier is not None:
+            self._head["service_tier"] = service_tier
         start, end = msgspec.json.encode(self._event({"content": "\0"}, None, None)).split(b'"\\u0000"')
         self._before, self._after = b"data: " + start, end + b"\n\n"
 

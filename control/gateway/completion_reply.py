@@ -5,16 +5,32 @@ from typing import Any
 import msgspec
 
 from control.gateway.reply import DONE, Piece, Usage, event
+from control.gateway.service_tier import ServiceTier
 from control.gateway.tokenizer import Tokenizer
 
 
 class CompletionReply:
-    def __init__(self, id_: str, model: str, created: int, tokenizer: Tokenizer, with_usage: bool) -> None:
+    def __init__(
+        self,
+        id_: str,
+        model: str,
+        created: int,
+        tokenizer: Tokenizer,
+        with_usage: bool,
+        service_tier: ServiceTier | None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._with_usage = with_usage
         self._offset = 0
         """Characters of the answer so far."""
-        self._head = {"id": f"cmpl-{id_}", "object": "text_completion", "created": created, "model": model}
+        self._head: dict[str, Any] = {
+            "id": f"cmpl-{id_}",
+            "object": "text_completion",
+            "created": created,
+            "model": model,
+        }
+        if service_tier is not None:
+            self._head["service_tier"] = service_tier
         # A stream is a million events of which only the text differs: the rest is encoded once.
         start, end = msgspec.json.encode(self._event(Piece("\0"), None)).split(b'"\\u0000"')
         self._before, self._after = b"data: " + start, end + b"\n\n"

@@ -19,7 +19,7 @@ from agents.channels.keys import KeyPair
 from agents.messages.to_gateway import Failed, Failure, Finished, FinishReason, Tokens
 from agents.messages.to_scheduler import Cancel
 from agents.tracing.trace_parent import trace_id
-from control.gateway.api_error import ApiError, bad_request, unavailable
+from control.gateway.api_error import ApiError, bad_request, late_refused, unavailable
 from control.gateway.attempt import Attempt
 from control.gateway.call import Call
 from control.gateway.instance_link import InstanceLink
@@ -114,6 +114,13 @@ class Dispatcher:
 
     def give_up(self, call: Call) -> None:
         call.finish(unavailable(f"No instance of `{call.asked.model}` can take the request now"))
+
+    def refuse_late(self, call: Call, own_s: float, queue_s: float) -> None:
+        asked = call.asked
+        slo = self.models[asked.model].served.routing.objective
+        is_too_long = slo is not None and 1000 * own_s > slo.first_token_ms(len(asked.prompt))
+        self._metrics.late_refusals.labels(asked.model).inc()
+        call.finish(late_refused(asked.model, own_s if is_too_long else None, queue_s))
 
     def ask_for_places(self, members: Iterable[RoutedInstance], slack_s: float, calls: int) -> None:
         for link in [self._links[member.id] for member in members]:

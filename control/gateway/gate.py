@@ -9,6 +9,7 @@ from control.gateway.holding import Charges, HoldingQueue, QueuePlace
 from control.gateway.metrics import GatewayMetrics
 from control.gateway.model_entry import ModelEntry
 from policies.admission import Admission
+from policies.priority import Priority
 
 
 class Gate:
@@ -22,7 +23,7 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, HoldingQueue] = {}
 
-    def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | QueuePlace:
+    def enter(self, model: ModelEntry, prompt_tokens: int, max_tokens: int, priority: Priority) -> Charges | QueuePlace:
         """Book what it asks, or take a place in the queue of a model at zero. Raises ApiError 429 or 503."""
         hold, queue = model.served.hold, self._queues.get(model.id)
         if hold is not None and (queue or not model.is_ready):
@@ -30,7 +31,7 @@ class Gate:
                 queue = self._queues[model.id] = HoldingQueue(model, self._admission, self._changed)
             return queue.join(prompt_tokens, max_tokens, hold.max_requests, hold.timeout_s)
         charges = model.charges(prompt_tokens, max_tokens)
-        refusal = self._admission.admit(charges, self._loop.time())
+        refusal = self._admission.admit(charges, self._loop.time(), priority)
         if refusal is None:
             return charges
         if min(charge.units_per_s for charge in charges) <= 0:

@@ -9,7 +9,15 @@ from math import inf
 from agents.messages.to_gateway import FinishReason
 from agents.tracing.trace_parent import TraceParent
 from control.gateway.answer import Answer
-from control.gateway.api_error import ApiError, bad_request, client_left, over_capacity, unknown_model, unsupported
+from control.gateway.api_error import (
+    LATE_REFUSED,
+    ApiError,
+    bad_request,
+    client_left,
+    over_capacity,
+    unknown_model,
+    unsupported,
+)
 from control.gateway.call import Call, GenerationRequest
 from control.gateway.chat_template import ChatTemplateError
 from control.gateway.dispatcher import Dispatcher
@@ -23,11 +31,13 @@ from control.gateway.model_entry import ModelEntry
 from control.gateway.published import AccessKey
 from control.gateway.reply import Reply, error_event
 from control.gateway.request_accounts import Entry, RequestAccounts
+from control.gateway.service_tier import ServiceTier, granted_priority, tier_of
 from control.gateway.settings import GatewaySettings
 from control.gateway.tokenizer import Tokenizer
+from policies.priority import Priority
 from templates_lib.values.work import Unit
 
-MakeReply = Callable[[str, str, int, Tokenizer, bool], Reply]
+MakeReply = Callable[[str, str, int, Tokenizer, bool, ServiceTier | None], Reply]
 
 
 _UNITS = {"ttft": Unit.PROMPT_TOKEN, "tpot": Unit.OUTPUT_TOKEN}
@@ -52,6 +62,11 @@ class HttpExchange:
     is_retry: bool = False
     """Its client was refused it before."""
     key: AccessKey | None = None
+
+    @property
+    def ceiling(self) -> Priority:
+        """The highest priority that its client may have."""
+        return Priority.STANDARD if self.key is None else self.key.priority
 
 
 class Generation:
@@ -81,24 +96,33 @@ class Generation:
         model = self._for_length(model, len(prompt))
         max_tokens = self._room(params, model, prompt)
         entry = self._accounts.open(model, exchange.key, len(prompt), max_tokens, is_retry=exchange.is_retry)
+        priority = granted_priority(params.service_tier, exchange.ceiling)
         try:
-            charges = self._admit(model, len(prompt), max_tokens)
+            charges = self._admit(model, len(prompt), max_tokens, priority)
         except ApiError:
             self._accounts.refuse(entry)
             raise
-        id_ = exchange.request.removeprefix("req-")
-        reply = make_reply(id_, params.model, int(time.time()), model.tokenizer, params.with_usage)
+        tier = tier_of(priority) if params.service_tier else None
+        reply = make_reply(
+            exchange.request.removeprefix("req-"),
+            params.model,
+            int(time.time()),
+            model.tokenizer,
+            params.with_usage,
+            tier,
+        )
         exchange = replace(exchange, headers=(*exchange.headers, *entry.headers))
         events = EventStream(exchange.send, exchange.headers, reply) if params.is_stream else None
         gone: asyncio.Future[None] = self._loop.create_future()
         watch = self._loop.create_task(self._watch(exchange.receive, model.id, gone))
         self._count_open(1)
         try:
+            was_held = isinstance(charges, QueuePlace)
             if isinstance(charges, QueuePlace):
                 charges = await self._hold(charges, entry, exchange, gone, events)
                 if params.max_tokens is None:  # who serves it now may have less room than its model's context
                     max_tokens = min(max_tokens, max(1, model.served.context_tokens - len(prompt)))
-            call = Call(self._asked(params, exchange, model, prompt, max_tokens, started_s))
+            call = Call(self._asked(params, exchange, model, prompt, max_tokens, started_s, priority, was_held))
             gone.add_done_callback(lambda _: self._end(call, client_left()))
             answer_ = Answer(call, model.tokenizer, params.stop, self._dispatcher, started_s)
             deadline = self._loop.call_later(self._settings.request_timeout_s, self._end, call, _too_long())
@@ -129,6 +153,8 @@ class Generation:
         prompt: tuple[int, ...],
         max_tokens: int,
         arrived_s: float,
+        priority: Priority,
+        was_held: bool,
     ) -> GenerationRequest:
         stop_ids = () if params.ignores_eos else model.tokenizer.stop_ids
         deadline_s, key = self._loop.time() + self._settings.request_timeout_s, exchange.key
@@ -143,6 +169,8 @@ class Generation:
             str(exchange.trace),
             arrived_s,
             ("", "") if key is None else (key.project, key.id),
+            priority,
+            was_held,
         )
 
     def _model(self, params: GenerationParams) -> ModelEntry:
@@ -194,10 +222,12 @@ class Generation:
             )
         return params.max_tokens or room
 
-    def _admit(self, model: ModelEntry, prompt_tokens: int, max_tokens: int) -> Charges | QueuePlace:
+    def _admit(
+        self, model: ModelEntry, prompt_tokens: int, max_tokens: int, priority: Priority
+    ) -> Charges | QueuePlace:
         if self._open >= self._settings.max_open_calls:
             raise over_capacity(f"{self._open} requests are being answered", 1.0)
-        return self._gate.enter(model, prompt_tokens, max_tokens)
+        return self._gate.enter(model, prompt_tokens, max_tokens, priority)
 
     async def _hold(
         self,
@@ -254,6 +284,10 @@ class Generation:
         """Give back what was booked and not done; count what it took."""
         metrics, model, made = self._metrics, call.asked.model, len(call.generated)
         self._gate.settle(charges, made)
+        if isinstance(call.end, ApiError) and call.end.code == LATE_REFUSED:
+            self._accounts.refuse(entry)
+            self._judge(call, "ttft", inf)
+            return
         is_whole = isinstance(call.end, FinishReason)
         has_left = isinstance(call.end, ApiError) and call.end.status == client_left().status
         got = answer_.usage.completion_tokens  # an instance may have made more, behind a stop string
@@ -274,14 +308,17 @@ class Generation:
             metrics.request_s.labels(model).observe(now_s - answer_.started_s)
 
     def _judge(self, call: Call, objective: str, took_s: float) -> None:
-        """Count whether it was kept, for the work class that decides it, where a route was found at all."""
+        """Count whether it was kept, for the work class that decides it, where a route was found at all; a request that
+        is refused as late counts for those of all routes, none of which had room for it."""
         model, unit = self._dispatcher.models.get(call.asked.model), _UNITS[objective]
         slo = None if model is None else model.served.routing.objective
-        if slo is not None:
+        if model is not None and slo is not None:
             limit_ms = slo.tpot_ms if objective == "tpot" else slo.first_token_ms(len(call.asked.prompt))
-            work_class = "" if call.route is None else call.route.work_class_of(unit)
             kept = str(1000 * took_s <= limit_ms).lower()
-            self._metrics.judged.labels(call.asked.model, work_class, objective, kept).inc()
+            is_refused = isinstance(call.end, ApiError) and call.end.code == LATE_REFUSED
+            routes = model.served.routing.routes if is_refused and call.route is None else (call.route,)
+            for work_class in {"" if route is None else route.work_class_of(unit) for route in routes}:
+                self._metrics.judged.labels(call.asked.model, work_class, objective, kept).inc()
 
 
 def _too_long() -> ApiError:

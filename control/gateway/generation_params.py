@@ -8,6 +8,7 @@ from agents.messages.to_scheduler import Sampling
 from control.gateway.api_error import bad_request, unsupported
 from control.gateway.bodies import GenerationBody
 from control.gateway.chat_template import ChatMessage
+from control.gateway.service_tier import ServiceTier
 
 _SEEDS = (1 << 62) - 1
 
@@ -25,6 +26,8 @@ class GenerationParams:
     with_usage: bool
     """A last chunk with usage, when streaming."""
     ignores_eos: bool
+    service_tier: ServiceTier | None
+    """As it was asked for."""
 
 
 def sampling_of(body: GenerationBody, top_logprobs: int | None) -> Sampling:

@@ -26,6 +26,7 @@ class GatewayMetrics:
         about, labels = "Answers by whether they kept an objective", ("model", "work_class", "objective", "kept")
         self.judged = counter("judged_answers", about, *labels)
         self.resumptions = counter("resumptions", "Attempts lost and gone on with elsewhere", "model", "cause")
+        self.late_refusals = counter("late_refusals", "Requests refused as they could not be begun in time", "model")
         self.disconnects = counter("disconnects", "Clients that left before the end of their answer", "model")
         self.table_errors = counter("table_errors", "Routing tables that could not be used")
         self.first_token_s = histogram("time_to_first_token_seconds", "Request to first token", _LATENCY_S)

@@ -10,6 +10,7 @@ import msgspec
 from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
 from control.gateway.former_table import with_former_keys, with_routes
+from policies.priority import Priority
 from policies.routing import ROUTING_POLICIES
 from policies.routing_table import RoutedModel
 
@@ -70,6 +71,8 @@ class AccessKey:
     requests_per_minute: int | None = None
     """Limit at each gateway; None: no limit."""
     tokens_per_minute: int | None = None
+    priority: Priority = Priority.STANDARD
+    """Of its holder's requests, at the most."""
 
     def __post_init__(self) -> None:
         if len(bytes.fromhex(self.sha256)) != hashlib.sha256().digest_size:

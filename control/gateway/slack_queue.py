@@ -12,16 +12,17 @@ from typing import Any, NamedTuple, Protocol
 
 from control.gateway.call import Call
 from control.gateway.model_entry import ModelEntry
-from control.gateway.slack_decision import bind, join, leave, next_look_s
+from control.gateway.slack_decision import bind, join, leave, missed, next_look_s
 from control.gateway.slack_rows import MemberState, blank_rows, slack_rows
 from policies.fair_order import Backlog
+from policies.priority import Priority
+from policies.queue_parts import Waiting
 from policies.routing import ChosenRoute
 from policies.routing_table import RoutedInstance
 from policies.rows import copied
-from policies.slack import Waiting
 
 _MOST_BOUND = 16
-"""Requests that one look binds."""
+"""Requests that one look binds, and that it refuses."""
 _ASK_S = 0.1
 """How often members are asked for places: asking holds for a second."""
 _TICK_S = 0.001
@@ -43,6 +44,10 @@ class BindsCalls(Protocol):
     def ask_for_places(self, members: Iterable[RoutedInstance], slack_s: float, calls: int) -> None:
         """Ask those that have none for us: so many calls wait, and the first must begin within `slack_s`."""
 
+    def refuse_late(self, call: Call, own_s: float, queue_s: float) -> None:
+        """End a call, which waits no more: no instance could begin it in time. `own_s`: time of its prompt alone;
+        `queue_s`: in which all that waits is computed."""
+
     def give_up(self, call: Call) -> None:
         """End a call, which waits no more: nothing could take it for too long."""
 
@@ -55,7 +60,8 @@ class SlackQueue:
         self._owner = owner
         self._most_wait_s = most_wait_s
         self._loop = asyncio.get_running_loop()
-        self._backlog = Backlog()
+        self._backlogs = tuple(Backlog() for _ in Priority)
+        """By rank."""
         self._waits: dict[Call, _Wait] = {}
         """As they came."""
         self._calls: list[Call | None] = []
@@ -71,6 +77,7 @@ class SlackQueue:
         self._asked_s = -inf
         self._numbers: dict[str, int] = {}
         """Members by their ids: rows of `states`."""
+        self._refuses_late = False
         self._w = slack_rows(model.served.routing)
         self.update(model)
 
@@ -81,7 +88,8 @@ class SlackQueue:
         """Take a new table. Of members that are new nothing is known until it is noted."""
         waiting = self.take_all()
         self._model, self._table = model, model.served.routing
-        new = slack_rows(self._table)._replace(waiting=self._w.waiting, queue=self._w.queue)
+        self._refuses_late = self._table.objective is not None and self._table.objective.refuses_late
+        new = slack_rows(self._table)._replace(waiting=self._w.waiting)
         numbers = {member.id: number for number, member in enumerate(self._table.members)}
         for member in numbers.keys() & self._numbers.keys():
             _set(new.states, numbers[member], self._w.states[self._numbers[member]])
@@ -103,13 +111,15 @@ class SlackQueue:
         if not self._free:
             self._grow()
         row, now_s, asked, slo = self._free.pop(), self._loop.time(), call.asked, self._table.objective
-        tokens, behind_s = len(asked.prompt) + len(call.generated), self._backlog.behind_s(asked.account)
+        tokens, part = len(asked.prompt) + len(call.generated), asked.priority.rank
+        behind_s = self._backlogs[part].behind_s(asked.account)
         # The client of a call that goes on elsewhere has tokens, and waits for the next from now on.
         asked_s, due_s = now_s if call.generated else asked.arrived_s, inf
         if slo is not None:
             due_s = asked_s + slo.ttft_ms / 1e3 + slo.ttft_ms_per_1k_prompt_tokens / 1e6 * tokens
-        work_s = join(self._w, row, float(tokens), asked_s, due_s, behind_s)
-        self._backlog.add(asked.account, work_s)
+        is_excused = call.is_excused or bool(call.generated)
+        work_s = join(self._w, row, part, float(tokens), asked_s, due_s, behind_s, is_excused)
+        self._backlogs[part].add(asked.account, work_s)
         self._calls[row], self._waits[call] = call, _Wait(row, now_s, work_s)
         self._look_at(0.0)
 
@@ -138,18 +148,36 @@ class SlackQueue:
                 self._look_at(look_s)
 
     def _bind(self, now_s: float) -> float:
-        """Bind what can be bound, up to a number; when to look again."""
+        """Refuse what is late where that is to be, then bind what can be bound, up to a number of each; when to look
+        again."""
+        missed_s = self._refuse_late(now_s)
+        if missed_s <= now_s:
+            return now_s
         for turn in range(_MOST_BOUND):
             row, number, predicted_s = bind(self._w, now_s, turn == 0)
             if row < 0:
                 next_s, first_s = next_look_s(self._w, now_s)
                 self._ask(now_s, first_s)
-                return max(now_s + _TICK_S, min(next_s, self._give_up_late(now_s)))
+                return max(now_s + _TICK_S, min(next_s, missed_s, self._give_up_late(now_s)))
             route, call = self._table.routes[number], self._calls[row]
             members = [self._table.members[each] for each in self._w.chosen[: len(route.legs)].tolist()]
             if call is not None:
                 self._forget(call)
                 self._owner.bind(call, ChosenRoute(route, tuple(members)), predicted_s)
+        return now_s
+
+    def _refuse_late(self, now_s: float) -> float:
+        """Refuse calls that no member can begin in time any more; when the next one is due."""
+        if not self._refuses_late:
+            return inf
+        for _ in range(_MOST_BOUND):
+            row, own_s, next_s = missed(self._w, now_s)
+            call = self._calls[row] if row >= 0 else None
+            if call is None:
+                return next_s
+            queue_s = sum(backlog.seconds for backlog in self._backlogs[: call.asked.priority.rank + 1])
+            self.leave(call)
+            self._owner.refuse_late(call, own_s, queue_s)
         return now_s
 
     def _ask(self, now_s: float, first_s: float) -> None:
@@ -186,9 +214,10 @@ class SlackQueue:
     def _forget(self, call: Call) -> None:
         """Let its row be another call's."""
         wait = self._waits.pop(call)
+        call.is_excused = _is_excused(self._w.waiting, wait.row)
         self._calls[wait.row] = None
         self._free.append(wait.row)
-        self._backlog.remove(call.asked.account, wait.work_s)
+        self._backlogs[call.asked.priority.rank].remove(call.asked.account, wait.work_s)
 
     def _grow(self) -> None:
         count = len(self._calls)
@@ -196,6 +225,10 @@ class SlackQueue:
         self._w = self._w._replace(waiting=copied(self._w.waiting, blank_rows(Waiting, count + more)))
         self._calls += [None] * more
         self._free += range(count, count + more)
+
+
+def _is_excused(rows: Any, number: int) -> bool:
+    return bool(rows[number]["is_excused"])
 
 
 def _set(rows: Any, number: int, values: Any) -> None:

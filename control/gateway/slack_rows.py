@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from policies.later_legs import Candidate, Flow, Route, Server
+from policies.queue_parts import EMPTY, PARTS, Queue, Waiting
 from policies.routing_table import PromptTimes, RoutedModel
 from policies.rows import Floats, Ints, Rows, dtype_of
-from policies.slack import Member, Queue, Waiting, member_row, table_of_times
+from policies.slack import Member, member_row, table_of_times
 
 
 class MemberState(NamedTuple):
@@ -52,8 +53,8 @@ class SlackRows(NamedTuple):
     chosen: Ints
     """(most legs of a route,) where a decision writes rows of `states`."""
     waiting: Rows[Waiting]
-    queue: Rows[Queue]
-    """One."""
+    queues: Rows[Queue]
+    """(PARTS,)"""
 
 
 def slack_rows(model: RoutedModel) -> SlackRows:
@@ -89,8 +90,16 @@ def slack_rows(model: RoutedModel) -> SlackRows:
         *table_of_times(times),
         np.zeros(most_legs, np.int64),
         blank_rows(Waiting, 0),
-        _table(Queue, [(-1, -1, -1, -1)]),
+        _queues(model),
     )
+
+
+def _queues(model: RoutedModel) -> Any:
+    queues = blank_rows(Queue, PARTS)
+    refuses_late = model.objective is not None and model.objective.refuses_late
+    for name, value in (EMPTY | {"refuses_late": refuses_late}).items():
+        queues[name] = value
+    return queues
 
 
 def blank_rows(record: type[Any], count: int) -> Any:

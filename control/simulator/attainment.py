@@ -14,6 +14,7 @@ from control.simulator.report.fate import judge
 from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.plan_timeline import RecipeStations, planned_instances
 from control.simulator.serving.requests import Requests
+from control.simulator.serving.served import Outcome
 from control.simulator.serving.settings import ServingSettings
 from control.simulator.serving.simulate import simulate
 from policies.routing import BY_SLACK
@@ -97,10 +98,12 @@ class SimulatedAttainment:
         counted = requests.arrival_s >= WARM_UP * length_s
         first = np.array([life.leg == Leg.WHOLE for life in lives])[np.maximum(result.places[:, 0], 0)]
         whole = first & (result.places[:, 0] >= 0)
+        # What is refused as late has no first token on whichever route it would have taken, and no others to be slow.
+        refused = result.outcome == Outcome.REFUSED_LATE
         parts = {
             Phase.PREFILL: (counted & ~whole, in_time),
-            Phase.DECODE: (counted & ~whole, is_fluent),
-            Phase.AGGREGATED: (counted & whole, in_time & is_fluent),
+            Phase.DECODE: (counted & ~whole & ~refused, is_fluent),
+            Phase.AGGREGATED: (counted & (whole | refused), in_time & is_fluent),
         }
         return {
             served.class_id(phase): Attained(float(kept[asked].mean()), slo.percentile, int(asked.sum()), self.seed)

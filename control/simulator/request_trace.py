@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.fleet_file.problem import SpecError, SpecProblem
+from policies.priority import Priority
 from templates_lib.load.traces import BadRow, iterate_requests
 
 MAX_REQUESTS = 10_000_000
@@ -24,6 +25,7 @@ class Stream:
     output_tokens: NDArray[np.int32]
     period_s: float
     """How long it speaks for: from 0 to where the next request would be."""
+    priority: Priority = Priority.STANDARD
 
     def scaled(self, factor: float) -> "Stream":
         """All gaps divided by `factor`: that many times the rate (Coral, section 6.1: uniform scaling)."""

@@ -13,6 +13,7 @@ from control.fleet_file.numbers import NonNegative, NonNegativeCount, Number, Po
 from control.fleet_file.registered import RegisteredName
 from control.fleet_file.section import Name, SpecSection
 from policies.baselines import MEDLEY, strategies
+from policies.priority import Priority
 
 FIXED = "fixed"
 """The strategy of a scenario that plans nothing: `plan` holds."""
@@ -42,6 +43,8 @@ class StreamSection(SpecSection):
     """arrivals at `requests_per_s`: Poisson, bursty (gamma gaps of `cv`), or a daily wave of Poisson."""
     requests_per_s: Positive | None = None
     """Mean rate, to which all gaps of a trace are scaled alike; default: the trace's own."""
+    priority: Priority = Priority.STANDARD
+    """Of its requests: see `policies.priority`."""
     scale: Positive | None = None
     """The same as a factor on the trace's own rate."""
     from_minutes: NonNegative = 0.0
@@ -70,7 +73,9 @@ class StreamSection(SpecSection):
             "bursty": {"workload", "cv"},
             "diurnal": {"workload", "peak_to_trough", "peak_hour"},
         }
-        stray = sorted(self.model_fields_set - own[kind] - {"model", "trace", "rates", "synthetic", "requests_per_s"})
+        stray = sorted(
+            self.model_fields_set - own[kind] - {"model", "trace", "rates", "synthetic", "requests_per_s", "priority"}
+        )
         if stray:
             raise ValueError(f"{', '.join(stray)} cannot be given with {kind}")
         if self.synthetic and self.requests_per_s is None:

@@ -39,7 +39,7 @@ def stream_of(
     """`own`: the model's shape of lengths. What is left out of a file of lengths is added to `notes`; of a trace whose
     arrivals count too nothing is. Raises SpecError, TraceError, ValueError."""
     if section.trace is not None:
-        return _of_trace(section, section.trace, folder, span)
+        return replace(_of_trace(section, section.trace, folder, span), priority=section.priority)
     shape = own if section.workload is None else shape_of(section.workload, folder, notes)
     series, from_s = _series(section, folder, span)
     expected = series.mean_requests_per_s * series.duration_s
@@ -49,7 +49,7 @@ def stream_of(
     times = np.fromiter(arrival_times(series, int(drawn)), np.float64) - from_s
     times = times[(times >= 0) & (times < span.length_s)]
     picks = np.random.default_rng((*seed, 1)).integers(len(shape.prompt_tokens), size=len(times))
-    return Stream(times, shape.prompt_tokens[picks], shape.output_tokens[picks], span.length_s)
+    return Stream(times, shape.prompt_tokens[picks], shape.output_tokens[picks], span.length_s, section.priority)
 
 
 def _of_trace(section: StreamSection, name: str, folder: Path, span: Span) -> Stream:

@@ -19,6 +19,9 @@ class Slo:
     queueing: bool = False
     """Templates are certified for what `percentile` of the requests meet when they come at random (Poisson), waiting
     included; without, for a request of that percentile's length alone."""
+    refuses_late: bool = False
+    """What no instance can begin in time any more is refused, as long as its client has nothing of the answer yet;
+    without, it is served last."""
 
     def first_token_ms(self, prompt_tokens: float) -> float:
         """Time that the first token may take."""

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies import slack
+from policies import queue_parts, slack
 from policies.fair_order import Account, Backlog
+from policies.priority import Priority
 from policies.rows import rows_of
 from tests.policies.test_slack import Pool
 
@@ -19,6 +20,7 @@ OBJECTIVE_S = 2.0
 class Asked:
     arrival_s: float
     account: Account
+    priority: Priority = Priority.STANDARD
 
 
 class Queue:
@@ -26,9 +28,11 @@ class Queue:
 
     def __init__(self, members: int, fair: bool = True) -> None:
         self.pool = Pool([PROMPT_S / 100] * members, [1.0] * members)
-        self.pool.waiting = rows_of(slack.Waiting, 4096, previous=-1, next=-1)
+        self.pool.waiting = rows_of(queue_parts.Waiting, 4096, previous=-1, next=-1)
         self.fair = fair
-        self.backlog, self.asked, self.begun_s = Backlog(), dict[int, Asked](), dict[int, float]()
+        self.backlogs = {priority: Backlog() for priority in Priority}
+        self.begun_s = dict[int, float]()
+        """By row, in the order in which they were begun."""
 
     def run(self, asked: list[Asked]) -> list[float]:
         """Time of each from arrival to first token."""
@@ -39,17 +43,20 @@ class Queue:
                 self._add(came.pop(0), asked)
             while (bound := self.pool.bind(now_s))[0] >= 0:
                 self.begun_s[bound[0]] = now_s
-                self.backlog.remove(asked[bound[0]].account, self._share_s())
+                own = asked[bound[0]]
+                self.backlogs[own.priority].remove(own.account, self._share_s())
             next_s = slack.next_look_s(self.pool.members, 0, len(self.pool.members), now_s, 0.0)
             now_s = min([next_s, *(asked[row].arrival_s for row in came[:1])])
             assert np.isfinite(now_s) or len(self.begun_s) == len(asked), "somebody waits for ever"
         return [self.begun_s[row] + PROMPT_S - each.arrival_s for row, each in enumerate(asked)]
 
     def _add(self, row: int, asked: list[Asked]) -> None:
-        account = asked[row].account
-        behind_s = self.backlog.behind_s(account) if self.fair else 0.0
-        self.pool.add(row, 100.0, asked[row].arrival_s + OBJECTIVE_S, behind_s, asked[row].arrival_s)
-        self.backlog.add(account, self._share_s())
+        own = asked[row]
+        backlog = self.backlogs[own.priority]
+        behind_s = backlog.behind_s(own.account) if self.fair else 0.0
+        due_s = own.arrival_s + OBJECTIVE_S
+        self.pool.add(row, 100.0, due_s, behind_s, own.arrival_s, priority=own.priority)
+        backlog.add(own.account, self._share_s())
 
     def _share_s(self) -> float:
         return slack.together_s(self.pool.members, 0, len(self.pool.members), self.pool.latency_s, 100.0)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies import slack
-from policies.rows import Rows, rows_of
+from policies import late_refusal, queue_parts, slack
+from policies.priority import Priority
+from policies.rows import Rows, column, rows_of
 
 TIMES = st.floats(0.0, 10.0, allow_nan=False)
 
@@ -37,27 +38,46 @@ class Pool:
         )
         self.latency_s = np.outer(self.per_token_s, slack.PROMPT_POINTS)
         self.busy_s = self.latency_s / self.parts
-        self.waiting: Rows[slack.Waiting] = rows_of(slack.Waiting, 64, previous=-1, next=-1)
-        (self.queue,) = rows_of(slack.Queue, 1, head=-1, tail=-1, late_head=-1, late_tail=-1)
+        self.waiting: Rows[queue_parts.Waiting] = rows_of(queue_parts.Waiting, 64, previous=-1, next=-1)
+        self.queues: Rows[queue_parts.Queue] = rows_of(queue_parts.Queue, queue_parts.PARTS, **queue_parts.EMPTY)
+        self.queue = self.queues[Priority.STANDARD.rank]
 
-    def add(self, row: int, tokens: float, deadline_s: float, behind_s: float = 0.0, asked_s: float = 0.0) -> None:
+    def add(
+        self,
+        row: int,
+        tokens: float,
+        deadline_s: float,
+        behind_s: float = 0.0,
+        asked_s: float = 0.0,
+        is_excused: bool = False,
+        priority: Priority = Priority.STANDARD,
+    ) -> None:
         own = self.waiting[row]
+        own.part = priority.rank
         own.tokens, own.deadline_s = tokens, deadline_s
-        own.latest_s = deadline_s - slack.fastest_s(self.members, 0, len(self.members), self.latency_s, tokens)
-        own.aside_s = slack.aside_s(asked_s, own.latest_s)
-        own.order_s = own.latest_s + behind_s
-        slack.insert(self.waiting, self.queue, row)
+        queue, members = (self.waiting, self.queues), (self.members, 0, len(self.members))
+        slack.join(*members, self.latency_s, *queue, row, asked_s, behind_s, is_excused)
 
     def bind(self, now_s: float) -> tuple[int, int]:
         """The next binding, which is carried out."""
-        row, member = slack.next_binding(
-            self.members, 0, len(self.members), self.latency_s, self.busy_s, self.waiting, self.queue, now_s, 0.0
-        )
+        times, queue = (self.latency_s, self.busy_s), (self.waiting, self.queues, 0)
+        row, member = slack.next_binding(self.members, 0, len(self.members), *times, *queue, now_s, 0.0)
         if row >= 0:
-            slack.remove(self.waiting, self.queue, row)
+            queue_parts.remove(self.waiting, self.queues, row)
             own = self.waiting[row]
             slack.take(self.members[member], self.latency_s, self.busy_s, own.tokens, own.deadline_s, now_s)
         return row, member
+
+    def refuse(self, now_s: float) -> list[int]:
+        """Those that are refused now, who leave the queue."""
+        found = []
+        while True:
+            queue = self.waiting, self.queues, 0
+            row = late_refusal.next_missed(self.members, 0, len(self.members), self.latency_s, *queue, now_s)
+            if row < 0:
+                return found
+            queue_parts.remove(self.waiting, self.queues, row)
+            found.append(int(row))
 
     def order(self) -> list[int]:
         found, row = [], self.queue.head
@@ -74,7 +94,7 @@ def test_the_queue_is_in_the_order_of_slack_whoever_leaves_it(deadlines: list[fl
         pool.add(row, 10.0, deadline_s)
     gone = data.draw(st.sets(st.integers(0, len(deadlines) - 1)))
     for row in gone:
-        slack.remove(pool.waiting, pool.queue, row)
+        queue_parts.remove(pool.waiting, pool.queues, row)
     left = [row for row in range(len(deadlines)) if row not in gone]
     assert pool.order() == sorted(left, key=lambda row: pool.waiting[row].latest_s)  # of equals, who came first
 
@@ -176,3 +196,70 @@ def test_prompts_that_share_a_step_attend_to_their_own_tokens_alone() -> None:
         pool.add(row, 100.0, 0.19)  # one prompt of 200 tokens would take 0.2
     assert [pool.bind(0.0) for _ in range(2)] == [(0, 0), (1, 0)]
     assert pool.members[0].free_s == pytest.approx(0.2 - 1e-6 * (200**2 - 2 * 100**2))
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 4000), TIMES, st.floats(0, 5), st.booleans()), min_size=1, max_size=20),
+    st.lists(st.tuples(st.floats(1e-4, 1e-2), st.booleans()), min_size=1, max_size=5),
+    st.lists(TIMES, min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_what_no_open_member_can_begin_in_time_is_refused_and_nothing_else(
+    asked: list[tuple[float, float, float, bool]],
+    members: list[tuple[float, bool]],
+    looks_s: list[float],
+    refuses_late: bool,
+) -> None:
+    pool = Pool([per for per, _ in members], [1.0] * len(members))
+    column(pool.queues, "refuses_late")[:] = refuses_late
+    for row, (tokens, deadline_s, behind_s, is_excused) in enumerate(asked):
+        pool.add(row, tokens, deadline_s, behind_s, is_excused=is_excused)
+    for member, (_, is_open) in zip(pool.members, members, strict=True):  # some of those reckoned with are gone since
+        member.is_open = is_open
+    fastest_s = min((per for per, is_open in members if is_open), default=np.inf)
+    left = {row for row, (_, _, _, is_excused) in enumerate(asked) if not is_excused}
+    for now_s in sorted(looks_s):
+        slack.next_binding(  # which sorts some into the list of those that are late
+            pool.members, 0, len(members), pool.latency_s, pool.latency_s, pool.waiting, pool.queues, 0, now_s, 0.0
+        )
+        refused = set(pool.refuse(now_s))
+        assert refused <= left
+        left -= refused
+        if not refuses_late or fastest_s == np.inf:
+            assert not refused
+            continue
+        for row in refused:
+            assert now_s + fastest_s * asked[row][0] > asked[row][1] - 1e-9
+        for row in left:  # by whoever was fastest when it came, at the latest
+            late_by_s = now_s + min(per for per, _ in members) * asked[row][0] - asked[row][1]
+            assert late_by_s <= 1e-9 or now_s + fastest_s * asked[row][0] <= asked[row][1] + 1e-9
+
+
+def test_the_next_refusal_comes_at_the_last_moment_of_a_request_and_none_while_a_faster_member_can_keep_it() -> None:
+    pool = Pool([0.01, 0.001], [1.0, 1.0])
+    column(pool.queues, "refuses_late")[:] = True
+    pool.members[1].is_open = False
+    pool.add(0, 100.0, 2.0, behind_s=5.0)  # has to begin by 1.0
+    pool.add(1, 100.0, 3.0)
+    assert pool.refuse(1.0) == []
+    assert late_refusal.next_missed_s(pool.queues, 0) == pytest.approx(1.0)
+    pool.members[1].is_open = True
+    assert pool.refuse(1.5) == []
+    assert late_refusal.next_missed_s(pool.queues, 0) == pytest.approx(1.9)
+    pool.members[1].is_open = False
+    assert pool.refuse(late_refusal.next_missed_s(pool.queues, 0)) == [0]
+    assert pool.order() == [1]
+
+
+def test_who_waits_while_no_member_is_open_is_served_however_late() -> None:
+    pool = Pool([0.001], [1.0])
+    column(pool.queues, "refuses_late")[:] = True
+    pool.add(0, 100.0, 1.1)
+    pool.members[0].is_open = False
+    assert pool.refuse(5.0) == []
+    pool.add(1, 100.0, 6.0)  # comes while none is open
+    assert pool.refuse(50.0) == []
+    pool.members[0].is_open = True
+    pool.add(2, 100.0, 50.05)
+    assert pool.refuse(50.0) == [2]
+    assert sorted(pool.bind(50.0 + n)[0] for n in range(2)) == [0, 1]

@@ -14,6 +14,7 @@ from control.api.page import Cursor, Limit, Page, before, page
 from control.api.text import Line, PathId
 from control.db.api_tokens import PostgresApiTokens
 from control.given_name import DEFAULT_PROJECT, NAME_PATTERN
+from policies.priority import Priority
 
 router = api_router("tokens")
 
@@ -29,6 +30,10 @@ class NewToken(BaseModel):
     tokens_per_minute: int | None = Field(
         default=None, ge=1, le=2**31 - 1, description="Limit of prompts and answers, at each gateway."
     )
+    priority: Priority = Field(
+        default=Priority.STANDARD,
+        description="Of its user's requests, which may ask for a lower one (`service_tier`): higher ones go first.",
+    )
 
 
 class Token(BaseModel):
@@ -43,6 +48,7 @@ class Token(BaseModel):
     project: str
     requests_per_minute: int | None
     tokens_per_minute: int | None
+    priority: Priority
 
 
 class TokenWithSecret(Token):
@@ -59,9 +65,8 @@ def list_tokens(services: ServicesOf, limit: Limit = 50, cursor: Cursor = None) 
 @router.post("/tokens", status_code=201, responses=problems(body=True), openapi_extra=needs(Role.ADMIN))
 def create_token(body: NewToken, act: ActOf, response: Response) -> TokenWithSecret:
     """Make a token. The database keeps its hash only."""
-    made, secret = tokens.create_token(
-        act, body.name, body.role, body.expires_at, body.project, body.requests_per_minute, body.tokens_per_minute
-    )
+    limits = (body.requests_per_minute, body.tokens_per_minute, body.priority)
+    made, secret = tokens.create_token(act, body.name, body.role, body.expires_at, body.project, *limits)
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     return TokenWithSecret(**Token.model_validate(made).model_dump(), token=secret.reveal())
 

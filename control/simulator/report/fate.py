@@ -26,6 +26,8 @@ class Fate(IntEnum):
     """The request was taken, and failed."""
     UNFINISHED = 5
     """The simulation ended before it did; it was in time until then."""
+    REFUSED_LATE = 6
+    """The request was taken, waited, and was refused as it could not be begun in time any more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +59,10 @@ def judge(requests: Requests, served: Served, slos: Mapping[str, Slo], length_s:
     limit_ms = objective("ttft_ms") + objective("ttft_ms_per_1k_prompt_tokens") * requests.prompt_tokens / 1000
     waited_ms = np.where(np.isnan(ttft_ms), 1000 * (length_s - requests.arrival_s), ttft_ms)
     late, slow = waited_ms > limit_ms, tpot_ms > objective("tpot_ms")
-    failed = [(served.outcome == Outcome.REFUSED), (served.outcome == Outcome.LOST)]
+    failed = [served.outcome == each for each in (Outcome.REFUSED, Outcome.REFUSED_LATE, Outcome.LOST)]
     fate = np.select(
         [*failed, late, slow, (served.outcome == Outcome.UNFINISHED)],
-        [Fate.REFUSED, Fate.LOST, Fate.LATE, Fate.SLOW, Fate.UNFINISHED],
+        [Fate.REFUSED, Fate.REFUSED_LATE, Fate.LOST, Fate.LATE, Fate.SLOW, Fate.UNFINISHED],
         Fate.WITHIN,
     )
     return Judged(fate.astype(np.int8), ttft_ms, tpot_ms)

@@ -62,7 +62,8 @@ def _models(summary: Summary) -> Table:
 def _fates(summary: Summary) -> Table:
     late = first_answer(m.makes_text for m in summary.models)
     of_text = {"slow": "tokens slow", "preempted": "preempted"} if summary.makes_text else {}
-    words = {"within": "within objectives", "late": f"{late} late", "refused": "refused", "lost": "lost",
+    words = {"within": "within objectives", "late": f"{late} late", "refused": "refused",
+             "refused_late": "refused as late", "lost": "lost",
              "unfinished": "unfinished", "restarts": "went on elsewhere", **of_text}  # fmt: skip
     rows = []
     for m in summary.models:

@@ -183,7 +183,7 @@ def _known(share: float) -> float | None:
 
 def _fingerprints(result: SimulationResult) -> Fingerprints:
     requests, served = result.requests, result.served
-    columns = (requests.app, requests.arrival_s, requests.prompt_tokens, requests.output_tokens)
+    columns = (requests.app, requests.arrival_s, requests.prompt_tokens, requests.output_tokens, requests.rank)
     plans = [(e.from_s, e.planned_usd_per_hour, sorted(e.unmet_requests_per_s.items())) for e in result.epochs]
     return Fingerprints(
         medley=version("medley-serving"),

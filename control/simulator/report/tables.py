@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from control.simulator.report.fate import Fate, Judged
 from control.simulator.result import InstanceSpan, NodeSpan, SimulationEvent, SimulationResult
+from policies.priority import Priority
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +61,7 @@ def _requests(result: SimulationResult, judged: Judged) -> RowFile:
         "arrival_s": requests.arrival_s,
         "prompt_tokens": requests.prompt_tokens,
         "output_tokens": requests.output_tokens,
+        "priority": Coded(tuple(Priority), requests.rank),
         "fate": Coded(tuple(fate.name.lower() for fate in Fate), judged.fate),
         "ttft_ms": judged.ttft_ms,
         "tpot_ms": judged.tpot_ms,

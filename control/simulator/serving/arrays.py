@@ -15,7 +15,7 @@ from control.simulator.serving.late_binding_rows import late_binding_rows
 from control.simulator.serving.requests import Requests
 from control.simulator.serving.settings import ServingSettings
 from control.timing.pipeline_model import PipelineModel
-from policies import slack
+from policies import queue_parts
 from policies.routing_table import RoutedRoute
 from policies.rows import Ints, Rows, column, copied, rows_of, table_of
 
@@ -67,6 +67,7 @@ def world_of(
         arrival_s=requests.arrival_s,
         prompt=requests.prompt_tokens,
         output=requests.output_tokens,
+        rank=requests.rank,
         fates=rows_of(r.Fate, len(requests), **dict.fromkeys(_TIMES, np.nan)),
         places=np.full((len(requests), most_legs), -1, np.int32),
         calls=rows_of(r.Call, calls, request=-1),
@@ -106,8 +107,8 @@ def world_of(
         candidates=late.candidates,
         latency_s=late.latency_s,
         busy_s=late.busy_s,
-        waiting=rows_of(slack.Waiting, calls),
-        queues=rows_of(slack.Queue, len(apps), head=-1, tail=-1, late_head=-1, late_tail=-1),
+        waiting=rows_of(queue_parts.Waiting, calls),
+        queues=rows_of(queue_parts.Queue, len(apps) * queue_parts.PARTS, **queue_parts.EMPTY),
         chosen=np.zeros(most_legs, np.int64),
         heap=rows_of(r.Event, _events(calls, most_legs + pipelines.most_stages, int(groups.sum()) + len(lives))),
         state=rows_of(r.State, 1, pending=-1, lost=-1),
@@ -142,7 +143,7 @@ def with_room(w: World) -> World:
         call_links=call_links,
         booked=np.concatenate([w.booked, w.booked]),
         parked_links=copied(w.parked_links, rows_of(r.Links, calls)),
-        waiting=copied(w.waiting, rows_of(slack.Waiting, calls)),
+        waiting=copied(w.waiting, rows_of(queue_parts.Waiting, calls)),
         legs=copied(w.legs, rows_of(r.CallLeg, legs)),
         queue_links=copied(w.queue_links, rows_of(r.Links, legs)),
         held_links=copied(w.held_links, rows_of(r.Links, legs)),

@@ -9,6 +9,7 @@ from control.simulator.serving.fleet_timeline import FleetTimeline
 from control.simulator.serving.kernel import records as r
 from control.simulator.serving.kernel.world import World
 from policies.later_legs import Candidate, Flow, Route, Server
+from policies.queue_parts import PARTS
 from policies.routing import BY_SLACK
 from policies.routing_table import PromptTimes, RoutedModel, RoutedRoute
 from policies.rows import Floats, Ints, Rows, rows_of, table_of
@@ -116,6 +117,8 @@ def take_model(
     if not own.by_slack:
         return
     slo = model.objective
+    for part in range(app * PARTS, (app + 1) * PARTS):
+        w.queues[part].refuses_late = slo is not None and slo.refuses_late
     own.ttft_s = np.inf if slo is None else slo.ttft_ms / 1e3
     own.ttft_s_per_token = 0.0 if slo is None else slo.ttft_ms_per_1k_prompt_tokens / 1e6
     usable = {index[member.id]: member for member in model.members if member.id not in unusable}

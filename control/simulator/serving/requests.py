@@ -1,9 +1,11 @@
 """The requests of a simulation, as arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from policies.priority import Priority
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,11 +22,15 @@ class Requests:
     """(n,) ≥ 1"""
     output_tokens: NDArray[np.int32]
     """(n,) ≥ 1: where each output ends."""
+    rank: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
+    """(n,) of each one's `Priority`; empty: all are standard."""
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype))
         n = len(self.arrival_s)
+        if not len(self.rank):
+            object.__setattr__(self, "rank", np.full(n, Priority.STANDARD.rank, np.int8))
         if any(getattr(self, name).shape != (n,) for name in _DTYPES):
             raise ValueError("the columns of requests must be equally long and of one dimension")
         if n == 0:
@@ -36,6 +42,7 @@ class Requests:
         _refuse(before, self.arrival_s, "arrives at {} s, before the one ahead of it: sort them by arrival")
         _refuse(self.prompt_tokens < 1, self.prompt_tokens, "has a prompt of {} tokens; at least 1 is needed")
         _refuse(self.output_tokens < 1, self.output_tokens, "has an output of {} tokens; at least 1 is needed")
+        _refuse((self.rank < 0) | (self.rank >= len(Priority)), self.rank, "is of priority {}, which there is not")
         out = (self.app < 0) | (self.app >= len(self.apps))
         _refuse(out, self.app, f"is of app {{}}, but there are {len(self.apps)} of them")
 
@@ -48,10 +55,13 @@ _DTYPES = {
     "arrival_s": np.float64,
     "prompt_tokens": np.int32,
     "output_tokens": np.int32,
+    "rank": np.int8,
 }
 
 
-def _refuse(wrong: NDArray[np.bool_], values: NDArray[np.float64] | NDArray[np.int32], text: str) -> None:
+def _refuse(
+    wrong: NDArray[np.bool_], values: NDArray[np.float64] | NDArray[np.int32] | NDArray[np.int8], text: str
+) -> None:
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(f"request {first} {text.format(values[first])}")

@@ -10,6 +10,8 @@ Floats = NDArray[np.float64]
 
 
 class Outcome(IntEnum):
+    """The codes are those of `kernel.records`."""
+
     UNFINISHED = 0
     """Not over at the end of the simulation."""
     SERVED = 1
@@ -18,6 +20,8 @@ class Outcome(IntEnum):
     """By admission, because nothing serves its app, or because no instance could ever hold it."""
     LOST = 3
     """The request was taken and failed: its time-out, too many lost instances, or none to go on at."""
+    REFUSED_LATE = 4
+    """It was taken, and no instance could begin it in time any more (`Slo.refuses_late`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

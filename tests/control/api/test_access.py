@@ -39,12 +39,19 @@ def test_a_client_of_the_gateway_sees_nothing_here(client: TestClient, database:
 
 def test_a_token_that_is_revoked_works_no_more(admin: Api, client: TestClient) -> None:
     made = admin.post("/tokens", {"name": "ci", "role": "viewer", "requests_per_minute": 5}).json()
+    assert made["priority"] == "standard"
     assert made["token"].startswith("medley_")
     holder = Api(client, made["token"])
     assert holder.get("/fleets").status_code == 200
     assert admin("DELETE", f"/tokens/{made['id']}").status_code == 204
     assert holder.get("/fleets").status_code == 401
     assert "token" not in admin.get(f"/tokens/{made['id']}").json()
+
+
+def test_a_token_has_the_priority_that_it_was_made_with(admin: Api) -> None:
+    made = admin.post("/tokens", {"name": "jobs", "role": "client", "priority": "batch"}).json()
+    assert admin.get(f"/tokens/{made['id']}").json()["priority"] == "batch"
+    assert admin.post("/tokens", {"name": "jobs", "role": "client", "priority": "urgent"}).status_code == 422
 
 
 def test_what_somebody_does_is_on_record_with_its_trace(admin: Api) -> None:

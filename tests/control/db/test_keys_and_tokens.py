@@ -18,6 +18,7 @@ from control.db.errors import NotStoredError, RegistrationRefusedError
 from control.db.intents import PostgresIntents
 from control.db.nodes import PostgresNodes
 from control.lifecycle.event import EventKind
+from policies.priority import Priority
 from tests.control.lifecycle.worlds import START, driven
 
 HOUR = timedelta(hours=1)
@@ -117,7 +118,8 @@ def test_a_lost_call_may_have_carried_an_earlier_token(database: Database) -> No
 
 def test_an_api_token_works_until_it_expires_or_is_revoked(database: Database) -> None:
     tokens = PostgresApiTokens(database)
-    token, secret = tokens.create("console", Role.OPERATOR, START, START + HOUR)
+    token, secret = tokens.create("console", Role.OPERATOR, START, START + HOUR, priority=Priority.BATCH)
+    assert token.priority is Priority.BATCH
     assert tokens.authenticate(secret, START) == token
     assert tokens.authenticate(secret, START + HOUR) is None
     tokens.revoke(token.id, START)

@@ -12,6 +12,7 @@ from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
 from control.fleet.publisher import Publisher
 from control.gateway.published import read_published
+from policies.priority import Priority
 from tests.control.fleet.test_routing import PREFILL, ready, routing
 from tests.control.lifecycle.worlds import START
 
@@ -52,11 +53,11 @@ def test_tokens_that_work_are_let_in_and_others_are_not(
     tokens, one = PostgresApiTokens(database), publisher()
     one.publish(())
     assert read_published(tmp_path / "table.json").access == ()
-    token, _ = tokens.create("a client", Role.CLIENT, START)
+    token, _ = tokens.create("a client", Role.CLIENT, START, priority=Priority.INTERACTIVE)
     one.publish(())
     access = read_published(tmp_path / "table.json").access
     assert access is not None
-    assert [key.id for key in access] == [token.id]
+    assert [(key.id, key.priority) for key in access] == [(token.id, Priority.INTERACTIVE)]
     tokens.revoke(token.id, START)
     one.publish(())
     assert read_published(tmp_path / "table.json").access == ()

@@ -69,12 +69,12 @@ def test_legs_are_counted_against_the_plan() -> None:
 
 
 def test_latencies_are_of_the_gateway_and_json_has_no_infinity() -> None:
-    figures = {"chat": GatewayFigures(SLOW, EMPTY, 10, 20, 1)}
+    figures = {"chat": GatewayFigures(SLOW, EMPTY, 10, 20, 1, 4)}
     status = fleet_status("f", PLAN, CLASSES, [], figures, {})
     (chat,) = status.models
     assert chat.ttft_ms == {"p50": math.inf, "p90": math.inf, "p99": math.inf}
     assert chat.tpot_ms == {"p50": None, "p90": None, "p99": None}
-    assert (chat.requests, chat.resumptions) == (3, 1)
+    assert (chat.requests, chat.resumptions, chat.late_refusals) == (3, 1, 4)
     parsed = json.loads(render([status], Output.JSON), parse_constant=pytest.fail)
     assert parsed[0]["models"][0]["requests"] == 3
 

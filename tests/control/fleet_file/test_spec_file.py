@@ -72,6 +72,12 @@ def test_a_share_of_all_requests_is_promised_unless_throughput_is_stated(
     assert (objective.percentile, objective.queueing) == (percentile, is_promised)
 
 
+@pytest.mark.parametrize(("slo", "is_refused"), [("", False), (", late: serve", False), (", late: refuse", True)])
+def test_late_requests_are_refused_only_where_that_is_stated(slo: str, is_refused: bool) -> None:
+    objective = load(GOOD.replace("tpot_ms: 100", f"tpot_ms: 100{slo}")).models[0].slo.value
+    assert objective.refuses_late is is_refused
+
+
 def test_a_good_file_is_read() -> None:
     fleet = load(GOOD)
     assert fleet.models[0].served_name == "qwen3-32b"
@@ -102,6 +108,8 @@ def test_a_good_file_is_read() -> None:
         ("requests_per_s: 10", "requests_per_s: -1", "fleet.yaml:8: models[0].demand.requests_per_s: demand must be"),
         ("requests_per_s: 10", "requests_per_s: .nan", "fleet.yaml:8: models[0].demand.requests_per_s: must be a fin"),
         ("ttft_ms: 1600", "ttft_ms: -1", "fleet.yaml:6: models[0].slo.ttft_ms: must be greater than 0, is -1"),
+        ("tpot_ms: 100", "tpot_ms: 100, late: refuse, keep: throughput", "fleet.yaml:6: models[0].slo: `late: refuse`"),
+        ("tpot_ms: 100", "tpot_ms: 100, late: drop", "fleet.yaml:6: models[0].slo.late: "),
         (
             "qwen3-32b/prefill:",
             "qwen3-32b/prefil:",

@@ -22,6 +22,7 @@ from control.gateway.settings import GatewaySettings
 from control.gateway.slack_decision import compile_decisions
 from control.gateway.tokenizer_source import load_tokenizer
 from policies.fair_order import Account
+from policies.priority import Priority
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedModel
 from policies.slack import PROMPT_POINTS
 from tests.control.gateway.world import byte_tokenizer
@@ -76,14 +77,22 @@ class EchoFleet:
             entries[each.routing.id] = entry
         dispatcher.update(Published(1, addresses, tuple(served)), entries)
 
-    def call(self, tokens: int, model: str = "m", prompt: int = 4, account: Account = ("", "")) -> Call:
+    def call(
+        self,
+        tokens: int,
+        model: str = "m",
+        prompt: int = 4,
+        account: Account = ("", ""),
+        priority: Priority = Priority.STANDARD,
+    ) -> Call:
         """A call that arrives now. Prompts differ, so that answers show whose they are."""
         self._calls += 1
         now_s = asyncio.get_running_loop().time()
         ids = tuple((self._calls * 7 + n) % 251 for n in range(prompt))
         sampling = Sampling(0.0, 1.0, 0, 0)
         name = f"call-{self._calls}"
-        return Call(GenerationRequest(name, model, ids, sampling, tokens, (), now_s + 600, "", now_s, account))
+        asked = GenerationRequest(name, model, ids, sampling, tokens, (), now_s + 600, "", now_s, account, priority)
+        return Call(asked)
 
     async def usable(self, dispatcher: Dispatcher, *names: str) -> None:
         async with asyncio.timeout(60):

@@ -1,12 +1,21 @@
 """Routing tables between a release and the one before it: each reads what the other writes."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agents.channels.address import Address
-from control.gateway.published import Published, PublishedError, PublishedModel, read_published, write_published
+from control.gateway.published import (
+    AccessKey,
+    Published,
+    PublishedError,
+    PublishedModel,
+    read_published,
+    write_published,
+)
+from policies.priority import Priority
 from policies.routing import ModelRouter
 from policies.routing_table import PromptTimes, RoutedInstance, RoutedLeg, RoutedModel, RoutedRoute, ZoneFlow
 from policies.slack import PROMPT_POINTS
@@ -58,8 +67,10 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_policy_and_what_it_goes_by_are_kept_and_do_not_disturb_an_old_gateway(tmp_path: Path) -> None:
     times = PromptTimes((0.5,) * len(PROMPT_POINTS), (0.25,) * len(PROMPT_POINTS), 2048)
     members = tuple(replace(member, times=times, usd_per_hour=1.5) for member in MEMBERS)
-    routing = RoutedModel("chat", (SPLIT, WHOLE), members, "slack-v1", Slo(1600.0, 80.0, 100.0))
-    written = replace(table(), models=(PublishedModel(routing, "/a", 4096, 17),))
+    objective = Slo(1600.0, 80.0, 100.0, refuses_late=True)
+    routing = RoutedModel("chat", (SPLIT, WHOLE), members, "slack-v1", objective)
+    key = AccessKey("k", "0" * 64, priority=Priority.BATCH)
+    written = replace(table(), models=(PublishedModel(routing, "/a", 4096, 17),), access=(key,))
     write_published(tmp_path / "table.json", written)
     assert read_published(tmp_path / "table.json") == written
     (old,) = former.read_published(tmp_path / "table.json").models
@@ -67,6 +78,17 @@ def test_a_policy_and_what_it_goes_by_are_kept_and_do_not_disturb_an_old_gateway
     router = FormerRouter(old.routing)
     chosen = [router.choose() for _ in range(30)]
     assert {tuple(each.id for each in legs) for legs in chosen} == {("p1", "d1"), ("w1/llm",)}
+
+
+def test_a_table_that_says_nothing_of_late_requests_has_them_served(tmp_path: Path) -> None:
+    routing = RoutedModel("chat", (SPLIT, WHOLE), MEMBERS, "slack-v1", Slo(1600.0, 80.0, 100.0, refuses_late=True))
+    path = tmp_path / "table.json"
+    write_published(path, replace(table(), models=(PublishedModel(routing, "/a", 4096, 17),)))
+    content = json.loads(path.read_text())
+    del content["models"][0]["routing"]["objective"]["refuses_late"]
+    path.write_text(json.dumps(content))
+    (model,) = read_published(path).models
+    assert model.routing.objective == Slo(1600.0, 80.0, 100.0)
 
 
 def test_an_old_gateway_sees_the_routes_that_it_can_serve(tmp_path: Path) -> None:

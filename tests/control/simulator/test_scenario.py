@@ -6,6 +6,7 @@ import pytest
 
 from control.fleet_file.problem import SpecError
 from control.simulator.scenario import Scenario, read_scenario
+from policies.priority import Priority
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FLEET = EXAMPLES / "simulate" / "chat-fleet.yaml"
@@ -54,6 +55,15 @@ def test_streams_of_a_model_are_mixed_in_order_of_arrival_and_a_seed_repeats_the
     assert 3300 < len(requests(one)) - 300 < 3900
     assert one.traffic.load(0.0, 1800.0)["gpt-oss-20b"].requests == len(requests(one))
     assert requests(one) != requests(read_scenario(changed(tmp_path, "seed: 3", "seed: 4")))
+
+
+def test_requests_have_the_priority_of_their_stream(tmp_path: Path) -> None:
+    of = read_scenario(changed(tmp_path, "repeat: true", "repeat: true, priority: batch")).traffic.requests
+    is_batch = of.rank == Priority.BATCH.rank
+    of_trace = {(6.0 * n, n % 100 + 1, n % 100 + 2) for n in range(300)}
+    found = zip(of.arrival_s[is_batch], of.prompt_tokens[is_batch], of.output_tokens[is_batch], strict=True)
+    assert {(float(at_s), int(prompt), int(output)) for at_s, prompt, output in found} == of_trace
+    assert (of.rank[~is_batch] == Priority.STANDARD.rank).all()
 
 
 def test_a_trace_is_scaled_to_a_mean_rate(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from control.simulator.serving.kernel.records import (
 )
 from control.simulator.serving.kernel.stations import fits, forget, note_room
 from control.simulator.serving.kernel.world import Limits, World
-from policies import admission, slack
+from policies import admission, late_refusal, queue_parts, slack
 from policies.rows import Ints
 
 _wait_s = compiled(admission.wait_s)
@@ -44,6 +44,7 @@ def arrive(w: World, limits: Limits, request: int, now_s: float) -> None:
     row.is_parked = False
     row.until_s = np.nan
     row.is_waiting = False
+    row.is_excused = False
     for number in range(app.charges):
         charge = w.charges[app.charge_at + number]
         share = charge.per_output_token
@@ -57,11 +58,12 @@ def _is_admitted(w: World, limits: Limits, request: int, now_s: float) -> bool:
     if not limits.admits:
         return True
     app = w.apps[w.app[request]]
+    most_s = limits.max_wait_s * admission.WAIT_SHARES[w.rank[request]]
     for at in range(app.charge_at, app.charge_at + app.charges):
         charge = w.charges[at]
         if _units(w, request, at) == 0:
             continue  # of a route that nothing serves
-        if charge.units_per_s <= 0 or _wait_s(w.done_s[charge.work_class], now_s) > limits.max_wait_s:
+        if charge.units_per_s <= 0 or _wait_s(w.done_s[charge.work_class], now_s) > most_s:
             return False
     for at in range(app.charge_at, app.charge_at + app.charges):
         charge, units = w.charges[at], _units(w, request, at)
@@ -160,6 +162,9 @@ def dispatch(w: World, limits: Limits, now_s: float) -> int:
     app = w.app[own.request]
     picked = w.picked[app]
     if picked.made < 0:
+        first = w.apps[app].member_at
+        if late_refusal.is_shut(w.members, first, first + w.apps[app].members):
+            own.is_excused = True
         park(w, limits, call, now_s)
         return REACHED
     if w.apps[app].by_slack:
@@ -207,15 +212,13 @@ def _join_queue(w: World, limits: Limits, call: int, now_s: float) -> None:
     number = w.app[request]
     app, made = w.apps[number], w.fates[request].made
     row = w.waiting[call]
+    row.part = number * queue_parts.PARTS + w.rank[request]
     row.tokens = w.prompt[request] + made
     # A call that was begun elsewhere starts anew: its client has tokens, and waits for the next.
     asked_s = now_s if made else w.arrival_s[request]
     row.deadline_s = asked_s + app.ttft_s + app.ttft_s_per_token * row.tokens - limits.reply_s
-    end = app.member_at + app.members
-    own_s = slack.fastest_s(w.members, app.member_at, end, w.latency_s, row.tokens)
-    row.latest_s = row.order_s = row.deadline_s - (own_s if own_s < np.inf else 0.0)
-    row.aside_s = slack.aside_s(asked_s, row.latest_s)
-    slack.insert(w.waiting, w.queues[number], call)
+    end, is_excused = app.member_at + app.members, w.calls[call].is_excused or made > 0
+    slack.join(w.members, app.member_at, end, w.latency_s, w.waiting, w.queues, call, asked_s, 0.0, is_excused)
     w.calls[call].is_waiting = True
     w.state[0].pending = -1
     look_at(w, number, now_s)
@@ -223,8 +226,9 @@ def _join_queue(w: World, limits: Limits, call: int, now_s: float) -> None:
 
 @compiled
 def leave_queue(w: World, call: int) -> None:
-    slack.remove(w.waiting, w.queues[w.app[w.calls[call].request]], call)
+    queue_parts.remove(w.waiting, w.queues, call)
     w.calls[call].is_waiting = False
+    w.calls[call].is_excused = w.waiting[call].is_excused
 
 
 @compiled

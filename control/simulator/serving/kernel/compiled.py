@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.experimental import structref
 
-from policies import admission, lanes, later_legs, rows, slack
+from policies import admission, lanes, late_refusal, later_legs, queue_parts, rows, slack
 from policies.machine_code import machine_code
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ def by_reference(fields: tuple[str, ...]) -> Any:
 def _sources() -> tuple[Path, ...]:
     """Every source file that is compiled together."""
     serving = Path(__file__).parents[1]
-    shared = (admission, lanes, later_legs, rows, slack)
+    shared = (admission, lanes, late_refusal, later_legs, queue_parts, rows, slack)
     return (*sorted(serving.glob("*/*.py")), *(Path(str(module.__file__)) for module in shared))
 
 

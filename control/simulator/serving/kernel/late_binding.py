@@ -3,25 +3,33 @@
 import numpy as np
 
 from control.simulator.serving.autoregressive.records import PREFILL
-from control.simulator.serving.kernel.calls import attempt, leave_queue, park
+from control.simulator.serving.kernel.calls import attempt, finish, leave_queue, park
 from control.simulator.serving.kernel.compiled import compiled
 from control.simulator.serving.kernel.heap import look_at
+from control.simulator.serving.kernel.records import REFUSED_LATE
 from control.simulator.serving.kernel.world import Limits, World
-from policies import slack
+from policies import late_refusal, queue_parts, slack
 from policies.later_legs import choose_legs
 
 
 @compiled
 def bind_waiting(w: World, limits: Limits, number: int, now_s: float) -> None:
-    """Bind what can be bound of the app now, and note when to look again."""
-    app, queue = w.apps[number], w.queues[number]
+    """Refuse what is late, where the app's objective says so, and bind what can be bound of it now; note when to look
+    again."""
+    app, part = w.apps[number], number * queue_parts.PARTS
     app.look_s = np.inf
     first, end = app.member_at, app.member_at + app.members
     for at in range(first, end):
         _note_place(w, at, now_s)
     while True:
+        call = late_refusal.next_missed(w.members, first, end, w.latency_s, w.waiting, w.queues, part, now_s)
+        if call < 0:
+            break
+        leave_queue(w, call)
+        finish(w, limits, call, REFUSED_LATE, now_s)
+    while True:
         call, member = slack.next_binding(
-            w.members, first, end, w.latency_s, w.busy_s, w.waiting, queue, now_s, limits.lead_s
+            w.members, first, end, w.latency_s, w.busy_s, w.waiting, w.queues, part, now_s, limits.lead_s
         )
         if call < 0:
             break
@@ -40,12 +48,14 @@ def bind_waiting(w: World, limits: Limits, number: int, now_s: float) -> None:
         if w.state[0].pending >= 0:  # it was refused, and comes again
             return
     if w.picked[number].made < 0:  # nobody can be used: calls wait for that, not for ever
-        while queue.head >= 0 or queue.late_head >= 0:
-            call = queue.head if queue.head >= 0 else queue.late_head
+        call = queue_parts.first_waiting(w.queues, part)
+        while call >= 0:
             leave_queue(w, call)
             park(w, limits, call, now_s)
-    elif queue.head >= 0 or queue.late_head >= 0:
-        look_at(w, number, slack.next_look_s(w.members, first, end, now_s, limits.lead_s))
+            call = queue_parts.first_waiting(w.queues, part)
+    elif queue_parts.first_waiting(w.queues, part) >= 0:
+        place_s = slack.next_look_s(w.members, first, end, now_s, limits.lead_s)
+        look_at(w, number, min(place_s, late_refusal.next_missed_s(w.queues, part)))
 
 
 @compiled

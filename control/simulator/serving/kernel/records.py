@@ -46,6 +46,8 @@ class Call:
     """Until when it may be parked; NaN: it is not."""
     is_waiting: bool
     """In the queue of its app, which has the row of the call in `waiting`: it is bound to no instance yet."""
+    is_excused: bool
+    """As in `policies.queue_parts.Waiting`."""
 
 
 class CallLeg:
@@ -246,6 +248,7 @@ UNFINISHED = 0
 SERVED = 1
 REFUSED = 2
 LOST = 3
+REFUSED_LATE = 4
 
 # Events, by what goes first at one time
 STEP = 2

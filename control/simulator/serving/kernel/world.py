@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from control.simulator.serving.autoregressive import records as p
 from control.simulator.serving.kernel import records as r
-from policies import slack
+from policies import queue_parts, slack
 from policies.later_legs import Candidate, Flow, Route, Server
 from policies.rows import Floats, Ints, Rows
 
@@ -16,10 +16,11 @@ class World(NamedTuple):
     """Arrays of records, a row for each thing."""
 
     app: NDArray[np.int32]
-    """(n,) by request, as the next three."""
+    """(n,) by request, as the next four."""
     arrival_s: Floats
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
+    rank: NDArray[np.int8]
     fates: Rows[r.Fate]
     places: NDArray[np.int32]
     """(n, most legs) the instance of each leg; -1: none."""
@@ -73,9 +74,9 @@ class World(NamedTuple):
     latency_s: Floats
     """(times, prompt points): see `policies.slack`."""
     busy_s: Floats
-    waiting: Rows[slack.Waiting]
+    waiting: Rows[queue_parts.Waiting]
     """By call."""
-    queues: Rows[slack.Queue]
+    queues: Rows[queue_parts.Queue]
     """By app."""
     chosen: Ints
     """(most legs,) instances for the call that is being dispatched."""

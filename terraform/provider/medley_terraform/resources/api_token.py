@@ -10,7 +10,7 @@ from medley_terraform.schema import Schema, State
 from medley_terraform.types import Attribute, Limits, Scalar, computed
 
 _PATH = "/tokens"
-_ASKED = ("name", "role", "project", "expires_at", "requests_per_minute", "tokens_per_minute")
+_ASKED = ("name", "role", "project", "expires_at", "requests_per_minute", "tokens_per_minute", "priority")
 _KEPT = timedelta(hours=25)
 """How long the API may give its answer again, and then some."""
 _RATE = Limits(least=1, most=2**31 - 1, whole=True)
@@ -21,8 +21,8 @@ class ApiTokenResource(Resource):
     import_id = "the id, as `medley token list` shows it"
     schema = Schema(
         "An API token for people, programs, or clients of the gateway. It cannot be changed: another name, role, "
-        "project, date or limit makes another token, and revokes this one. One that was revoked, or that expires, is "
-        "made anew.\n\n"
+        "project, date, limit or priority makes another token, and revokes this one. One that was revoked, or that "
+        "expires, is made anew.\n\n"
         "~> **The token itself is in Terraform's state, in the clear, and nowhere else:** Medley keeps its hash only. "
         "Keep the state where only those may read it who may use the token (an encrypted backend, not a repository). "
         "A token that was imported has no `token`: nothing can bring it back.",
@@ -68,6 +68,13 @@ class ApiTokenResource(Resource):
                 Scalar.NUMBER,
                 replaces=True,
                 limits=_RATE,
+            ),
+            Attribute(
+                "priority",
+                "Of its user's requests, which may ask for a lower one (`service_tier`): higher ones go first.",
+                default="standard",
+                replaces=True,
+                limits=limits_of_enumeration("Priority"),
             ),
             computed("id", "What events and `medley token list` call the token."),
             computed("created_at", "When it was made, RFC 3339."),

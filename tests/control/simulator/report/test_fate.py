@@ -59,10 +59,11 @@ def test_what_has_waited_too_long_already_is_late_though_it_is_unfinished() -> N
 def test_refused_and_lost_count_as_missed_and_unfinished_as_unknown() -> None:
     fates = judged(
         (0.0, 10, 5, Outcome.REFUSED, NAN, NAN),
+        (0.0, 10, 5, Outcome.REFUSED_LATE, NAN, NAN),
         (0.0, 10, 5, Outcome.LOST, 0.1, NAN),
         (0.0, 10, 5, Outcome.SERVED, 0.1, 0.2),
         (99.9, 10, 5, Outcome.UNFINISHED, NAN, NAN),
     )
-    assert fates == [Fate.REFUSED, Fate.LOST, Fate.WITHIN, Fate.UNFINISHED]
-    assert share_within(np.array(fates)) == pytest.approx(1 / 3)
+    assert fates == [Fate.REFUSED, Fate.REFUSED_LATE, Fate.LOST, Fate.WITHIN, Fate.UNFINISHED]
+    assert share_within(np.array(fates)) == pytest.approx(1 / 4)
     assert np.isnan(share_within(np.array([Fate.UNFINISHED])))

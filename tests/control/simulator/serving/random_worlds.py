@@ -38,13 +38,15 @@ def random_world(seed: int) -> World:
     return requests, fleet, _settings(dice)
 
 
-def by_slack(world: World, seed: int) -> World:
+def by_slack(world: World, seed: int, refuses_late: bool = False) -> World:
     """The same, where requests wait in one queue for each app, with objectives and times that may be far from true."""
     requests, fleet, limits = world
     dice = np.random.default_rng(seed)
 
     def changed(model: RoutedModel) -> RoutedModel:
         slo = None if dice.random() < 0.2 else Slo(float(dice.uniform(10, 20_000)), 100.0, float(dice.choice([0, 500])))
+        if slo is not None and refuses_late:
+            slo = replace(slo, refuses_late=True)
         members = tuple(
             member
             if dice.random() < 0.2

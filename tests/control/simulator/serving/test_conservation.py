@@ -13,14 +13,15 @@ ROUNDING_S = 1e-9
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**40), st.booleans())
-def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int, late: bool) -> None:
-    requests, fleet, limits = by_slack(random_world(seed), seed) if late else random_world(seed)
+@given(st.integers(0, 2**40), st.booleans(), st.booleans())
+def test_tokens_are_neither_made_from_nothing_nor_lost(seed: int, late: bool, refuses: bool) -> None:
+    requests, fleet, limits = by_slack(random_world(seed), seed, refuses) if late else random_world(seed)
     served = simulate(requests, fleet, limits)
     whole = served.outcome == Outcome.SERVED
     assert (served.made_tokens[whole] == requests.output_tokens[whole]).all()
     assert (served.made_tokens[~whole] < requests.output_tokens[~whole]).all()
-    assert (served.made_tokens[served.outcome == Outcome.REFUSED] == 0).all()
+    for refused in (Outcome.REFUSED, Outcome.REFUSED_LATE):
+        assert (served.made_tokens[served.outcome == refused] == 0).all()
     assert np.isfinite(served.finish_s[whole]).all()
     assert np.isnan(served.finish_s[~whole]).all()
     assert (np.isfinite(served.first_token_s) == (served.made_tokens > 0)).all()

@@ -52,6 +52,7 @@ function TokenTable() {
                   <th scope="col">Name</th>
                   <th scope="col">Role</th>
                   <th scope="col">Project</th>
+                  <th scope="col">Priority</th>
                   <th scope="col" className="right">Requests/min</th>
                   <th scope="col" className="right">Tokens/min</th>
                   <th scope="col">Made</th>
@@ -68,6 +69,7 @@ function TokenTable() {
                     </td>
                     <td><Badge tone={token.role === "admin" ? "accent" : "plain"}>{token.role}</Badge></td>
                     <td className="break">{token.project}</td>
+                    <td>{token.priority}</td>
                     <td className="right"><Count value={token.requests_per_minute} none="no limit" /></td>
                     <td className="right"><Count value={token.tokens_per_minute} none="no limit" /></td>
                     <td><Time at={token.created_at} ago /></td>
