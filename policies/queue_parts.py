@@ -24,7 +24,7 @@ class Waiting:
     latest_s: float
     """When the fastest member has to begin at the latest."""
     aside_s: float
-    """When it has waited for as much of its slack as it may ahead of others: `aside_s` of this module."""
+    """When it has waited for as much of its slack as it may ahead of others: `slack.aside_s`."""
     order_s: float
     """The same, and later for whoever has more waiting than others: the queue is in this order."""
     is_late: bool
