@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from agents.engines.torch_engine.attention_plan import AttentionPlan, AttentionRows
 from agents.engines.torch_engine.kv_cache import KvCache
-from agents.engines.torch_engine.linear import Linear
+from agents.engines.torch_engine.linear import Projection
 from agents.engines.torch_engine.norm import RmsNorm
 from agents.engines.torch_engine.rope import rotate
 
@@ -24,9 +24,9 @@ class StepPositions:
 class Attention:
     """One layer's attention block, for the heads held here."""
 
-    query_key_value: Linear
+    query_key_value: Projection
     """Rows of all queries, then keys, then values: one product instead of three."""
-    output: Linear
+    output: Projection
     heads: int
     kv_heads: int
     head_dim: int

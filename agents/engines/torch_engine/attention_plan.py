@@ -88,7 +88,7 @@ def _most_at_once(cache: KvCache, blocks: int) -> int:
 
 
 class _Alike:
-    """Places of requests with equally many queries; index tensors, on the CPU."""
+    """Places of requests with equally many queries; small index tensors, on the CPU."""
 
     def __init__(self, members: list[_Member]) -> None:
         queries = torch.arange(members[0].request.tokens)
@@ -107,20 +107,22 @@ class _Alike:
         return (units * BLOCK_TOKENS + self.query_at[:, :, None] % BLOCK_TOKENS).flatten(0, 1).T
 
     def attention(self, window: int, heads_per_kv_head: int, like: torch.Tensor) -> AttentionRows:
-        """Return their attention in layers of one window, on the device and in the data type of `like`."""
+        """Return their attention in layers of one window, on the device and in the data type of `like`. Places and
+        positions go there, and the mask is made of them: it is as large as all queries times all keys."""
         requests, blocks, _ = self.units.shape
-        key_at = self.first_block * BLOCK_TOKENS + torch.arange(blocks * BLOCK_TOKENS)
-        query_at, key_at = self.query_at[:, None, :, None], key_at[:, None, None, :]
+        first = self.first_block.to(like.device) * BLOCK_TOKENS
+        key_at = (first + torch.arange(blocks * BLOCK_TOKENS, device=like.device))[:, None, None, :]
+        query_at = self.query_at.to(like.device)[:, None, :, None]
         seen = key_at <= query_at
         if window:
             seen &= key_at > query_at - window
-        mask = torch.zeros(seen.shape, dtype=like.dtype).masked_fill_(~seen, float("-inf"))
+        mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(~seen, float("-inf"))
         return AttentionRows(
             rows=_slice(self.rows) or self.rows.to(like.device),
             requests=requests,
             queries=self.query_at.shape[1],
             units=self.units.flatten(0, 1).T.contiguous().to(like.device),
-            mask=mask.repeat(1, 1, heads_per_kv_head, 1).to(like.device),
+            mask=mask.repeat(1, 1, heads_per_kv_head, 1),
         )
 
 

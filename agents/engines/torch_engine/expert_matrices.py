@@ -1,13 +1,13 @@
 """The same matrix of every expert of a layer, multiplied with the rows of all of them at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch.nn import functional
 
-from agents.engines.torch_engine.linear import Linear, packed
+from agents.engines.torch_engine.linear import Projection, packed
 from agents.engines.torch_engine.sorted_rows import SortedRows
 
 
@@ -20,31 +20,39 @@ class ExpertMatrices(Protocol):
 
 
 def one_by_one(
-    rows: torch.Tensor, at: SortedRows, outputs: int, product: Callable[[int, torch.Tensor], torch.Tensor]
+    rows: torch.Tensor,
+    at: SortedRows,
+    outputs: int,
+    products: Callable[[Sequence[int], Sequence[torch.Tensor]], Iterable[torch.Tensor]],
 ) -> torch.Tensor:
-    """Multiply each expert's rows by themselves: `product(expert, its rows)`. Waits for what the router chose."""
+    """Multiply each expert's rows by themselves: `products(experts that have rows, rows of each)`. Waits for what the
+    router chose."""
     ends = at.ends.tolist()
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     rest = len(rows) - ends[-1]
     *pieces, _ = rows.split_with_sizes([*sizes, rest])
-    products = [product(expert, piece) for expert, piece in enumerate(pieces) if sizes[expert]]
-    if rest or not products:
-        products.append(rows.new_zeros(rest, outputs))
-    return torch.cat(products)
+    visited = [expert for expert, size in enumerate(sizes) if size]
+    made = list(products(visited, [pieces[expert] for expert in visited]))
+    if rest or not made:
+        made.append(rows.new_zeros(rest, outputs))
+    return torch.cat(made)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LaidOutMatrices:
-    """One by one, in the layout that the processor multiplies fastest."""
+class SeparateMatrices:
+    """One by one: in the layout that the processor multiplies fastest, or quantised."""
 
-    linears: tuple[Linear, ...]
+    linears: tuple[Projection, ...]
     outputs: int
 
     def __len__(self) -> int:
         return len(self.linears)
 
     def __call__(self, rows: torch.Tensor, at: SortedRows) -> torch.Tensor:
-        return one_by_one(rows, at, self.outputs, lambda expert, piece: self.linears[expert](piece))
+        return one_by_one(rows, at, self.outputs, self._products)
+
+    def _products(self, experts: Sequence[int], pieces: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+        return (self.linears[expert](piece) for expert, piece in zip(experts, pieces, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +83,7 @@ def expert_matrices(
     """`weights`: read the (outputs, inputs) matrix of one expert each, of `shape`. `like`: data type and device."""
     if not is_grouped(like.device):
         offsets = [None] * len(weights) if bias is None else list(bias)
-        return LaidOutMatrices(tuple(packed(read(), b) for read, b in zip(weights, offsets, strict=True)), shape[0])
+        return SeparateMatrices(tuple(packed(read(), b) for read, b in zip(weights, offsets, strict=True)), shape[0])
     stack = torch.empty(len(weights), *shape, dtype=like.dtype, device=like.device)
     for expert, read in enumerate(weights):
         stack[expert] = read()

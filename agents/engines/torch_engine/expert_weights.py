@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from agents.engines.torch_engine.decoder_config import ExpertsConfig
-from agents.engines.torch_engine.expert_matrices import ExpertMatrices, expert_matrices
+from agents.engines.torch_engine.expert_matrices import ExpertMatrices, SeparateMatrices, expert_matrices
 from agents.engines.torch_engine.experts import (
     Experts,
     choose_then_softmax,
@@ -29,24 +29,25 @@ def qwen_experts(reader: LayerReader, config: ExpertsConfig, hidden: int) -> Exp
     each = [inside.under(f"experts.{i}.") for i in held]
     cut = inside.cut(config.width)
     width = cut[1].stop - cut[1].start
+    names, parts = ("gate_proj", "up_proj"), (cut, cut)
+    gate_up: ExpertMatrices
+    down: ExpertMatrices
+    if each[0].is_quantised("down_proj"):
+        gate_up = SeparateMatrices(tuple(expert.into(names, parts, hidden) for expert in each), 2 * width)
+        down = SeparateMatrices(tuple(expert.out_of("down_proj", hidden, config.width) for expert in each), hidden)
+    else:
+        rows = [partial(expert.rows, names, parts, hidden) for expert in each]
+        columns = [partial(expert.columns, "down_proj", hidden, config.width) for expert in each]
+        gate_up = expert_matrices(rows, (2 * width, hidden), None, inside.like)
+        down = expert_matrices(columns, (hidden, width), None, inside.like)
     return Experts(
         router=reader.whole("gate", config.count, hidden),
         route=softmax_choose_normalise if config.normalised else softmax_then_choose,
         count=config.count,
         active=config.active,
         first=held.start,
-        gate_up=expert_matrices(
-            [partial(expert.rows, ("gate_proj", "up_proj"), (cut, cut), hidden) for expert in each],
-            (2 * width, hidden),
-            None,
-            inside.like,
-        ),
-        down=expert_matrices(
-            [partial(expert.columns, "down_proj", hidden, config.width) for expert in each],
-            (hidden, width),
-            None,
-            inside.like,
-        ),
+        gate_up=gate_up,
+        down=down,
         activation=swiglu,
     )
 

@@ -1,5 +1,6 @@
 """A matrix product with weights of one layer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,10 @@ _ONEDNN = {
 not made by Intel leaves out their widest vectors: a step takes two to three times as long (`bench.torch_engine`)."""
 _PACKED_FOR_ROWS = 32
 """oneDNN asks for a number of rows to lay weights out for; the layout it takes is good for a row as for hundreds."""
+
+
+Projection = Callable[[torch.Tensor], torch.Tensor]
+"""(tokens, inputs) → (tokens, outputs)"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,6 @@
 """MXFP4: blocks of 32 four-bit floats with a shared power-of-two scale (OCP Microscaling Formats, version 1.0)."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,6 +14,8 @@ VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, 
 """Of the 16 codes of E2M1."""
 SCALE_BIAS = 127
 BLOCK_WEIGHTS = 32
+_UNPACKED_WEIGHTS = 32 << 20
+"""Of an operation's experts, at most: two of gpt-oss."""
 
 
 @cache
@@ -39,8 +42,8 @@ def dequantised(blocks: torch.Tensor, scales: torch.Tensor, dtype: torch.dtype =
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mxfp4Matrices:
-    """The same matrix of every expert, kept as it is published. Those that rows go to are unpacked for their product,
-    one at a time, so that no more than one is in memory twice."""
+    """The same matrix of every expert, kept as it is published. Those that rows go to are unpacked for their product, a
+    few at a time, so that little is in memory twice."""
 
     blocks: torch.Tensor
     """(experts, outputs, blocks, 16)"""
@@ -55,8 +58,13 @@ class Mxfp4Matrices:
         return len(self.blocks)
 
     def __call__(self, rows: torch.Tensor, at: SortedRows) -> torch.Tensor:
-        return one_by_one(rows, at, self.blocks.shape[1], self._product)
+        return one_by_one(rows, at, self.blocks.shape[1], self._products)
 
-    def _product(self, expert: int, rows: torch.Tensor) -> torch.Tensor:
-        weight = dequantised(self.blocks[expert], self.scales[expert], rows.dtype)[:, self.inputs]
-        return functional.linear(rows, weight, None if self.bias is None else self.bias[expert])
+    def _products(self, experts: Sequence[int], pieces: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+        most = max(1, _UNPACKED_WEIGHTS // (2 * self.blocks[0].numel()))
+        for first in range(0, len(experts), most):
+            some = torch.tensor(experts[first : first + most], device=self.blocks.device)
+            weights = dequantised(self.blocks[some], self.scales[some], pieces[0].dtype)[..., self.inputs]
+            biases = [None] * len(some) if self.bias is None else self.bias[some]
+            for weight, bias, piece in zip(weights, biases, pieces[first : first + most], strict=True):
+                yield functional.linear(piece, weight, bias)

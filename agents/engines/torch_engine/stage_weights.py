@@ -12,7 +12,7 @@ from agents.engines.torch_engine.decoder_layer import DecoderLayer, FeedForward
 from agents.engines.torch_engine.decoder_stage import DecoderStage, LanguageHead
 from agents.engines.torch_engine.expert_weights import gpt_oss_experts, qwen_experts
 from agents.engines.torch_engine.layer_reader import LayerReader
-from agents.engines.torch_engine.linear import Linear, packed
+from agents.engines.torch_engine.linear import Linear, Projection, packed
 from agents.engines.torch_engine.shard import WHOLE, Shard
 from agents.weights.checkpoint import Checkpoint
 
@@ -25,9 +25,9 @@ HEAD = "lm_head.weight"
 class GatedMlp:
     """down(silu(gate(x)) × up(x)) (Shazeer 2020, SwiGLU)."""
 
-    gate_up: Linear
+    gate_up: Projection
     """Rows of gate, then of up: one product instead of two."""
-    down: Linear
+    down: Projection
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """(tokens, hidden) → (tokens, hidden)"""
@@ -52,7 +52,7 @@ def read_stage(
 
     Raises WeightsError naming the file or tensor that is missing, damaged or of another shape.
     """
-    reader = LayerReader(checkpoint, "", shard, dtype, device)
+    reader = LayerReader(checkpoint, "", shard, dtype, device, config.weight_block)
     matrix = (config.vocab_size, config.hidden_size)
     embedding = reader.tensor(EMBEDDING, matrix) if held.first else None
     head = None
