@@ -1,6 +1,8 @@
 """What loading takes is known before it is done, and a budget is kept."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,12 +13,19 @@ from agents.engines.torch_engine.decoder_config import decoder_config
 from agents.engines.torch_engine.engine import load_torch_engine
 from agents.engines.torch_engine.memory_need import memory_need
 from agents.engines.torch_engine.shard import Shard
+from agents.weights.checkpoint import Checkpoint
 from agents.weights.meter import MeteredCheckpoint
+from agents.weights.source import open_checkpoint
+from templates_lib.models.held_model import held_by
+from templates_lib.models.hf_config import model_from_hf_config
 from tests.agents.engines.conftest import TinyModel
+from tests.agents.engines.packed_experts import save_packed
 from tests.agents.engines.pipelines import CPU
 from tests.agents.engines.tiny_models import LAYERS, MODELS
 
 Made = Callable[[str], TinyModel]
+NOT_PACKED = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+"""Of gpt-oss, as its published config.json says."""
 WHOLE_MODEL = LayerRange.whole(LAYERS)
 
 
@@ -31,6 +40,28 @@ def test_weights_of_all_stages_are_the_models_parameters(tiny_model: Made, name:
     tied = config.vocab_size * config.hidden_size if config.tied_embeddings else 0
     assert needed == 2 * (parameters + tied)
     assert memory_need(checkpoint, config, WHOLE_MODEL, torch.float32).weight_bytes == 4 * parameters
+
+
+def declared(checkpoint: Checkpoint) -> float:
+    """Bytes that plans count with."""
+    return held_by("torch", model_from_hf_config(checkpoint.config, "m", "r")).weight_bytes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plans_count_the_bytes_that_are_held(tiny_model: Made, name: str) -> None:
+    checkpoint, _ = tiny_model(name)
+    needed = memory_need(checkpoint, decoder_config(checkpoint.config), WHOLE_MODEL, torch.bfloat16).weight_bytes
+    assert declared(checkpoint) == pytest.approx(needed, rel=0.03)
+
+
+def test_plans_count_the_bytes_of_experts_that_are_kept_packed(tmp_path: Path) -> None:
+    _, packed = save_packed(tmp_path)
+    config = json.loads((packed / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": NOT_PACKED}
+    (packed / "config.json").write_text(json.dumps(config))
+    checkpoint = open_checkpoint(packed)
+    needed = memory_need(checkpoint, decoder_config(checkpoint.config), WHOLE_MODEL, torch.bfloat16).weight_bytes
+    assert declared(checkpoint) == pytest.approx(needed, rel=0.03)
 
 
 def test_halves_take_more_than_half_by_what_both_hold(tiny_model: Made) -> None:

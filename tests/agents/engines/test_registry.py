@@ -9,11 +9,13 @@ import torch
 
 from agents.channels.address import Address
 from agents.engines.layer_range import LayerRange
-from agents.engines.loading import load_stage_engine
+from agents.engines.loading import check_engine, load_stage_engine
 from agents.engines.torch_engine.engine import TorchEngine, load_torch_engine
 from agents.messages.to_node import RunStage
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
+from templates_lib.models.held_model import refusal
+from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.values.engine_support import ANYTHING
 from templates_lib.values.engines import ENGINES, EngineKind, engine_pythons, engines_at
 from tests.agents.engines.conftest import TinyModel
@@ -50,6 +52,20 @@ def test_a_registered_engine_is_loaded_and_started_by_its_name(
     (command,) = worker_commands("toy", RUN, tmp_path / "key", settings, tmp_path / "meeting")
     assert command.arguments[:5] == ("/opt/toy/bin/python", "-m", "agents.stage", "--engine", "toy")
     assert {"toy", "torch"} <= engines_at("aws")
+
+
+def test_a_node_refuses_a_checkpoint_in_the_words_of_the_plan(tiny_model: Callable[[str], TinyModel]) -> None:
+    checkpoint, _ = tiny_model("mistral")
+    check_engine("torch", checkpoint, "m")
+    checkpoint.config["quantization_config"] = {"quant_method": "awq", "bits": 4}
+    try:
+        stored = model_from_hf_config(checkpoint.config, "m", "r").stored
+        assert stored is not None
+        with pytest.raises(ValueError, match="weights in int4") as caught:
+            check_engine("torch", checkpoint, "m")
+        assert str(caught.value) == refusal("torch", "m", stored)
+    finally:
+        del checkpoint.config["quantization_config"]  # others are tested with the same
 
 
 def test_a_node_refuses_an_engine_that_it_does_not_know_or_have(tmp_path: Path) -> None:

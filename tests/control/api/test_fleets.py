@@ -110,3 +110,23 @@ def test_a_model_of_ones_own_may_be_named_and_then_stays(operator: Api) -> None:
     names = [model["name"] for model in operator.get("/models?limit=200").json()["items"]]
     assert "tiny" in names
     assert names == sorted(names)
+
+
+def test_a_fleet_that_nodes_cannot_start_is_planned_and_never_acts(operator: Api) -> None:
+    away = {"clouds": [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L4"]}]}
+    given = spec(models=[OTHER | {"engine": "vllm"}], **away)
+    refused = operator.post("/fleets", {"spec": given, "mode": "auto"})
+    assert refused.status_code == 409
+    assert "no engine vllm" in refused.json()["detail"]
+    assert operator.post("/fleets", {"spec": given}).status_code == 201
+    assert operator("PUT", "/fleets/chat", {"spec": given, "mode": "approve"}, If_Match='"1"').status_code == 409
+    given = spec(models=[OTHER], **away)
+    assert operator("PUT", "/fleets/chat", {"spec": given, "mode": "approve"}, If_Match='"1"').status_code == 200
+
+
+def test_a_model_that_its_engine_does_not_run_is_refused_where_it_is_named(operator: Api, admin: Api) -> None:
+    assert admin.post("/models", {"name": "own", "config": OWN_CONFIG | {"model_type": "mamba"}}).status_code == 201
+    refused = operator.post("/fleets", {"spec": spec(models=[OTHER | {"model": "own"}])})
+    (error,) = refused.json()["errors"]
+    assert (refused.status_code, error["path"]) == (422, "spec.models[0].engine")
+    assert "mamba" in error["message"]

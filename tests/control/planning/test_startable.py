@@ -1,0 +1,87 @@
+"""A plan for an engine that cannot run a model does not come about, and what nodes cannot start yet is said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from control.fleet_file.problem import SpecError
+from control.planning.startable import never_started, not_startable
+from control.planning.world import read_world
+from templates_lib.models.catalogue import load_models
+from templates_lib.values.engines import DEFAULT_ENGINE
+from tests.control.planning.worlds import world_of
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+LLAMA = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4, "vocab_size": 1000,
+    "num_attention_heads": 16, "num_key_value_heads": 4,
+}  # fmt: skip
+OWN = """\
+apiVersion: medley/v1
+kind: Fleet
+name: small
+models:
+  - model: own/config.json
+    name: mine
+    slo: {ttft_ms: 900, tpot_ms: 30, keep: throughput}
+    workload: azure-code
+    demand: {requests_per_s: 2}
+clouds:
+  - cloud: aws
+    regions: [us-east-2]
+    gpus: [L4]
+"""
+
+
+def own(folder: Path, text: str = OWN, **config: object) -> str:
+    (folder / "own").mkdir(exist_ok=True)
+    (folder / "own" / "config.json").write_text(json.dumps(LLAMA | config))
+    return text
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"model_type": "mamba"}, "'mamba'"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "int4"),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
+    ],
+)
+def test_a_model_that_its_engine_does_not_run_is_an_error_of_the_line(
+    tmp_path: Path, config: dict[str, object], named: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        world_of(tmp_path, own(tmp_path, **config))
+    (problem,) = caught.value.problems
+    assert problem.line == 5  # the model: the engine is the one that is taken where none is named
+    assert all(part in problem.message for part in ("model mine", "engine torch", named, "`engine: vllm`"))
+    on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
+    assert world_of(tmp_path, own(tmp_path, on_vllm, **config)).never_started  # planned, and no more
+    on_torch = OWN.replace("    slo:", "    engine: torch\n    slo:")
+    with pytest.raises(SpecError) as caught:
+        world_of(tmp_path, own(tmp_path, on_torch, **config))
+    assert caught.value.problems[0].line == 7  # what names it
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_say_what_of_them_nodes_cannot_start(example: Path) -> None:
+    world = read_world(example)
+    planned_only = {served.name for served in world.recipe.served if served.engine != DEFAULT_ENGINE}
+    assert planned_only == {name for name in planned_only if any(name in note for note in world.notes)}
+    assert bool(world.never_started) == bool(planned_only)
+
+
+def test_the_catalogue_runs_on_the_default_engine(tmp_path: Path) -> None:
+    for name in load_models():
+        text = OWN.replace("own/config.json", name).replace("name: mine", f"name: {name}")
+        assert not world_of(tmp_path, text).never_started
+
+
+def test_a_model_that_some_cloud_starts_is_never_said_not_to_start(tmp_path: Path) -> None:
+    served = world_of(tmp_path, own(tmp_path, OWN.replace("    slo:", "    engine: vllm\n    slo:"))).recipe.served
+    assert not_startable(served, ["local"]) == ()
+    (why,) = not_startable(served, ["aws", "local"])
+    assert all(part in why for part in ("nodes of aws have no engine vllm", "mine", "torch"))
+    assert never_started(served, ["aws", "local"]) == ()
+    assert never_started(served, ["aws", "gcp"]) != ()
