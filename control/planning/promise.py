@@ -121,7 +121,7 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
             best = found
         used = utilisation(plan, under)
         for name, each in found.attainment.items():
-            brackets[name].note(used[name], each)
+            brackets[name].note(used.get(name, 0.0), each)
         if simulated == ROUNDS or (found.is_kept and all(brackets[name].is_closed for name in found.attainment)):
             break
         if best.is_kept:

@@ -98,6 +98,8 @@ class SimulatedAttainment:
         counted = requests.arrival_s >= WARM_UP * length_s
         first = np.array([life.leg == Leg.WHOLE for life in lives])[np.maximum(result.places[:, 0], 0)]
         whole = first & (result.places[:, 0] >= 0)
+        if all(life.leg == Leg.WHOLE for life in lives):
+            whole[:] = True  # what found no place was to go there, too
         # What is refused as late has no first token on whichever route it would have taken, and no others to be slow.
         refused = result.outcome == Outcome.REFUSED_LATE
         parts = {

@@ -74,9 +74,10 @@ def test_a_trace_is_scaled_to_a_mean_rate(tmp_path: Path) -> None:
 def test_rows_of_lengths_that_are_left_out_are_told_once(tmp_path: Path) -> None:
     (tmp_path / "lengths.csv").write_text("input_tokens,output_tokens\n5,6\n0,3\n7,8\n")
     drawn = "  - {model: gpt-oss-20b, synthetic: poisson, requests_per_s: 2, workload: lengths.csv}"
-    (note,) = read_scenario(written(tmp_path, *LINES, drawn, drawn)).notes
+    notes = read_scenario(written(tmp_path, *LINES, drawn, drawn)).notes
+    (note,) = (each for each in notes if "lengths.csv" in each)
     assert note.startswith("lengths.csv: 1 of 3 rows are left out; line 3: input_tokens is 0")
-    assert read_scenario(written(tmp_path, *LINES)).notes == ()
+    assert not any("lengths.csv" in each for each in read_scenario(written(tmp_path, *LINES)).notes)
 
 
 def test_a_row_that_makes_no_sense_is_refused_in_a_trace_that_is_replayed(tmp_path: Path) -> None:
