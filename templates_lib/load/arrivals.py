@@ -72,7 +72,8 @@ class Arrivals:
             passed = np.cumsum(np.tile(begun, rounds))
         else:
             passed = self._drawn(length_s * requests_per_s, draw)
-        return passed[passed < length_s * requests_per_s] / requests_per_s
+        times = passed / requests_per_s
+        return times[times < length_s]  # after the division, whose rounding may reach the end
 
     def _drawn(self, mean_gaps: float, draw: np.random.Generator) -> NDArray[np.float64]:
         """Cumulated gaps of mean 1, past `mean_gaps`."""
