@@ -10,45 +10,26 @@ import pytest
 from typer.testing import CliRunner
 
 from control.cli.main import app
-from control.cloud.local.kinds import DEFAULT_MACHINES, LocalMachine
+from control.cloud.local.kinds import DEFAULT_MACHINES
 from control.db.budgets import PostgresBudgets, Scope
 from control.db.database import open_database
-from control.planning.local_market import local_config, local_gpu
-from control.profiles.store import FORMAT, ProfileStore, StoredProfile
-from control.profiles.subject import local_subject
+from control.profiles.store import ProfileStore
 from policies.budget import Budget
-from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.catalogue import load_models
-from templates_lib.values.node_profile import NodeProfile, ProfileErrors
+from tests.control.profiles.given import stored
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "local.yaml"
 OBJECTIVES = "ttft_ms: 6000, tpot_ms: 600"
 OF_EXAMPLE = "ttft_ms: 20000, tpot_ms: 1500"
 """Of the example."""
 MODEL = load_models()["smollm2-135m-instruct"]
-CORE_S = {
-    "step": 5e-4, "token": 0.0, "layer": 6e-4, "layer_few_rows": 3e-4, "layer_row": 8e-5,
-    "layer_prompt_attention": 5e-8, "layer_request": 1e-5, "layer_decode_attention": 4e-7,
-    "head": 3e-3, "head_few_rows": 4e-3, "head_row": 6e-4,
-}  # fmt: skip
-"""A processor of 2026, as `medley profile run` found it."""
-
-
-def stored(machine: LocalMachine) -> StoredProfile:
-    subject = local_subject(machine, MODEL, "torch")
-    profile = NodeProfile(
-        subject.fingerprint, "2026-11-21", subject.machine, "torch", MODEL.id, MODEL.dtype, local_config(machine).id,
-        machine.cpu_cores, {name: seconds / machine.cpu_cores for name, seconds in CORE_S.items()},
-        ProfileErrors(9, 0.05, 0.2), PipelineCost(8e-4, 4e-6, 1e-6, 3e-4, 1e-9, 0.01),
-    )  # fmt: skip
-    return StoredProfile(FORMAT, local_gpu(machine), local_config(machine), profile, ())
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path / "home"))
     for machine in DEFAULT_MACHINES:
-        ProfileStore(tmp_path / "home" / "profiles").put(stored(machine))
+        ProfileStore(tmp_path / "home" / "profiles").put(stored(machine, MODEL))
     return tmp_path / "home"
 
 
@@ -134,7 +115,7 @@ def test_an_objective_that_the_estimate_does_not_meet_may_be_met_by_what_is_meas
 
 
 def test_of_three_kinds_the_unmeasured_one_is_named(home: Path, database_url: str) -> None:
-    missing = stored(DEFAULT_MACHINES[0])
+    missing = stored(DEFAULT_MACHINES[0], MODEL)
     (home / "profiles" / f"{missing.profile.subject}.json").unlink()
     other = replace(missing, profile=replace(missing.profile, subject="of-another-machine"))
     ProfileStore(home / "profiles").put(other)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 from openai import AuthenticationError, OpenAI
@@ -25,12 +26,19 @@ from control.db.cluster import PostgresCluster
 from control.db.database import open_database
 from control.db.plans import PostgresPlans
 from control.db.projects import PostgresProjects
+from control.planning.cost_models import cost_models_of, evidence_of
+from control.planning.local_profiles import ensure_profiles, with_known_profiles
+from control.planning.world import read_world
+from templates_lib.cost.step_terms import step_terms
+from templates_lib.ports.cost_model import NodeStep
 from templates_lib.values.plan import Plan
 from tests.control.db.processes import lives, wait_until
-from tests.e2e.conftest import EXAMPLES, MEDLEY, Run, environment
+from tests.e2e.conftest import EXAMPLES, MEDLEY, Run, environment, run_medley
 
 MODEL = "smollm2-135m-instruct"
 PATIENCE_S = 300.0
+SANE = 0.6
+"""Of the held-out steps, the median error may not exceed this on a machine that does other things too."""
 SPEC = f"""\
 apiVersion: medley/v1
 kind: Fleet
@@ -47,6 +55,8 @@ clouds:
       - {{name: greater, cpu_cores: 0.8, memory_mib: 460, stock: 2, usd_per_hour: 0.015}}
 """
 """Neither kind has room for the model's 513 MiB."""
+QUICK = SPEC.replace("cpu_cores: 0.5", "cpu_cores: 0.9").replace("cpu_cores: 0.8", "cpu_cores: 1.0")
+"""For those that do not measure the nodes: they start in half of the time."""
 QUESTION: Any = [{"role": "user", "content": "What is the capital of France?"}]
 
 
@@ -128,14 +138,8 @@ def running_in(home: Path) -> dict[int, list[str]]:
 
 
 def command(home: Path, *arguments: str) -> Any:
-    run = subprocess.run(
-        [MEDLEY, *arguments, "-o", "json"],
-        capture_output=True,
-        text=True,
-        env=environment(home),
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    run = run_medley(environment(home), *arguments, "-o", "json")
+    assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
 
@@ -267,6 +271,37 @@ def test_one_command_serves_survives_its_death_and_leaves_nothing_behind(up_plac
     assert ends == ["no request is left"] * 2
     private = [path for path in (up_place / "up").iterdir() if path.name in ("api.key", "control.key", "gateway.key")]
     assert [path.stat().st_mode & 0o077 for path in private] == [0, 0, 0]
+
+
+def test_what_it_has_measured_once_fits_what_the_fit_has_not_seen(
+    up_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = read_world(up_home / "spec.yaml")
+    assert evidence_of(world.recipe) == "estimated"
+    assert with_known_profiles(world, tmp_path).recipe.profiles == ()
+    measured = ensure_profiles(world, up_home, lambda *_: None, "2026-11-21T18:00:00+00:00")
+    assert [p.config for p in measured.recipe.profiles] == ["lesser:1/n10", "greater:1/n10"]
+    assert evidence_of(measured.recipe) == "measured"
+    for profile in measured.recipe.profiles:
+        assert profile.errors.rows > 5
+        assert profile.errors.median < SANE
+    # A whole step of many rows: what noise puts on one of its terms, it takes off another.
+    terms = step_terms(NodeStep(*(np.array(value) for value in (30.0, 500.0, 250.0, 8.0, 300.0))), head=True)
+    slow, fast = (sum(p.step_terms_s[name] * float(n) for name, n in terms.items()) for p in measured.recipe.profiles)
+    assert slow > fast > 0
+    assert cost_models_of(measured.recipe)["torch"].fingerprint != cost_models_of(world.recipe)["torch"].fingerprint
+
+    def never(*_: object) -> None:
+        raise AssertionError("it was measured before")
+
+    monkeypatch.setattr("control.planning.local_profiles.sweep", never)
+    assert ensure_profiles(world, up_home, lambda *_: None, "").recipe.profiles == measured.recipe.profiles
+    assert with_known_profiles(world, up_home).recipe.profiles == measured.recipe.profiles
+    # Another share of the machine is another subject.
+    (tmp_path / "fleet.yaml").write_text(SPEC.replace("cpu_cores: 0.5", "cpu_cores: 0.6"))
+    found = with_known_profiles(read_world(tmp_path / "fleet.yaml"), up_home).recipe
+    assert [p.config for p in found.profiles] == ["greater:1/n10"]
+    assert evidence_of(found) == f"measured, but estimated for {MODEL} on lesser:1/n10"
 
 
 def test_a_port_that_is_taken_ends_it_and_leaves_nothing(up_place: Path) -> None:
