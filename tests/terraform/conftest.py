@@ -21,7 +21,9 @@ from tests.conftest import TERRAFORM_PYTHON, fresh_database
 from tests.control.api.conftest import now
 
 REPOSITORY = Path(__file__).parents[2]
-EXAMPLE = REPOSITORY / "examples" / "terraform" / "fleet" / "main.tf"
+EXAMPLE = (REPOSITORY / "examples" / "terraform" / "fleet" / "main.tf").read_text()
+OF_THROUGHPUT = EXAMPLE.replace("tpot_ms = 62.5 }", "tpot_ms = 62.5, keep = { throughput = true } }")
+"""The example without its promise of a percentile, which takes each of its plans ten times as long."""
 PROVIDER = "terraform-provider-medley"
 REQUIRED = (
     'terraform {\n  required_providers {\n    medley = { source = "medley/medley" }\n  }\n}\nprovider "medley" {}\n'
@@ -145,11 +147,11 @@ def make(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Make]:
     """A directory for Terraform, by its name."""
     made: list[Terraform] = []
 
-    def of(name: str = "work", text: str = "", url: str = control_plane.url) -> Terraform:
+    def of(name: str = "work", text: str = OF_THROUGHPUT, url: str = control_plane.url) -> Terraform:
         directory = tmp_path / name
         directory.mkdir()
         terraform = Terraform(directory, environment_of(url, control_plane.token, overridden(directory)))
-        terraform.write(REQUIRED + text if text else EXAMPLE.read_text())
+        terraform.write(text if "required_providers" in text else REQUIRED + text)
         made.append(terraform)
         return terraform
 

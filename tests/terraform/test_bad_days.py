@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.conftest import TERRAFORM_PYTHON
-from tests.terraform.conftest import EXAMPLE, PATIENCE_S, PROVIDER, ControlPlane, Make, Terraform, environment_of
+from tests.terraform.conftest import OF_THROUGHPUT, PATIENCE_S, PROVIDER, ControlPlane, Make, Terraform, environment_of
 from tests.terraform.lossy_proxy import lossy_proxy
 
 pytestmark = [pytest.mark.needs("terraform"), pytest.mark.slow]
@@ -122,7 +122,7 @@ def test_ctrl_c_leaves_what_the_next_apply_goes_on_with(make: Make, control_plan
 def test_answers_that_are_lost_make_nothing_twice(make: Make, control_plane: ControlPlane) -> None:
     with lossy_proxy(control_plane.url) as (url, lost), control_plane.client() as api:
         terraform = make("lossy", url=url)
-        text = EXAMPLE.read_text().replace('= "support', '= "lossy').replace('= "chat"', '= "lossy-chat"')
+        text = OF_THROUGHPUT.replace('= "support', '= "lossy').replace('= "chat"', '= "lossy-chat"')
         terraform.write(text)
         terraform.apply()
         terraform.apply("-var=requests_per_s=30")

@@ -14,7 +14,7 @@ resource "medley_fleet" "bad" {
   models = {
     chat = {
       model         = "gpt-oss-20b"
-      slo           = { ttft_ms = 2000, tpot_ms = 50 }
+      slo           = { ttft_ms = 2000, tpot_ms = 50, keep = { throughput = true } }
       workload      = "azure-code"
       demand        = { requests_per_s = 5 }
       aggregated    = true

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.terraform.conftest import ControlPlane, Make
+from tests.terraform.conftest import EXAMPLE, ControlPlane, Make
 
 pytestmark = pytest.mark.needs("terraform")
 
@@ -29,7 +29,7 @@ def test_a_plan_shows_what_a_fleet_costs_before_and_after_a_change(make: Make) -
 
 @pytest.mark.slow
 def test_a_configuration_is_planned_applied_changed_and_destroyed(make: Make, control_plane: ControlPlane) -> None:
-    terraform = make()
+    terraform = make(text=EXAMPLE)
 
     # The first plan says what it will cost.
     fleet = terraform.planned()["medley_fleet.chat"]
@@ -108,14 +108,14 @@ def test_what_is_there_already_is_imported_and_then_nothing_is_to_be_done(
       models = {
         chat = {
           model      = "gpt-oss-20b"
-          slo        = { ttft_ms = 2000, tpot_ms = 50 }
+          slo        = { ttft_ms = 2000, tpot_ms = 50, keep = { throughput = true } }
           workload   = "azure-code"
           demand     = { metered = true, forecast = { head_room = false } }
           aggregated = true
         }
         phi-4-14b = {
           model    = "phi-4-14b"
-          slo      = { ttft_ms = 2000, tpot_ms = 50 }
+          slo      = { ttft_ms = 2000, tpot_ms = 50, keep = { throughput = true } }
           workload = "azure-code"
           demand   = { metered = true }
         }
@@ -125,7 +125,8 @@ def test_what_is_there_already_is_imported_and_then_nothing_is_to_be_done(
       reconcile = { all_moves = true }
     }
     """
-    model = {"model": "gpt-oss-20b", "slo": {"ttft_ms": 2000, "tpot_ms": 50}, "workload": "azure-code"}
+    slo = {"ttft_ms": 2000, "tpot_ms": 50, "keep": {"throughput": True}}
+    model = {"model": "gpt-oss-20b", "slo": slo, "workload": "azure-code"}
     metered = {"metered": True, "forecast": {"quantile": None}}
     spec = {
         "apiVersion": "medley/v1",

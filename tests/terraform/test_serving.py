@@ -1,8 +1,6 @@
 """What serves is not taken away by a plan that nobody meant."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -10,6 +8,7 @@ from control.db.database import open_database
 from tests.control.api.conftest import now
 from tests.control.api.worlds import kept_plan, serving
 from tests.e2e.test_reconcile_command import free_ports
+from tests.forked import Forked
 from tests.terraform.conftest import PATIENCE_S, ControlPlane, Make
 
 pytestmark = [pytest.mark.needs("terraform"), pytest.mark.slow]
@@ -61,12 +60,9 @@ def test_a_fleet_that_serves_is_destroyed_only_when_that_is_meant(make: Make, co
     terraform.apply("-var=loss=true")
     destroying = terraform.start("destroy", "-auto-approve")
     hub, registry = free_ports()
-    command = (
-        sys.executable, "-c", "from control.cli.main import run; run()", "reconcile", f"--hub-port={hub}",
-        f"--registry-port={registry}",
-    )  # fmt: skip
+    ports = (f"--hub-port={hub}", f"--registry-port={registry}")
     home = {"MEDLEY_DATABASE_URL": control_plane.database_url, "MEDLEY_HOME": str(terraform.directory)}
-    reconciler = subprocess.Popen(command, env=os.environ | home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    reconciler = Forked("medley", ("reconcile", *ports), env=os.environ | home)
     try:
         said, _ = destroying.communicate(timeout=PATIENCE_S)
     finally:
