@@ -60,49 +60,59 @@ def request(attempt: int, model: str) -> Generate:
     return Generate(attempt, f"r{attempt}", model, PROMPT, (), TOKENS, (), Sampling(0.0, 1.0, 0, 0), 600.0)
 
 
-@pytest.mark.parametrize("victim", ["agents.scheduler", "agents.stage", "agents.echo"])
+@pytest.mark.parametrize(
+    ("engine", "victims"), [("torch", ("agents.scheduler", "agents.stage")), ("echo", ("agents.echo",))]
+)
 def test_an_executor_that_is_killed_is_back_in_place_and_the_other_serves_on(
-    site: Site, tiny_llama: Path, victim: str
+    site: Site, tiny_llama: Path, engine: str, victims: tuple[str, ...]
 ) -> None:
+    """Each of its processes in turn."""
+
     async def scenario(site: Site) -> None:
         agent = site.start()
         await until(lambda: site.connected(agent))
-        both = executor("a", "echo" if victim == "agents.echo" else "torch"), executor("b")
+        both = executor("a", engine), executor("b")
         deploy(site, agent, *both, weights=tiny_llama)
         await until_ready(site, agent, "a", "b")
         ((_, event),) = site.board.events(0.0)
         assert event.kind is EventKind.LOADED
         deploy(site, agent, *both, weights=tiny_llama, state=InstanceState.READY)
-        before, other = site.board.scheduler("i1", "a"), agent.child("agents.echo", "/b.json")
-        pid = agent.child(victim, "" if victim != "agents.echo" else "/a.json")
-        assert pid is not None
-        async with gateway_of(site, "b") as client:
-            client.send(request(0, "b"))
-            os.kill(pid, signal.SIGKILL)
-
-            def is_back() -> bool:
-                # One request after the other, for as long as the executor beside is away.
-                site.tell()
-                assert site.board.events(0.0) == []
-                if len(client.ends()) == sent[0]:
-                    client.send(request(sent[0], "b"))
-                    sent[0] += 1
-                said = site.board.scheduler("i1", "a")
-                return said is not None and said.public_key != before.public_key and state(site, "a") == "ready"  # type: ignore[union-attr]
-
-            sent = [1]
-            await until(is_back)
-            await client.until(lambda: len(client.ends()) == sent[0])
-            assert all(isinstance(ended, Finished) for ended in client.ends().values())
-            assert {len(client.tokens(attempt)) for attempt in range(sent[0])} == {TOKENS}
-        async with gateway_of(site, "a") as client:
-            client.send(request(0, "a"))
-            await client.until(client.ends)
-            assert isinstance(client.ends()[0], Finished)
+        other = agent.child("agents.echo", "/b.json")
+        for victim in victims:
+            await killed_and_back(site, agent, victim)
         assert agent.child("agents.echo", "/b.json") == other
         assert end(agent) == (0, [])
 
     play(site, scenario)
+
+
+async def killed_and_back(site: Site, agent: Agent, victim: str) -> None:
+    before = site.board.scheduler("i1", "a")
+    pid = agent.child(victim, "" if victim != "agents.echo" else "/a.json")
+    assert pid is not None
+    async with gateway_of(site, "b") as client:
+        client.send(request(0, "b"))
+        os.kill(pid, signal.SIGKILL)
+
+        def is_back() -> bool:
+            # One request after the other, for as long as the executor beside is away.
+            site.tell()
+            assert site.board.events(0.0) == []
+            if len(client.ends()) == sent[0]:
+                client.send(request(sent[0], "b"))
+                sent[0] += 1
+            said = site.board.scheduler("i1", "a")
+            return said is not None and said.public_key != before.public_key and state(site, "a") == "ready"  # type: ignore[union-attr]
+
+        sent = [1]
+        await until(is_back)
+        await client.until(lambda: len(client.ends()) == sent[0])
+        assert all(isinstance(ended, Finished) for ended in client.ends().values())
+        assert {len(client.tokens(attempt)) for attempt in range(sent[0])} == {TOKENS}
+    async with gateway_of(site, "a") as client:
+        client.send(request(0, "a"))
+        await client.until(client.ends)
+        assert isinstance(client.ends()[0], Finished)
 
 
 def test_an_executor_that_dies_again_and_again_takes_its_instance_with_it(site: Site) -> None:
