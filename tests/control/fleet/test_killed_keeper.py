@@ -47,7 +47,8 @@ PHASES = ((OLD,), (NEW,), ())
 
 
 class DeadlyWrites(MortalDatabase):
-    """Dies around commits of what has written something: to die around a look is to die around what comes before it."""
+    """Dies before commits of what has written something. To die around a look, or after a commit, is to die before what
+    comes next: the world is the same."""
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -56,8 +57,6 @@ class DeadlyWrites(MortalDatabase):
             wrote = connection.execute(text("SELECT pg_current_xact_id_if_assigned() IS NOT NULL")).scalar_one()
             if wrote:
                 self.steps.take("before a commit")
-        if wrote:
-            self.steps.take("after a commit")
 
 
 @dataclass
@@ -138,7 +137,7 @@ def test_killed_at_every_step_the_next_one_goes_on(database: Database) -> None:
         if not where:
             break
         deaths.append(where)
-    assert 70 < len(deaths) < MANY
+    assert 50 < len(deaths) < MANY
     assert {" ".join(where.split()[:2]) for where in deaths} >= {
-        "before create", "after create", "before terminate", "after terminate", "before list", "before a", "after a",
+        "before create", "after create", "before terminate", "after terminate", "before list", "before a",
     }  # fmt: skip
