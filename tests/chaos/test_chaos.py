@@ -55,8 +55,7 @@ class Target:
         return f"{self.leg} stage {self.stage} {self.program or 'node'}{when}"
 
 
-ROUNDS = 2
-SCHEDULE = ROUNDS * (
+SCHEDULE = (
     Target(DECODE, 1, "agents.stage"),
     Target(PREFILL, 0, "agents.stage"),
     Target(DECODE, 0, "agents.scheduler"),

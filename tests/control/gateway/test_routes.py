@@ -19,7 +19,8 @@ PREFILL = RoutedLeg(f"{MODEL}/prefill", Unit.PROMPT_TOKEN, 1.0)
 DECODE = RoutedLeg(f"{MODEL}/decode", Unit.OUTPUT_TOKEN, 1.0)
 CHAIN = RoutedRoute("chain", (IMAGE, PREFILL, DECODE), (Edge(0, 1, 1.0), Edge(1, 2, 1.0)))
 JOIN = RoutedRoute("join", (IMAGE, AUDIO, DECODE), (Edge(0, 2, 1.0), Edge(1, 2, 1.0)))
-SLOW = ("--step-s", "0.002")
+SLOW, TOKENS = ("--step-s", "0.002"), 1500
+"""An answer takes seconds."""
 
 
 def test_a_route_says_what_each_of_its_legs_has_to_do() -> None:
@@ -48,14 +49,14 @@ def test_no_request_is_lost_when_a_member_of_each_leg_is_killed(tmp_path: Path, 
         world.start_gateway()
         world.wait_ready()
         prompts = [f"{n} of a route " for n in range(8)]
-        streams = [stream_of(world, prompt, 3000) for prompt in prompts]
+        streams = [stream_of(world, prompt, TOKENS) for prompt in prompts]
         begun = [first_text(stream) for stream in streams]
         for k in reversed(range(len(route.legs))):  # those that answer first: their requests are under way
             world.echoes[f"u1/{k}"].stop(signal.SIGKILL)
         with ThreadPoolExecutor(8) as pool:
             later = [pool.submit(lambda p: rest_of(stream_of(world, p, 50))[0], prompt) for prompt in prompts]
             for prompt, start, stream in zip(prompts, begun, streams, strict=True):
-                assert start + rest_of(stream)[0] == echoed(prompt, 3000)
+                assert start + rest_of(stream)[0] == echoed(prompt, TOKENS)
             assert [future.result() for future in later] == [echoed(prompt, 50) for prompt in prompts]
         metrics = world.metrics()
         assert metrics[f'medley_gateway_resumptions_total{{cause="lost",model="{MODEL}"}}'] >= 1
