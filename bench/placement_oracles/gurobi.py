@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from bench.placement_oracles.outcome import Outcome
 from bench.placement_oracles.placement_ilp import EQUAL, GREATER, LESS, PlacementIlp
@@ -21,14 +22,13 @@ def solve_with_gurobi(ilp: PlacementIlp, units: NDArray[np.float64], time_limit_
         kinds = np.array([gurobipy.GRB.CONTINUOUS] + [gurobipy.GRB.BINARY] * (ilp.variables - 1))
         least = np.concatenate([[ilp.least], np.zeros(ilp.variables - 1)])
         columns = model.addMVar(ilp.variables, lb=least, vtype=kinds)
-        variables = columns.tolist()
         senses = {GREATER: gurobipy.GRB.GREATER_EQUAL, EQUAL: gurobipy.GRB.EQUAL, LESS: gurobipy.GRB.LESS_EQUAL}
-        for row in ilp.rows:
-            summed = gurobipy.LinExpr(
-                [value for _, value in row.coefficients], [variables[i] for i, _ in row.coefficients]
-            )
-            model.addLConstr(summed, senses[row.sense], row.rhs)
-        model.setObjective(variables[0], gurobipy.GRB.MAXIMIZE)
+        at, values = zip(*(cell for row in ilp.rows for cell in row.coefficients), strict=True)
+        start = np.cumsum([0, *(len(row.coefficients) for row in ilp.rows)])
+        matrix = csr_array((values, at, start), shape=(len(ilp.rows), ilp.variables))
+        sense = np.array([senses[row.sense] for row in ilp.rows])
+        model.addMConstr(matrix, columns, sense, np.array([row.rhs for row in ilp.rows]))
+        model.setObjective(columns[0], gurobipy.GRB.MAXIMIZE)
         model.optimize()
         status = _STATUS.get(model.Status, f"status {model.Status}")
         if model.SolCount == 0:
