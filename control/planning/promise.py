@@ -102,13 +102,23 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
     best: Promise | None = None
     demand = sum(each.requests_per_s for each in snapshot.demand)
     tried: list[dict[str, float]] = []
+    solved: dict[tuple[float, ...], tuple[Plan, Snapshot]] = {}
     simulated = 0
+
+    def solved_under(caps: dict[str, float]) -> tuple[Plan, Snapshot]:
+        """The highest caps that were not seen to fail are often those of the round before."""
+        key = tuple(caps.values())
+        if key not in solved:
+            under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
+            solved[key] = solve(under), under
+        return solved[key]
+
     for _ in range(SOLVES):
         caps = {name: bracket.cap for name, bracket in brackets.items()}
         if caps in tried:
             break
         tried.append(caps)
-        plan, under = _under(snapshot, solve, caps)
+        plan, under = solved_under(caps)
         if best is not None and best.is_kept and not _is_better(plan, best.plan, demand):
             # No better however it fares: go on to what is, without simulating it.
             moved = [bracket.pass_over() for bracket in brackets.values()]
@@ -125,16 +135,11 @@ def _searched(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], attain: Att
         if simulated == ROUNDS or (found.is_kept and all(brackets[name].is_closed for name in found.attainment)):
             break
         if best.is_kept:
-            most, _ = _under(snapshot, solve, {name: bracket.most for name, bracket in brackets.items()})
+            most, _ = solved_under({name: bracket.most for name, bracket in brackets.items()})
             if not _is_better(most, best.plan, demand):
                 break  # not even with all that was not seen to fail
     assert best is not None  # noqa: S101 - there is at least one round
     return best
-
-
-def _under(snapshot: Snapshot, solve: Callable[[Snapshot], Plan], caps: dict[str, float]) -> tuple[Plan, Snapshot]:
-    under = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps=caps)))
-    return solve(under), under
 
 
 class _Bracket:
