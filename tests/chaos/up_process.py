@@ -22,16 +22,22 @@ READY = re.compile(r"ready after \S+ s: (\S+)/v1 .*key (medley_\w+)")
 
 @dataclass
 class Up:
+    """Serves the fleet of `spec`, which may be written first."""
+
     home: Path
     lines: list[str] = field(default_factory=list)
     url: str = ""
     key: str = ""
 
+    @property
+    def spec(self) -> Path:
+        return self.home / "spec.yaml"
+
     def start(self, timeout_s: float) -> "Up":
         """Until it says that it is ready."""
         self.lines, found = [], threading.Event()
         self._process = subprocess.Popen(
-            [sys.executable, MEDLEY, "up", "--port", "0"],
+            [sys.executable, MEDLEY, "up", "-f", str(self.spec), "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
