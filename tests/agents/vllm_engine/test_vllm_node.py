@@ -32,10 +32,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[PreTrainedModel, Pa
 
 
 @pytest.fixture(scope="module")
-def node(model: tuple[PreTrainedModel, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmNode]:
+def loading(model: tuple[PreTrainedModel, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmNode]:
+    """To the first test that asks for it, it has just been started."""
     with VllmNode(tmp_path_factory.mktemp("node"), model[1], "tiny", VOCABULARY, CONTEXT) as made:
-        play(made, until_loaded)
         yield made
+
+
+@pytest.fixture(scope="module")
+def node(loading: VllmNode) -> VllmNode:
+    play(loading, until_loaded)
+    return loading
 
 
 async def until_loaded(gateway: Gateway) -> None:
@@ -53,6 +59,18 @@ def entries_of(gateway: Gateway, attempt: int) -> list:
 async def until_nothing_is_held(gateway: Gateway) -> None:
     await gateway.until(lambda: gateway.of(Status) and gateway.status().running + gateway.status().waiting == 0)
     await gateway.until(lambda: gateway.status().kv_blocks_free == gateway.status().kv_blocks)
+
+
+def test_what_is_asked_while_it_loads_waits_for_the_engine(loading: VllmNode) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        await gateway.until(lambda: gateway.of(Status))
+        assert gateway.status().state is SchedulerState.LOADING
+        gateway.send(asked(1, prompt_of(9), 5))
+        await until_loaded(gateway)
+        await gateway.until(gateway.ends)
+        assert len(gateway.tokens(1)) == 5
+
+    play(loading, scenario)
 
 
 def test_greedy_tokens_are_those_of_transformers(node: VllmNode, model: tuple[PreTrainedModel, Path]) -> None:
@@ -167,27 +185,6 @@ def test_what_cannot_be_served_is_refused_with_the_kind_of_reason(node: VllmNode
     play(node, scenario)
 
 
-def test_it_waits_for_the_engine_drains_and_ends_when_told(tmp_path: Path, model: tuple[PreTrainedModel, Path]) -> None:
-    with VllmNode(tmp_path, model[1], "tiny", VOCABULARY, CONTEXT) as node:
-
-        async def scenario(gateway: Gateway) -> None:
-            await gateway.until(lambda: gateway.of(Status))
-            assert gateway.status().state is SchedulerState.LOADING
-            gateway.send(asked(1, prompt_of(9), 60))
-            await until_loaded(gateway)
-            await gateway.until(lambda: gateway.tokens(1))
-            gateway.send(Drain(), asked(2, prompt_of(9), 5))
-            await gateway.until(lambda: len(gateway.ends()) == 2)
-            assert gateway.ends()[2].failure is Failure.DRAINING
-            assert len(gateway.tokens(1)) == 60
-            await until_nothing_is_held(gateway)
-            assert gateway.status().state is SchedulerState.DRAINING
-
-        play(node, scenario)
-        node.process.send_signal(signal.SIGTERM)
-        assert node.process.wait(LOAD_TIMEOUT_S) == 0
-
-
 def test_weights_that_are_not_what_was_recorded_are_refused_by_name(
     tmp_path: Path, model: tuple[PreTrainedModel, Path]
 ) -> None:
@@ -216,3 +213,21 @@ def test_a_model_that_does_not_fit_says_so_by_its_exit_status(
     with VllmNode(tmp_path, model[1], "tiny", VOCABULARY, CONTEXT, options=("--memory-mib", "1")) as node:
         assert node.process.wait(LOAD_TIMEOUT_S) == errno.ENOMEM
         assert "load at most" in node.log
+
+
+def test_it_drains_and_ends_when_told(node: VllmNode) -> None:
+    """Last of those that use it."""
+
+    async def scenario(gateway: Gateway) -> None:
+        gateway.send(asked(1, prompt_of(9), 60))
+        await gateway.until(lambda: gateway.tokens(1))
+        gateway.send(Drain(), asked(2, prompt_of(9), 5))
+        await gateway.until(lambda: len(gateway.ends()) == 2)
+        assert gateway.ends()[2].failure is Failure.DRAINING
+        assert len(gateway.tokens(1)) == 60
+        await until_nothing_is_held(gateway)
+        assert gateway.status().state is SchedulerState.DRAINING
+
+    play(node, scenario)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(LOAD_TIMEOUT_S) == 0
