@@ -74,8 +74,11 @@ def test_both_phases_are_cut_unevenly_over_unequal_nodes(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_plan_costs_no_more_than_the_budgets_leave_as_in_the_reconcile_loop(database_url: str) -> None:
-    arguments = ("-f", str(EXAMPLE), "--database-url", database_url)
+def test_a_plan_costs_no_more_than_the_budgets_leave_as_in_the_reconcile_loop(
+    database_url: str, tmp_path: Path
+) -> None:
+    spec = promising(tmp_path, f"{OF_EXAMPLE}, keep: throughput")
+    arguments = ("-f", str(spec), "--database-url", database_url)
     free = planned(*arguments)
     with open_database(database_url) as database:
         budget = Budget(usd_per_hour=free["usd_per_hour"] / 2)
@@ -97,7 +100,7 @@ def test_without_profiles_the_plan_says_that_it_rests_on_an_estimate(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
-    spec = promising(tmp_path, "ttft_ms: 60000, tpot_ms: 6000")
+    spec = promising(tmp_path, "ttft_ms: 60000, tpot_ms: 6000, keep: throughput")
     plan = planned("-f", str(spec), "--database-url", database_url)
     assert plan["basis"]["cost_model"] == "estimated"
     assert "`medley profile run -f SPEC` measures them" in plan["basis"]["notes"][-1]
@@ -114,11 +117,12 @@ def test_an_objective_that_the_estimate_does_not_meet_may_be_met_by_what_is_meas
     assert "step times of this machine's nodes are estimated: `medley profile run -f SPEC`" in result.stderr
 
 
-def test_of_three_kinds_the_unmeasured_one_is_named(home: Path, database_url: str) -> None:
+def test_of_three_kinds_the_unmeasured_one_is_named(home: Path, database_url: str, tmp_path: Path) -> None:
     missing = stored(DEFAULT_MACHINES[0], MODEL)
     (home / "profiles" / f"{missing.profile.subject}.json").unlink()
     other = replace(missing, profile=replace(missing.profile, subject="of-another-machine"))
     ProfileStore(home / "profiles").put(other)
-    plan = planned("-f", str(EXAMPLE), "--database-url", database_url)
+    spec = promising(tmp_path, f"{OF_EXAMPLE}, keep: throughput")
+    plan = planned("-f", str(spec), "--database-url", database_url)
     told = plan["basis"]["cost_model"]
     assert told == "measured, but estimated for smollm2-135m-instruct on local-small:1/n10"

@@ -11,6 +11,7 @@ from control.db.database import Database
 from control.db.libraries import PostgresLibraries
 from control.db.plans import PostgresPlans
 from control.explain.certificate import unkept
+from control.planning.promise import AttainmentOf
 from control.planning.recording import Recording, decode, encode
 from control.planning.report import PlanReport
 from control.planning.session import PlanningSession
@@ -19,7 +20,7 @@ from control.simulator.attainment import SimulatedAttainment
 from templates_lib.ports.library_store import TemplateRecord
 from templates_lib.values.plan import Attained
 from tests.control.fleet.live import a_plan
-from tests.control.planning.worlds import KEEP_SPEC, NOON, world_of
+from tests.control.planning.worlds import KEEP_SPEC, NOON, ROUGHLY, world_of
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,9 @@ class CountedLibraries(PostgresLibraries):
         return super().record(version, template_id)
 
 
-def _session(database: Database) -> PlanningSession:
+def _session(database: Database, attainment: AttainmentOf = SimulatedAttainment) -> PlanningSession:
     store = CountedLibraries(database)
-    return PlanningSession(
-        store, PostgresPlans(database), lambda *_: None, time.perf_counter, attainment=SimulatedAttainment
-    )
+    return PlanningSession(store, PostgresPlans(database), lambda *_: None, time.perf_counter, attainment=attainment)
 
 
 def _planned(session: PlanningSession, tmp_path: Path, keep: str) -> tuple[PlanReport, Recording, Templates]:
@@ -73,7 +72,7 @@ def test_a_percentile_is_certified_where_the_spec_asks_for_it(module_database: D
 
 
 def test_baselines_are_certified_in_the_same_way(module_database: Database, tmp_path: Path) -> None:
-    session = _session(module_database)
+    session = _session(module_database, ROUGHLY)
     recording, templates = session.record(world_of(tmp_path, KEEP_SPEC.format(keep="{percentile: 95}")), NOON)
     report = session.plan(recording, templates, baselines=True)
     for plan in report.fleets.values():
@@ -86,7 +85,7 @@ def test_where_supply_is_short_what_is_served_is_served_in_time(module_database:
     spec = KEEP_SPEC.format(keep="{percentile: 99}").replace("requests_per_s: 20", "requests_per_s: 300") + (
         "policy: {replicas: {gpt-oss-20b/prefill: {max: 1}, gpt-oss-20b/decode: {max: 1}}}\n"
     )
-    session = _session(module_database)
+    session = _session(module_database, ROUGHLY)
     recording, templates = session.record(world_of(tmp_path, spec), NOON)
     plan = session.plan(recording, templates, baselines=False).plan
     assert 0 < sum(plan.unmet.values()) < 300
