@@ -167,8 +167,10 @@ class Plane:
         self.place.nodes_report()
 
     def run(self, seconds: float) -> None:
-        for _ in range(int(seconds / 0.25)):
-            self.tick()
+        """In quarters of a second; in whole ones through minutes, for which things are due after many of these."""
+        step_s = 0.25 if seconds < 60 else 1.0
+        for _ in range(int(seconds / step_s)):
+            self.tick(step_s)
 
     def until_settled(self, within_s: float = 60.0) -> None:
         for _ in range(int(within_s / 0.25)):
