@@ -40,11 +40,11 @@ def put_fleet(database: Database, spec: dict[str, Any], project: str, mode: Flee
     PostgresFleets(database).create(str(spec["name"]), text, now, project=project, mode=mode)
 
 
-def planned(database: Database, fleet: str, home: Path, now: datetime) -> Plan:
-    """The product's own plan for the fleet as it is asked for and as it runs, on record, with its baselines."""
+def planned(database: Database, fleet: str, home: Path, now: datetime, *, baselines: bool = True) -> Plan:
+    """The product's own plan for the fleet as it is asked for and as it runs, on record."""
     record = PostgresFleets(database).load(fleet)
     planner = live_planner(database, home, lambda *_: None, partial(SimulatedAttainment, requests=REQUESTS))
-    return planner.solve(record, PostgresInstances(database).living(), now, baselines=True).report.plan
+    return planner.solve(record, PostgresInstances(database).living(), now, baselines=baselines).report.plan
 
 
 def change_demand(database: Database, spec: dict[str, Any], now: datetime) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.console_world.market import fill_market, rented, sold_out
 from bench.console_world.past import fill_past, fill_projects
 from bench.console_world.running import Launches, change_demand, planned, put_fleet
-from bench.console_world.specs import AGENTS, ASSISTANTS, agents, assistants, idle
+from bench.console_world.specs import AGENTS, ASSISTANTS, SIMULATED, agents, assistants, idle
 from control.access.role import Role
 from control.db.api_tokens import PostgresApiTokens
 from control.db.database import Database
@@ -39,7 +39,8 @@ def fill_console_world(database: Database, home: Path, now: datetime, scale: flo
     accepted = []
     count = 0
     for fleet, project in ((ASSISTANTS, "support"), (AGENTS, "search")):
-        plan = planned(database, fleet, home, now - timedelta(minutes=9))
+        compares = scale > SIMULATED or fleet != ASSISTANTS  # what promises is certified again for each baseline
+        plan = planned(database, fleet, home, now - timedelta(minutes=9), baselines=compares)
         launches.run(fleet, project, plan, plans.snapshot(plan.snapshot_version), now)
         fleets.accept(fleets.target(fleet), plan.id, "token:ada", "ada: cheap enough", now - timedelta(days=1))
         rented(database, plan.nodes(), now - timedelta(minutes=7))
@@ -47,7 +48,7 @@ def fill_console_world(database: Database, home: Path, now: datetime, scale: flo
         count += sum(each.count for each in plan.instances)
     launches.write(database, now)
     change_demand(database, assistants(1.15 * scale), now - timedelta(minutes=3))
-    waiting = planned(database, ASSISTANTS, home, now)
+    waiting = planned(database, ASSISTANTS, home, now, baselines=scale > SIMULATED)
     fleets.propose(fleets.target(ASSISTANTS), waiting.id, now)
     held = plans.load(accepted[0])
     most = max(held.offers, key=lambda each: each.nodes).offer
