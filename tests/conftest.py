@@ -88,6 +88,7 @@ LONGEST = (
     "chaos/test_chaos.py",
     "e2e/test_reconcile_command.py",
     "terraform/test_image.py",
+    "control/cloud/test_skypilot.py",
     "control/api/test_schema.py",
     "agents/hand_off",
     "control/simulator/replay",

@@ -21,7 +21,7 @@ def local(tmp_path: Path) -> Iterator[LocalHarness]:
 
 @pytest.fixture(scope="session")
 def skypilot_site() -> Iterator[WorldSite]:
-    """A server of SkyPilot's and its SDK: a minute to start, so that all tests share it."""
+    """A server of SkyPilot's and its SDK: a minute to start, so that all tests that need one are in one file."""
     with (
         tempfile.TemporaryDirectory(prefix="medley-skypilot-") as root,
         skypilot_harness.world_site(Path(root)) as site,
@@ -44,10 +44,9 @@ def owned(tmp_path: Path) -> Iterator[SshHarness]:
         harness.end()
 
 
-SLOW = (pytest.mark.slow, pytest.mark.needs("rsync", "sshd"))
 OVER_SSH = (pytest.mark.slow, pytest.mark.needs("sshd"))
 
 
-@pytest.fixture(params=["fake", "local", pytest.param("skypilot", marks=SLOW), pytest.param("owned", marks=OVER_SSH)])
+@pytest.fixture(params=["fake", "local", pytest.param("owned", marks=OVER_SSH)])
 def harness(request: pytest.FixtureRequest) -> Harness:
     return FakeHarness() if request.param == "fake" else request.getfixturevalue(request.param)

@@ -17,6 +17,7 @@ from control.cloud.errors import CloudError, QuotaError, RetryLaterError, StockO
 from control.cloud.node import CloudNodeState, NodeRequest
 from control.cloud.skypilot import server as server_module
 from control.cloud.skypilot.server import ApiServer
+from control.db.database import Database
 from templates_lib.values.offer import Market
 from tests.control.cloud.skypilot_harness import (
     OFFERS,
@@ -24,9 +25,10 @@ from tests.control.cloud.skypilot_harness import (
     SkyPilotHarness,
     WorldSite,
     left_of,
-    world_home,
     world_site,
 )
+from tests.control.cloud.skypilot_serving import answer
+from tests.control.cloud.test_contract import Contract
 from tests.control.db.processes import wait_until
 from tests.control.lifecycle.worlds import START
 
@@ -93,6 +95,19 @@ def test_skypilot_reckons_with_the_prices_of_our_offers(skypilot_site: WorldSite
     )
     costs = json.loads(python(skypilot_site, code).splitlines()[-1])
     assert costs == pytest.approx([offer.usd_per_hour for offer in OFFERS])
+
+
+class TestContract(Contract):
+    """In this file, so that one server does for all tests that need one."""
+
+    @pytest.fixture
+    def harness(self, skypilot: SkyPilotHarness) -> SkyPilotHarness:
+        return skypilot
+
+
+def test_a_node_serves_tokens_of_a_real_model(skypilot: SkyPilotHarness, database: Database) -> None:
+    assert "Paris" in answer(skypilot, database, "The capital of France is")
+    assert skypilot.site.world.machines() == []
 
 
 def test_three_clouds_rent_at_once_and_each_lists_its_own(skypilot_site: WorldSite) -> None:
@@ -208,35 +223,30 @@ def test_a_cloud_whose_credentials_do_not_do_is_left_out_with_the_reason(tmp_pat
         gcp.cloud().terminate(node.name, START)
 
 
-def test_a_server_one_of_whose_ports_was_taken_is_started_on_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SkyPilot's queue has a port of its own, as far from 50011 as the server's is from 46580."""
-    free = server_module._free_port
-    with world_home(tmp_path) as (home, _):
-        queue = next(port for port in range(50100, 60000) if _is_free(port))
-        with socket.create_server(("127.0.0.1", queue)):
-            ports = iter([46580 + queue - 50011])
-            monkeypatch.setattr(server_module, "_free_port", lambda: next(ports, None) or free())
-            port = ApiServer(home).ensure()
-            assert port != 46580 + queue - 50011
-            assert ApiServer(home).ensure() == port
-        assert "already in use" in home.server_log.read_text()
-
-
 def _is_free(port: int) -> bool:
     with suppress(OSError), socket.create_server(("127.0.0.1", port)):
         return True
     return False
 
 
-def test_a_server_that_is_stopped_leaves_no_process_and_starts_again_with_what_it_knew(
-    skypilot: SkyPilotHarness,
+def test_a_server_that_is_stopped_leaves_no_process_and_starts_again_with_what_it_knew_on_ports_that_are_free(
+    skypilot: SkyPilotHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """SkyPilot's queue has a port of its own, as far from 50011 as the server's is from 46580."""
     node = skypilot.cloud().create(skypilot.request(), START)
     server = ApiServer(skypilot.site.home)
     assert server.ensure() == server.ensure()
     server.stop()
     assert not processes(skypilot.site, "sky.server")
     assert [p for p in left_of(skypilot.site.home) if "control.cloud.skypilot.sdk" not in command(p)] == []
+
+    free, queue = server_module._free_port, next(port for port in range(50100, 60000) if _is_free(port))
+    ports = iter([taken := 46580 + queue - 50011])
+    monkeypatch.setattr(server_module, "_free_port", lambda: next(ports, None) or free())
+    before = skypilot.site.home.server_log.stat().st_size
+    with socket.create_server(("127.0.0.1", queue)):
+        port = server.ensure()
+    assert port != taken
+    assert b"already in use" in skypilot.site.home.server_log.read_bytes()[before:]
     assert skypilot.cloud().list({}, START) == (node,)
+    assert server.ensure() == port
