@@ -23,13 +23,13 @@ COPY control control
 COPY migrations migrations
 COPY policies policies
 COPY templates_lib templates_lib
-RUN /opt/medley/bin/pip install --no-cache-dir '.[clouds,serve,tracing]'
+RUN /opt/medley/bin/pip install --no-cache-dir --no-compile '.[clouds,serve,tracing]'
 COPY web web
 RUN web/npm.sh /opt/build/bin/python --prefix web ci --no-fund --no-audit \
     && MEDLEY_PYTHON=/opt/medley/bin/python web/npm.sh /opt/build/bin/python --prefix web run build
 # Again, with the console in it
-RUN /opt/medley/bin/pip install --no-cache-dir --no-deps --force-reinstall . \
-    && /opt/medley/bin/python -m compileall -q /opt/medley/lib
+RUN /opt/medley/bin/pip install --no-cache-dir --no-compile --no-deps --force-reinstall . \
+    && /opt/medley/bin/python -m compileall -q -j 0 /opt/medley/lib
 
 FROM ${BASE} AS control
 # SkyPilot copies files with rsync over ssh, and asks for the rest before it launches on Kubernetes.

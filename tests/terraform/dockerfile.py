@@ -6,6 +6,8 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,8 +69,9 @@ class Root:
             self.command(*arguments, **more), capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
-    def build(self, stage: Stage, context: Path, built: dict[str, "Root"]) -> None:
-        """What `docker build` does for the stage; raises AssertionError with the output of a step that fails."""
+    def build(self, stage: Stage, context: Path, built: Mapping[str, Future["Root"]]) -> "Root":
+        """What `docker build` does for the stage, whose copies wait for the stages that they are from; raises
+        AssertionError with the output of a step that fails."""
         hosts = {name: value for name, value in os.environ.items() if _HOSTS_OWN.match(name)}
         if _CERTIFICATES.exists():
             shutil.copy(_CERTIFICATES, self.path / "run" / "certificates.crt")
@@ -89,18 +92,22 @@ class Root:
                     (self.path / step.text.lstrip("/")).mkdir(parents=True, exist_ok=True)
                 case "USER":
                     self.user = step.text
+        return self
 
-    def _copy(self, step: Instruction, context: Path, built: dict[str, "Root"]) -> None:
+    def _copy(self, step: Instruction, context: Path, built: Mapping[str, Future["Root"]]) -> None:
         *sources, target = (word for word in step.words if not word.startswith("--"))
         given = (word.removeprefix("--from=") for word in step.words if word.startswith("--from="))
-        origin = next((built[name].path for name in given), context)
+        origin = next((built[name].result().path for name in given), context)
         to = self.path / (Path(self.folder) / target).as_posix().lstrip("/")
         for source in sources:
             found = origin / source.lstrip("/")
             into = to / found.name if target.endswith("/") else to
-            if found.is_dir():
+            if origin != context:  # of which nothing is changed afterwards
+                into.parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run(["cp", "--archive", "--link", "--no-target-directory", found, into], check=True)
+            elif found.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__", "node_modules", "bundle", "generated")
-                shutil.copytree(found, into, symlinks=True, ignore=None if origin != context else ignored)
+                shutil.copytree(found, into, symlinks=True, ignore=ignored)
             else:
                 into.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(found, into)
