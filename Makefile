@@ -99,4 +99,5 @@ test: check web
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev  ## what takes minutes
+	$(compile)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m slow
