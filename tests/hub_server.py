@@ -23,6 +23,8 @@ class Hub:
     """That everybody has to show."""
     damaged: set[str] = field(default_factory=set)
     """Files that arrive with a flipped bit."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """File → bytes that it is said to have, of those that are not as large as they claim."""
     sent: list[str] = field(default_factory=list)
     """Files that were sent, in order."""
     url: str = ""
@@ -80,6 +82,8 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self.send_response(200)
             self.send_header("X-Repo-Commit", COMMIT)
             self.send_header("ETag", f'"{digest}"')
+            if file in hub.sizes:
+                self.send_header("X-Linked-Size", str(hub.sizes[file]))
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if body:

@@ -21,6 +21,7 @@ from control.cli import (
     offers,
     plan,
     plans,
+    preflight,
     profile,
     projects,
     reconcile,
@@ -52,6 +53,7 @@ app.command("instances")(instances.instances)
 app.command("events")(instances.events)
 app.command("audit")(audit.audit)
 app.command("plan")(plan.plan)
+app.command("preflight")(preflight.preflight)
 app.command("explain")(explain.explain)
 app.command("objectives")(objectives.objectives)
 app.command("cost")(cost.cost)

@@ -12,6 +12,15 @@ from control.cli.options import DatabaseOption
 from control.lifecycle.fleet import FleetMode
 
 HUB_PORT, REGISTRY_PORT = 7501, 7502
+AddressOption = Annotated[
+    str, typer.Option(help="Host name or address by which nodes of other machines reach the control plane.")
+]
+ImageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CLOUD=IMAGE", help="For a cloud's nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's."
+    ),
+]
 
 
 def reconcile(
@@ -20,21 +29,14 @@ def reconcile(
     ] = False,
     timeout_minutes: Annotated[float, typer.Option(min=0.01, help="Longest run of --once.")] = 30.0,
     bind: Annotated[str, typer.Option(help="Address to listen on for nodes.")] = "127.0.0.1",
-    address: Annotated[
-        str, typer.Option(help="Host name or address by which nodes of other machines reach it.")
-    ] = "127.0.0.1",
+    address: AddressOption = "127.0.0.1",
     hub_port: Annotated[int, typer.Option(min=1, max=65535, help="Nodes report to it.")] = HUB_PORT,
     registry_port: Annotated[int, typer.Option(min=1, max=65535, help="New nodes register at it.")] = REGISTRY_PORT,
     demand_port: Annotated[int, typer.Option(min=0, max=65535, help="Gateways report demand to it. 0: any.")] = 0,
     reach_s: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds that nodes get to find it, before one counts as lost.")
     ] = 45.0,
-    image: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CLOUD=IMAGE", help="For a cloud's nodes: an AMI, a GCP image, docker:IMAGE. Default: SkyPilot's."
-        ),
-    ] = None,
+    image: ImageOption = None,
     database_url: DatabaseOption = None,
 ) -> None:
     """Make every fleet what its plan says: ask prices, plan, launch, repair, drain.
@@ -58,7 +60,7 @@ def reconcile(
     with (
         open_kept_database(database_url, logging.getLogger("control.db").warning) as database,
         build_progress() as progress,
-        makers(database, own, _images(image or ())) as clouds,
+        makers(database, own, images_of(image or ())) as clouds,
     ):
         daemon = Daemon(database, live_planner(database, home(), progress, SimulatedAttainment), settings, clouds)
         outcome = asyncio.run(daemon.serve())
@@ -86,7 +88,8 @@ def reconcile(
         raise typer.Exit(1)
 
 
-def _images(given: Iterable[str]) -> dict[str, str]:
+def images_of(given: Iterable[str]) -> dict[str, str]:
+    """Cloud → image. Raises ValueError for a text that is no CLOUD=IMAGE."""
     images = {}
     for each in given:
         cloud, _, image = each.partition("=")

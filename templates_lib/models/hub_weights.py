@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,20 +39,38 @@ def fetch_layers(place: str, first_layer: int = 0, layers: int | None = None) ->
 
     Takes as long as the files are large. Raises NoWeightsError, which says what to do.
     """
-    repository = _Repository.of(place)
-    config = repository.fetch(_CONFIG)
-    # Of the same commit: a branch may move on meanwhile.
-    repository = replace(repository, revision=config.parent.name)
-    files = {_WHOLE}
-    with suppress(_NoFileError):
-        index = repository.fetch(_INDEX)
-        try:
-            files = _files(index, first_layer, layers)
-        except (ValueError, LookupError, AttributeError, TypeError) as error:
-            raise NoWeightsError(f"{place}: {_INDEX} cannot be read: {error}") from error
+    repository, config = _Repository.of(place).at_commit()
+    files = _files(place, repository.index(), first_layer, layers)
     with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
         list(pool.map(repository.fetch, sorted(files)))
     return config.parent
+
+
+@dataclass(frozen=True, slots=True)
+class HubCheckpoint:
+    """A checkpoint on the hub as it is listed there: nothing of its weights was fetched."""
+
+    place: str
+    config: Path
+    """config.json, fetched."""
+    bytes_of: Mapping[str, int]
+    """Size of each safetensors file of it, bytes."""
+    index: Path | None
+    """Which tensor is in which file; None: there is one file."""
+
+    def bytes_for(self, first_layer: int, layers: int) -> int:
+        """Return the bytes of the files that a stage of these layers fetches."""
+        return sum(self.bytes_of[file] for file in _files(self.place, self.index, first_layer, layers))
+
+
+def find_checkpoint(place: str) -> HubCheckpoint:
+    """Ask the hub for a checkpoint, with the rights of this process. Raises NoWeightsError, which says what to do, for
+    one that is not there, may not be read, or has no weights in safetensors."""
+    repository, config = _Repository.of(place).at_commit()
+    index = repository.index()
+    files = sorted(_files(place, index, 0, None))
+    with ThreadPoolExecutor(_AT_ONCE, "size") as pool:
+        return HubCheckpoint(place, config, dict(zip(files, pool.map(repository.size, files), strict=True)), index)
 
 
 def fetch_text(place: str) -> tuple[Path, ...]:
@@ -108,6 +127,34 @@ class _Repository:
         self._check(found)
         return found
 
+    def at_commit(self) -> "tuple[_Repository, Path]":
+        """Return the repository at the commit that its revision names now, since a branch may move on, and its
+        config.json."""
+        config = self.fetch(_CONFIG)
+        return replace(self, revision=config.parent.name), config
+
+    def index(self) -> Path | None:
+        """Return the list of tensors by file; None where all are in one."""
+        with suppress(_NoFileError):
+            return self.fetch(_INDEX)
+        return None
+
+    def size(self, file: str) -> int:
+        """Return the bytes of a file that need not be fetched."""
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url
+        from huggingface_hub.errors import RemoteEntryNotFoundError
+
+        endpoint = os.environ.get(ENDPOINT_VARIABLE) or None
+        try:
+            found = get_hf_file_metadata(hf_hub_url(self.name, file, revision=self.revision, endpoint=endpoint))
+        except RemoteEntryNotFoundError as error:
+            raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
+        except Exception as error:  # as in `fetch`
+            raise NoWeightsError(f"{self}: {file} cannot be asked for: {_reason(error)}") from error
+        if found.size is None:
+            raise NoWeightsError(f"{self}: the hub does not say how large {file} is")
+        return found.size
+
     def _check(self, file: Path) -> None:
         """The client keeps a large file under its digest, and takes the hub's word for it."""
         blob = file.resolve()
@@ -124,8 +171,18 @@ class _Repository:
         return PREFIX + self.name + (f"@{self.revision}" if self.revision else "")
 
 
-def _files(index: Path, first_layer: int, layers: int | None) -> set[str]:
-    """Raises ValueError, LookupError, AttributeError, TypeError for an index that is none."""
+def _files(place: str, index: Path | None, first_layer: int, layers: int | None) -> set[str]:
+    """Names of the safetensors files with tensors of these layers, or of none. Raises NoWeightsError for an index that
+    is none."""
+    if index is None:
+        return {_WHOLE}
+    try:
+        return _named(index, first_layer, layers)
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        raise NoWeightsError(f"{place}: {_INDEX} cannot be read: {error}") from error
+
+
+def _named(index: Path, first_layer: int, layers: int | None) -> set[str]:
     end = None if layers is None else first_layer + layers
     needed = set[str]()
     for tensor, file in json.loads(index.read_bytes())["weight_map"].items():

@@ -1,0 +1,1 @@
+"""What a launch needs, looked at before anything is rented."""

@@ -1,0 +1,54 @@
+"""A plan as its launch sees it: which models go to which clouds, and what each node fetches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from control.planning.world import World
+from templates_lib.apps.served_model import ServedModel
+from templates_lib.sources.placement_kinds import executors_of
+from templates_lib.values.clouds import LOCAL
+from templates_lib.values.placement import Stage
+from templates_lib.values.plan import Plan, PlannedInstance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    world: World
+    plan: Plan
+
+    @property
+    def clouds(self) -> tuple[str, ...]:
+        """Clouds that the plan takes nodes of."""
+        return tuple(sorted({cloud_of(each) for each in self.plan.instances}))
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Those whose nodes are other machines than this one."""
+        return tuple(cloud for cloud in self.clouds if cloud != LOCAL)
+
+    def regions(self, cloud: str) -> tuple[str, ...]:
+        zones = {each.zone for each in self.plan.instances if cloud_of(each) == cloud}
+        return tuple(sorted({offer.region for offer in self.world.quotes.offers if offer.zone_id in zones}))
+
+    def served(self) -> Iterator[tuple[ServedModel, tuple[str, ...]]]:
+        """Yield each model of the fleet that has instances in the plan, with the clouds that these are in."""
+        for served in self.world.recipe.served:
+            clouds = {cloud_of(each) for each in self.plan.instances if serves(each, served)}
+            if clouds:
+                yield served, tuple(sorted(clouds))
+
+    def stages(self, served: ServedModel) -> Iterator[tuple[PlannedInstance, Stage]]:
+        """Yield the stages that run the model, of one instance of each template, zone and market."""
+        for each in self.plan.instances:
+            executors = (executors_of(each) or ()) if serves(each, served) else ()
+            mine = [one for one in executors if one.component in (served.name, served.model.id)]
+            yield from ((each, stage) for executor in mine for stage in executor.stages)
+
+
+def cloud_of(instance: PlannedInstance) -> str:
+    return instance.zone.partition("/")[0]
+
+
+def serves(instance: PlannedInstance, served: ServedModel) -> bool:
+    """Tell whether the instance has capacity for a class of the model's work."""
+    return any(served.class_id(phase) in instance.units_per_s for phase in served.phases)

@@ -1,0 +1,127 @@
+"""The control plane's side of a launch: tools, accounts, images, and how nodes find their way to it."""
+
+import importlib.util
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from control.cloud.errors import CloudError, RetryLaterError
+from control.cloud.port import Cloud
+from control.preflight.finding import Finding, Status
+from control.preflight.planned import Planned
+from templates_lib.values.clouds import SKYPILOT, cloud_kind
+
+TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
+"""Program that renting through SkyPilot takes → what for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    address: str
+    """Host name or address by which nodes of other machines are to reach the control plane."""
+    clouds: Mapping[str, Callable[[], Cloud]]
+    """Cloud → what makes its adapter."""
+    now: datetime
+    images: Mapping[str, str] = field(default_factory=dict)
+    """As of `SkyPilotSettings`."""
+
+
+def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
+    """Yield what is found of the control plane's machine, accounts and network, cloud by cloud."""
+    rented = [cloud for cloud in planned.clouds if cloud_kind(cloud).adapter == SKYPILOT]
+    has_tools = True
+    if rented:
+        for finding in _tools():
+            has_tools = has_tools and finding.status is Status.PASS
+            yield finding
+    for cloud in planned.elsewhere:
+        yield from _account(cloud, site, has_tools or cloud not in rented)
+        if cloud in site.images:
+            yield _image(cloud, site.images[cloud], planned.regions(cloud))
+    if planned.elsewhere:
+        yield _address(planned, site.address)
+    yield from _flows(planned)
+
+
+def _tools() -> Iterator[Finding]:
+    is_there = importlib.util.find_spec("sky") is not None
+    lacking = "SkyPilot is not installed: pip install 'medley-serving[clouds]'"
+    status = Status.PASS if is_there else Status.FAIL
+    yield Finding("tool.skypilot", "this machine", status, "SkyPilot is installed" if is_there else lacking)
+    for tool, use in TOOLS.items():
+        found = shutil.which(tool)
+        status = Status.PASS if found else Status.FAIL
+        detail = found or f"{tool} is not on the path of this machine: {use}; install it with the system's packages"
+        yield Finding(f"tool.{tool}", "this machine", status, detail)
+
+
+def _account(cloud: str, site: Site, has_tools: bool) -> Iterator[Finding]:
+    name = "account.credentials"
+    if cloud not in site.clouds:
+        what = "nothing rents there: its offers are for planning and comparing only"
+        yield Finding("cloud.adapter", cloud, Status.FAIL, what)
+        return
+    if not has_tools:
+        yield Finding(name, cloud, Status.UNKNOWN, "not asked: what it is asked with is missing (see above)")
+        return
+    try:
+        nodes = site.clouds[cloud]().list({}, site.now)
+    except RetryLaterError as error:
+        yield Finding(name, cloud, Status.UNKNOWN, f"it did not answer: {error}")
+    except CloudError as error:
+        yield Finding(name, cloud, Status.FAIL, str(error))
+    else:
+        what = f"it answers, and lists {len(nodes)} of our nodes; rights to rent show at the first launch"
+        yield Finding(name, cloud, Status.PASS, what)
+
+
+def _image(cloud: str, image: str, regions: tuple[str, ...]) -> Finding:
+    """An AMI is of one region."""
+    if image.startswith("ami-") and len(regions) > 1:
+        what = f"{image} is of one region, and nodes are planned in {', '.join(regions)}: plan one region, or no image"
+        return Finding("image.region", cloud, Status.FAIL, what)
+    what = f"{image}: whether the account may use it shows at the first launch"
+    return Finding("image.region", cloud, Status.UNKNOWN, what)
+
+
+def _address(planned: Planned, given: str) -> Finding:
+    """That nodes may find the control plane under what it tells them."""
+    name, clouds = "network.address", ", ".join(planned.elsewhere)
+    try:
+        found = sorted({entry[4][0] for entry in socket.getaddrinfo(given, None, type=socket.SOCK_STREAM)})
+    except (OSError, UnicodeError) as error:
+        what = f"{given!r} is no address and no name that this machine resolves ({error}): give --address another"
+        return Finding(name, clouds, Status.FAIL, what)
+    addresses = [ip_address(str(each).partition("%")[0]) for each in found]
+    shown = f"{given} ({', '.join(map(str, addresses))})" if [str(each) for each in addresses] != [given] else given
+    if all(_is_own(each) for each in addresses):
+        what = (
+            f"{shown} is this machine to itself: nodes of {clouds} would look for the control plane on themselves; "
+            "give `--address` what they reach it by, here and to `medley reconcile`"
+        )
+        return Finding(name, clouds, Status.FAIL, what)
+    if all(each.is_private for each in addresses):
+        what = f"{shown} is private: nodes of {clouds} reach it through one VPC or a VPN only"
+        return Finding(name, clouds, Status.UNKNOWN, what)
+    return Finding(
+        name, clouds, Status.PASS, f"nodes of {clouds} are told {shown}; whether a firewall lets them in is not seen"
+    )
+
+
+def _is_own(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_loopback or address.is_unspecified
+
+
+def _flows(planned: Planned) -> Iterator[Finding]:
+    """Routes whose legs are in several clouds: KV caches and tokens go from one to the other."""
+    apart = {}
+    for flow in planned.plan.flows:
+        clouds = tuple(dict.fromkeys(zone.partition("/")[0] for zone in flow.zones if zone))
+        if len(clouds) > 1:
+            apart[flow.route] = clouds
+    for route, clouds in sorted(apart.items()):
+        what = f"its legs are in {' and '.join(clouds)}: their nodes must reach each other, which is not seen from here"
+        yield Finding("network.flow", route, Status.UNKNOWN, what)

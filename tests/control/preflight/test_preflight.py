@@ -1,0 +1,244 @@
+"""What a launch needs is looked at before it: each fault is found under its own name, and nothing else is."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from control.cli.main import app
+from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedError
+from control.cloud.port import Cloud
+from control.db.database import Database, open_database
+from control.preflight.finding import Finding, Status
+from control.preflight.models import DISK_BYTES
+from control.preflight.planned import Planned
+from control.preflight.site import Site
+from control.preflight.walk import preflight
+from templates_lib.values.plan import Flow
+from tests.control.cloud.fake_cloud import FakeCloud
+from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
+from tests.hub_server import Hub, serving, use
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+REPOSITORY = "openai/gpt-oss-20b"
+SPEC = KEEP_SPEC.format(keep="throughput").replace("n_max: 2", "n_max: 1")
+CONFIG = {"model_type": "gpt_oss", "num_hidden_layers": 24, "hidden_size": 2880, "vocab_size": 201088}
+TENSORS = {
+    "model.embed_tokens.weight": "a.safetensors",
+    **{f"model.layers.{n}.x": "a.safetensors" if n < 12 else "b.safetensors" for n in range(24)},
+}
+PUBLIC = "8.8.8.8"
+
+
+@pytest.fixture(scope="module")
+def made(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    with open_database(module_database_url) as database:
+        world = world_of(tmp_path_factory.mktemp("spec"), SPEC)
+        return Planned(world, planned(database, world))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    files = {
+        "config.json": json.dumps(CONFIG).encode(),
+        "model.safetensors.index.json": json.dumps({"weight_map": TENSORS}).encode(),
+        "tokenizer.json": b"{}",
+        "a.safetensors": b"a",
+        "b.safetensors": b"b",
+    }
+    with serving(Hub({REPOSITORY: files})) as hub:
+        hub.sizes = {"a.safetensors": 7 * 10**9, "b.safetensors": 6 * 10**9}
+        use(hub, tmp_path / "home", monkeypatch)
+        yield hub
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that renting takes is installed."""
+    monkeypatch.setattr("control.preflight.site.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("control.preflight.site.importlib.util.find_spec", lambda _: object())
+
+
+def walked(planned: Planned, address: str = PUBLIC, cloud: Cloud | None = None, **site: object) -> dict[str, Finding]:
+    there: dict[str, Callable[[], Cloud]] = {"aws": lambda: cloud or FakeCloud("aws", {})}
+    found = list(preflight(planned, Site(address, there, NOW, **site)))  # type: ignore[arg-type]
+    names = [each.name for each in found]
+    assert len(set(names)) == len(names), "one model in one cloud: each thing is looked at once"
+    return {each.name: each for each in found}
+
+
+def failing(found: dict[str, Finding]) -> set[str]:
+    return {name for name, each in found.items() if each.status is Status.FAIL}
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_launch_that_can_work_passes_and_fetches_no_weights(made: Planned, hub: Hub) -> None:
+    found = walked(made)
+    assert {each.status for each in found.values()} == {Status.PASS}
+    order = ["tool.skypilot", "account.credentials", "network.address", "engine.family", "format.weights",
+             "weights.repository", "tokenizer.files", "disk.node"]  # fmt: skip
+    assert [name for name in found if name in order] == order
+    assert "13.0 GB" in found["weights.repository"].detail
+    assert not [file for file in hub.sent if file.endswith(".safetensors")]
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnauthorisedError("aws: the token has expired"), Status.FAIL),
+        (OwnFaultError("aws: names are not resolved"), Status.FAIL),
+        (RetryLaterError("aws: throttled", 1.0), Status.UNKNOWN),
+    ],
+)
+def test_an_account_that_does_not_answer_says_why(made: Planned, hub: Hub, error: Exception, status: Status) -> None:
+    cloud = FakeCloud("aws", {})
+    cloud.fail_next("list", error)
+    account = walked(made, cloud=cloud)["account.credentials"]
+    assert (account.status, str(error) in account.detail) == (status, True)
+    assert [call.method for call in cloud.calls] == ["list"], "it is asked, and nothing is changed"
+
+
+def test_an_account_is_not_asked_without_the_tools_for_it(
+    made: Planned, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("control.preflight.site.shutil.which", lambda _: None)
+    found = walked(made)
+    assert found["tool.rsync"].status is Status.FAIL
+    assert found["account.credentials"].status is Status.UNKNOWN
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("127.0.0.1", Status.FAIL),
+        ("::1", Status.FAIL),
+        ("0.0.0.0", Status.FAIL),  # noqa: S104
+        ("localhost", Status.FAIL),
+        ("no such host.invalid", Status.FAIL),
+        ("10.1.2.3", Status.UNKNOWN),
+        (PUBLIC, Status.PASS),
+    ],
+)
+def test_nodes_of_a_cloud_must_find_the_control_plane(made: Planned, hub: Hub, address: str, status: Status) -> None:
+    found = walked(made, address)
+    assert found["network.address"].status is status
+    assert failing(found) == ({"network.address"} if status is Status.FAIL else set())
+
+
+def without_config(hub: Hub) -> None:
+    hub.files = {REPOSITORY: {"tokenizer.json": b"{}"}}
+
+
+def other_config(hub: Hub) -> None:
+    other = json.dumps(CONFIG | {"num_hidden_layers": 36}).encode()
+    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"config.json": other}}
+
+
+def without(name: str) -> Callable[[Hub], None]:
+    def remove(hub: Hub) -> None:
+        files = hub.files[REPOSITORY]
+        hub.files = {REPOSITORY: {each: files[each] for each in files if each != name}}
+
+    return remove
+
+
+def gated(hub: Hub) -> None:
+    hub.token = "secret"  # noqa: S105
+
+
+def moved(hub: Hub) -> None:
+    hub.files = {"openai/elsewhere": hub.files[REPOSITORY]}
+
+
+def too_large(hub: Hub) -> None:
+    hub.sizes = {"a.safetensors": int(DISK_BYTES), "b.safetensors": 1}
+
+
+def broken_index(hub: Hub) -> None:
+    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"model.safetensors.index.json": b"[1]"}}
+
+
+def broken_config(hub: Hub) -> None:
+    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"config.json": b"[1]"}}
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("fault", "name", "words"),
+    [
+        (without_config, "weights.repository", "has no config.json"),
+        (without("b.safetensors"), "weights.repository", "has no b.safetensors"),
+        (without("tokenizer.json"), "tokenizer.files", "has no tokenizer.json"),
+        (gated, "weights.repository", "HF_TOKEN"),
+        (moved, "weights.repository", "no such repository"),
+        (broken_index, "weights.repository", "cannot be read"),
+        (broken_config, "weights.architecture", "cannot be read"),
+        (other_config, "weights.architecture", "num_hidden_layers 36, planned as 24"),
+        (too_large, "disk.node", "layers 0 to 23"),
+    ],
+)
+def test_weights_that_nodes_could_not_load_are_found(
+    made: Planned, hub: Hub, fault: Callable[[Hub], None], name: str, words: str
+) -> None:
+    fault(hub)
+    found = walked(made)
+    assert failing(found) == {name}
+    assert words in found[name].detail
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_hub_that_is_away_is_said_with_its_error(made: Planned, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert failing(walked(made)) == {"weights.repository"}
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("engine: vllm", "engine.installed"), ("weights: path:/nowhere", "tokenizer.files")],
+)
+def test_what_nodes_do_not_have_is_found(database: Database, tmp_path: Path, hub: Hub, line: str, name: str) -> None:
+    world = world_of(tmp_path, SPEC.replace("    workload", f"    {line}\n    workload"))
+    found = walked(Planned(world, planned(database, world)))
+    assert failing(found) == {name}
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_is_known_of_no_place_is_asked_for(made: Planned, hub: Hub) -> None:
+    world = replace(made.world, weights={})
+    assert failing(walked(Planned(world, made.plan))) == {"weights.place"}
+
+
+@pytest.mark.usefixtures("tools")
+def test_routes_over_two_clouds_and_images_are_not_vouched_for(made: Planned, hub: Hub) -> None:
+    route = made.plan.flows[0].route
+    plan = replace(made.plan, flows=(Flow(route, ("aws/use2-az1", "gcp/us-east4-a"), 1.0, 0.0),))
+    found = walked(Planned(made.world, plan), images={"aws": "ami-0123"})
+    assert (found["network.flow"].subject, found["network.flow"].status) == (route, Status.UNKNOWN)
+    assert found["image.region"].status is Status.UNKNOWN
+    assert failing(found) == set()
+
+
+def test_the_command_exits_with_1_and_names_what_fails(
+    database_url: str, tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))  # without rsync no cloud is asked
+    (tmp_path / "fleet.yaml").write_text(SPEC)
+    command = ["preflight", "-f", str(tmp_path / "fleet.yaml"), "--database-url", database_url]
+    done = CliRunner().invoke(app, [*command, "-o", "json"])
+    document = json.loads(done.stdout)
+    assert (done.exit_code, document["kind"], document["passes"]) == (1, "medley/preflight", False)
+    failed = {each["name"] for each in document["checks"] if each["status"] == "fail"}
+    assert failed >= {"tool.rsync", "network.address"}
+    assert all({"name", "subject", "status", "detail"} == each.keys() and each["detail"] for each in document["checks"])
+    shown = CliRunner().invoke(app, [*command, "--address", PUBLIC])
+    assert shown.exit_code == 1
+    assert "tool.rsync" in shown.stdout
+    assert "network.address" in shown.stdout
