@@ -137,7 +137,7 @@ def without_config(hub: Hub) -> None:
 
 def other_config(hub: Hub) -> None:
     other = json.dumps(CONFIG | {"num_hidden_layers": 36}).encode()
-    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"config.json": other}}
+    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "config.json": other}}
 
 
 def without(name: str) -> Callable[[Hub], None]:
@@ -161,11 +161,11 @@ def too_large(hub: Hub) -> None:
 
 
 def broken_index(hub: Hub) -> None:
-    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"model.safetensors.index.json": b"[1]"}}
+    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "model.safetensors.index.json": b"[1]"}}
 
 
 def broken_config(hub: Hub) -> None:
-    hub.files = {REPOSITORY: hub.files[REPOSITORY] | {"config.json": b"[1]"}}
+    hub.files = {REPOSITORY: {**hub.files[REPOSITORY], "config.json": b"[1]"}}
 
 
 @pytest.mark.usefixtures("tools")
