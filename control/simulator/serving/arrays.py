@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import ceil
+from typing import get_type_hints
 
 import numpy as np
 
@@ -27,19 +28,9 @@ _ANY_LENGTH = 2**31 - 1
 
 
 def limits_of(settings: ServingSettings) -> Limits:
-    return Limits(
-        settings.admits,
-        settings.max_wait_s,
-        settings.request_timeout_s,
-        settings.resume_wait_s,
-        settings.max_resumptions,
-        settings.max_waiting,
-        settings.request_s,
-        settings.reply_s,
-        settings.use_interval_s,
-        settings.lead_s,
-        settings.streams_kv,
-    )
+    """Give each setting the type that the kernel was compiled for: another, such as a whole number of seconds, would
+    have it compiled once more, which takes a minute."""
+    return Limits(**{name: kind(getattr(settings, name)) for name, kind in get_type_hints(Limits).items()})
 
 
 def world_of(

@@ -68,7 +68,7 @@ class Simulation:
 
     def _go_on(self, until_s: float) -> None:
         while True:
-            match run(self._world, self._limits, until_s):
+            match run(self._world, self._limits, float(until_s)):
                 case r.REACHED:
                     return
                 case r.DRY:
