@@ -201,7 +201,11 @@ def _reason(error: BaseException) -> str:
             "there is no such repository, or reading it takes a token: set "
             f"{TOKEN_VARIABLE} where the control plane runs"
         )
-    return "there is no such revision" if kind == "RevisionNotFoundError" else _first(error)
+    if kind == "RevisionNotFoundError":
+        return "there is no such revision"
+    # The client tries again over a connection that it has closed: why the first one failed is in its log alone.
+    first, hub = _first(error), os.environ.get(ENDPOINT_VARIABLE) or "huggingface.co"
+    return f"{hub} cannot be reached" if "client has been closed" in first else first
 
 
 def _first(error: BaseException) -> str:
