@@ -15,6 +15,8 @@ _NO_CREDENTIALS = re.compile(
     r"|NoCredentials|Unable to locate credentials|DefaultCredentialsError|RefreshError|401 Client Error",
 )
 _EMPTY_WORDS = re.compile(r"^\s*<sky-payload|Trying other potential|View logs|^\W*Optimiz|^-+$|sky jobs launch")
+_WENT_ON = re.compile(r"^.*Proceeding assuming.*$", re.MULTILINE)
+"""What SkyPilot could do without."""
 _REQUEST_IS_WRONG = frozenset(
     {
         *("ValueError", "ResourcesMismatchError", "ResourcesUnavailableError", "NotSupportedError", "CommandError"),
@@ -30,7 +32,10 @@ def cloud_error(cloud: str, failed: CallFailed) -> CloudError:
     if found is not None:
         vendor_error, line = found
         return vendor_error.error(cloud, line[:_TEXT_CHARS])
-    fault = own_fault(cloud, f"{failed.kind}: {failed.text}") or own_fault(cloud, failed.log)
+    fault = own_fault(cloud, f"{failed.kind}: {failed.text}")
+    if fault is None and failed.kind in _REQUEST_IS_WRONG:
+        # A lost connection is no verdict, whatever was printed before: something may have been created.
+        fault = own_fault(cloud, _WENT_ON.sub("", failed.log))
     if fault is not None:
         return fault
     text = f"{cloud}: {_said(failed)}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control.cloud.errors import OwnFaultError, StockOutError
+from control.cloud.errors import GiveUpError, OwnFaultError, RetryLaterError, StockOutError
 from control.cloud.own_fault import own_fault
 from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.home import SkyPilotHome
@@ -46,6 +46,15 @@ def test_what_a_vendor_refuses_stays_its_refusal() -> None:
         assert own_fault(each.cloud, vendor_line(each.code)) is None, each
     log = "Traceback\nNo module named 'nicety'\nInsufficientInstanceCapacity: there is none"
     assert type(cloud_error("aws", CallFailed("ResourcesUnavailableError", "no", log))) is StockOutError
+
+
+def test_a_connection_that_was_lost_is_no_fault_of_ours_whatever_was_printed_before() -> None:
+    """The launch may have had its effect, which only a repetition finds out."""
+    went_on = "Error when trying to check quota. Proceeding assuming quotas are available: NameResolutionError(...)"
+    for log in (went_on, "x\n[Errno -2] Name or service not known"):
+        assert type(cloud_error("gcp", CallFailed("RemoteDisconnected", "closed", log))) is RetryLaterError
+    refused = CallFailed("ResourcesUnavailableError", "could not provision", f"{went_on}\nno such machine")
+    assert type(cloud_error("gcp", refused)) is GiveUpError
 
 
 def test_a_missing_skypilot_is_said_before_a_server_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
