@@ -59,6 +59,10 @@ def _print(found: "Sequence[Finding]", failed: int, plan: str) -> None:
         shown.add_row(each.status.value, each.name, each.subject, each.detail)
     console().print(shown)
     unknown = sum(each.status == "unknown" for each in found)
-    verdict = f"{failed} of {len(found)} checks of plan {plan[:12]} fail" if failed else f"plan {plan[:12]} can start"
+    verdict = (
+        f"{failed} of {len(found)} checks of plan {plan[:12]} fail"
+        if failed
+        else f"nothing that plan {plan[:12]} needs fails"
+    )
     beside = f"; {unknown} cannot be told from here" if unknown else ""
     typer.echo(f"{verdict}{beside}. Nothing was rented." if found else f"plan {plan[:12]} starts nothing.")
