@@ -5,9 +5,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,6 @@ class _Repository:
         it."""
         try:
             from huggingface_hub import hf_hub_download, try_to_load_from_cache
-            from huggingface_hub.errors import RemoteEntryNotFoundError
             from huggingface_hub.utils.tqdm import disable_progress_bars
         except ImportError:
             raise NoWeightsError("huggingface-hub is not installed: pip install 'medley-serving[agent]'") from None
@@ -118,12 +117,8 @@ class _Repository:
         at: dict[str, Any] = {"revision": self.revision, "cache_dir": None if home is None else Path(home) / "hub"}
         if self.revision and isinstance(known := try_to_load_from_cache(self.name, file, **at), str):
             return Path(known)
-        try:
+        with self._asking(file, "fetched"):
             found = Path(hf_hub_download(self.name, file, endpoint=os.environ.get(ENDPOINT_VARIABLE), **at))
-        except RemoteEntryNotFoundError as error:
-            raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
-        except Exception as error:  # the client's, HTTP's, the system's: none of them says what to do
-            raise NoWeightsError(f"{self}: {file} cannot be fetched: {_reason(error)}") from error
         self._check(found)
         return found
 
@@ -142,18 +137,25 @@ class _Repository:
     def size(self, file: str) -> int:
         """Return the bytes of a file that need not be fetched."""
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
-        from huggingface_hub.errors import RemoteEntryNotFoundError
 
         endpoint = os.environ.get(ENDPOINT_VARIABLE) or None
-        try:
+        with self._asking(file, "asked for"):
             found = get_hf_file_metadata(hf_hub_url(self.name, file, revision=self.revision, endpoint=endpoint))
-        except RemoteEntryNotFoundError as error:
-            raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
-        except Exception as error:  # as in `fetch`
-            raise NoWeightsError(f"{self}: {file} cannot be asked for: {_reason(error)}") from error
         if found.size is None:
             raise NoWeightsError(f"{self}: the hub does not say how large {file} is")
         return found.size
+
+    @contextmanager
+    def _asking(self, file: str, what: str) -> Iterator[None]:
+        """Turn what the client raises meanwhile into what to do. `what`: that could not be done with the file."""
+        from huggingface_hub.errors import RemoteEntryNotFoundError
+
+        try:
+            yield
+        except RemoteEntryNotFoundError as error:
+            raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
+        except Exception as error:  # the client's, HTTP's, the system's: none of them says what to do
+            raise NoWeightsError(f"{self}: {file} cannot be {what}: {_reason(error)}") from error
 
     def _check(self, file: Path) -> None:
         """The client keeps a large file under its digest, and takes the hub's word for it."""
