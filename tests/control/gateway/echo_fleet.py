@@ -20,6 +20,7 @@ from control.gateway.model_entry import ModelEntry
 from control.gateway.published import Published, PublishedModel
 from control.gateway.settings import GatewaySettings
 from control.gateway.slack_decision import compile_decisions
+from control.gateway.tokenizer import Tokenizer
 from control.gateway.tokenizer_source import load_tokenizer
 from policies.fair_order import Account
 from policies.priority import Priority
@@ -47,8 +48,13 @@ class EchoFleet:
     keys: KeyPair = field(default_factory=KeyPair.generate)
     schedulers: dict[str, EchoScheduler] = field(default_factory=dict)
     dispatchers: list[Dispatcher] = field(default_factory=list)
+    tokenizer: Tokenizer = field(init=False)
     _own: dict[str, KeyPair] = field(default_factory=dict)
     _calls: int = 0
+
+    def __post_init__(self) -> None:
+        # Once: gateways may publish from several threads, and none may read a file that another writes.
+        self.tokenizer = load_tokenizer(byte_tokenizer(self.folder))
 
     def start(self, name: str) -> None:
         """Start it, again at its address."""
@@ -65,15 +71,14 @@ class EchoFleet:
 
     def publish(self, dispatcher: Dispatcher, *models: RoutedModel) -> None:
         compile_decisions()  # as whoever keeps a table does
-        tokenizer = load_tokenizer(byte_tokenizer(self.folder))
         served = [PublishedModel(model, "", 10_000, 0) for model in models]
         addresses = {
             name: Address(scheduler.endpoint, self._own[name].public) for name, scheduler in self.schedulers.items()
         }
         entries = {}
         for each in served:
-            entry = dispatcher.models.get(each.routing.id) or ModelEntry(each, tokenizer)
-            entry.update(each, tokenizer)
+            entry = dispatcher.models.get(each.routing.id) or ModelEntry(each, self.tokenizer)
+            entry.update(each, self.tokenizer)
             entries[each.routing.id] = entry
         dispatcher.update(Published(1, addresses, tuple(served)), entries)
 
