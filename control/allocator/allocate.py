@@ -1,6 +1,6 @@
 """The allocator: a snapshot and a library in, a plan out (docs/plans.md; Coral paper, section 4.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from control.allocator.highs import HighsMilp
@@ -22,17 +22,19 @@ def solve(
     milp: MilpSolver | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] | None = None,
+    known: Collection[Plan] = (),
 ) -> Plan:
     """The cheapest plan over the templates of `library` that leaves the least demand unmet.
 
     The same arguments give the same plan. `milp` is the mixed-integer solver (HiGHS); `progress` hears of every better
-    plan as (stage, objective, bound); `clock` is a monotonic clock in seconds that fills `Plan.solve_s`. Placements
+    plan as (stage, objective, bound); `clock` is a monotonic clock in seconds that fills `Plan.solve_s`. `known`: plans
+    of snapshots much like this one; the search begins with the best that can be made of what they rent. Placements
     are left to the caller. ValueError for offers and guardrails that make no sense.
     """
     began = clock() if clock else 0.0
     solver = milp or HighsMilp()
     problem = read_problem(snapshot, library)
-    outcome = Search(problem, solver, progress or _silent).run()
+    outcome = Search(problem, solver, progress or _silent, problem.keys_of(known)).run()
     settled = settle(problem, outcome.incumbent, outcome.row_upper, solver, snapshot.settings.seed)
     plan = with_id(make_plan(problem, outcome, settled, policy))
     return replace(plan, solve_s=clock() - began) if clock else plan

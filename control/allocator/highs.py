@@ -13,6 +13,8 @@ from control.allocator.rows import SparseMatrix, Variables
 INTEGER = highspy.HighsVarType.kInteger
 CONTINUOUS = highspy.HighsVarType.kContinuous
 STATUS = highspy.HighsModelStatus
+SEARCHES = ("mip_heuristic_run_root_reduced_cost", "mip_heuristic_run_rins", "mip_heuristic_run_rens")
+"""Its programs within the program, which take up to half of the iterations."""
 FEASIBILITY = 1e-7
 """Tolerance of rows, which are scaled to the whole demand: a ten-millionth of it."""
 
@@ -106,6 +108,10 @@ class HighsMilp:
         highs.setOptionValue("mip_max_nodes", effort.nodes)
         highs.setOptionValue("mip_feasibility_tolerance", FEASIBILITY)
         highs.setOptionValue("primal_feasibility_tolerance", FEASIBILITY)
+        if not effort.looks_for_plans:
+            for option in SEARCHES:
+                highs.setOptionValue(option, False)
+            highs.setOptionValue("mip_heuristic_effort", 0.0)
         if effort.seconds is not None:
             highs.setOptionValue("time_limit", max(0.0, effort.seconds))
 

@@ -32,7 +32,7 @@ def polish(
 
     A unit is a work class, or with zones a whole demand, since its classes have to move together.
     """
-    unit = _units(problem, restricted)
+    unit = _unit_of(problem, restricted)
     many = int(unit.max(initial=-1)) + 1
     rng, solved = np.random.default_rng(seed), 0
     for width in sorted({min(width, many) for width in WIDTHS}):
@@ -55,7 +55,14 @@ def polish(
                 break
 
 
-def _units(problem: AllocationProblem, restricted: Restricted) -> Ints:
+def units(problem: AllocationProblem) -> int:
+    """Return the number of units that move by themselves."""
+    if problem.snapshot.settings.mode is Mode.PAPER:
+        return problem.columns.classes
+    return len({tree.demand for tree in problem.routing.trees})
+
+
+def _unit_of(problem: AllocationProblem, restricted: Restricted) -> Ints:
     columns = problem.columns
     of_class = columns.entry_class[columns.entry_start[restricted.picked.point]]
     if problem.snapshot.settings.mode is Mode.PAPER:

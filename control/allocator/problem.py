@@ -1,17 +1,20 @@
 """A snapshot and a library read into everything that the solve works on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from control.allocator.columns import Columns, Floats, allowed_groups, restrict
+from control.allocator.columns import Columns, Floats, Ints, allowed_groups, restrict
 from control.allocator.frame import FrameBuilder, ProgramFrame, RunningColumns
 from control.allocator.market import GroupedSupply, read_supply, running_counts
 from control.allocator.routing import RoutedDemands, read_routing
 from templates_lib.values.library import Library
 from templates_lib.values.nearest_name import nearest_name
+from templates_lib.values.offer import Market
+from templates_lib.values.plan import Plan
 from templates_lib.values.settings import Mode
 from templates_lib.values.snapshot import Snapshot
 
@@ -25,6 +28,12 @@ class AllocationProblem:
     routing: RoutedDemands
     columns: Columns
     frame: ProgramFrame
+
+    def keys_of(self, plans: Iterable[Plan]) -> Ints:
+        """Return template · G + group of all that these plans rent, as far as it can be rented here, in order."""
+        rented = {(each.template_id, each.zone, each.market) for plan in plans for each in plan.instances}
+        found = _columns_of(sorted(rented), self.library, self.supply, self.columns.allowed)
+        return np.array(sorted({t * len(self.supply.groups) + g for t, g in found.values()}), dtype=np.int64)
 
     @property
     def group_place(self) -> NDArray[np.integer[Any]]:
@@ -87,15 +96,26 @@ def _class_zone(library: Library, allowed: NDArray[np.bool_], supply: GroupedSup
 
 def _running(snapshot: Snapshot, library: Library, supply: GroupedSupply, allowed: NDArray[np.bool_]) -> RunningColumns:
     counts = running_counts(snapshot)
-    group_index = {group: g for g, group in enumerate(supply.groups)}
-    wanted = sorted({name.encode() for name, _, _ in counts})
-    at = np.flatnonzero(np.isin(library.ids, np.array(wanted, dtype=library.ids.dtype)))
-    template_index = {library.template_id(int(t)): int(t) for t in at}
-    found = [
-        (template_index[name], group_index[zone, market], count)
-        for (name, zone, market), count in counts.items()
-        if name in template_index and (zone, market) in group_index
-    ]
-    found = sorted(f for f in found if allowed[f[0], f[1]])
+    found = sorted((t, g, counts[each]) for each, (t, g) in _columns_of(counts, library, supply, allowed).items())
     table = np.array(found, dtype=np.int64).reshape(-1, 3)
     return RunningColumns(table[:, 0], table[:, 1], table[:, 2].astype(np.float64))
+
+
+def _columns_of(
+    instances: Iterable[tuple[str, str, Market]],
+    library: Library,
+    supply: GroupedSupply,
+    allowed: NDArray[np.bool_],
+) -> dict[tuple[str, str, Market], tuple[int, int]]:
+    """(template id, zone, market) → (template, group), of those that can be rented."""
+    instances = list(instances)
+    group_index = {group: g for g, group in enumerate(supply.groups)}
+    wanted = sorted({name.encode() for name, _, _ in instances})
+    at = np.flatnonzero(np.isin(library.ids, np.array(wanted, dtype=library.ids.dtype)))
+    template_index = {library.template_id(int(t)): int(t) for t in at}
+    found = {
+        (name, zone, market): (template_index[name], group_index[zone, market])
+        for name, zone, market in instances
+        if name in template_index and (zone, market) in group_index
+    }
+    return {each: place for each, place in found.items() if allowed[place]}

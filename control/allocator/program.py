@@ -21,13 +21,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Limits of a search; all but the last count work."""
+    """Limits of a search; all but `seconds` count work."""
 
     gap: float
     nodes: int
     simplex_iterations: int
     seed: int
     seconds: float | None = None
+    looks_for_plans: bool = True
+    """Whether to look for better solutions beside those that the bound comes upon."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

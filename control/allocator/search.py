@@ -8,7 +8,7 @@ import numpy as np
 
 from control.allocator.columns import Floats, Ints, PickedColumns, concatenate
 from control.allocator.frame import Level
-from control.allocator.polish import polish
+from control.allocator.polish import WIDTHS, polish, units
 from control.allocator.problem import AllocationProblem
 from control.allocator.program import Effort, MilpSolution, MilpSolver, Program, Start
 from control.allocator.refine import Refined, can_refine, refine
@@ -33,6 +33,8 @@ FEW_STOPS = 3
 POOL = 400
 """Columns in the first program for whole plans."""
 POOL_NODES = 200
+PROOF = "proof"
+"""Stage of the programs over all that a better plan may use."""
 POLISH_NODES = 50
 POLISH_GAP = 1e-4
 POLISH_SHARE = 0.5
@@ -61,8 +63,9 @@ class SearchOutcome:
 class Search:
     """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
 
-    def __init__(self, problem: AllocationProblem, milp: MilpSolver, progress: Progress) -> None:
-        self._problem, self._milp, self._progress = problem, milp, progress
+    def __init__(self, problem: AllocationProblem, milp: MilpSolver, progress: Progress, known: Ints) -> None:
+        """`known`: template · G + group of what plans of problems much like this one rent."""
+        self._problem, self._milp, self._progress, self._known = problem, milp, progress, known
         settings = problem.snapshot.settings
         self._limits: WorkLimits = settings.limits
         self._seed = settings.seed
@@ -76,13 +79,19 @@ class Search:
         self._iterations = 0
         self._bound = -np.inf
         self._best: Incumbent | None = None
+        self._recalled: Incumbent | None = None
+        """The best of what was known. Where nothing on the way to the proof was better, nothing is likely to be."""
         self._wanted: dict[int, int] = {}
         """Counts that reach the least unmet demand: their columns are in every later program."""
 
     def run(self) -> SearchOutcome:
         relaxed, values = self._relax()
+        if not any(values):
+            self._recall()
         if not any(values) and self._is_large() and can_refine(self._problem):
             self._refine(relaxed)
+        elif self._best is not None and not self._is_proven_at_once(relaxed):
+            self._find(relaxed)
         if self._best is None and (any(values) or not self._find(relaxed)):
             relaxed = self._least_unmet(values)
             if not self._find(relaxed):
@@ -107,6 +116,18 @@ class Search:
                 "milp_iterations": float(self._iterations),
             },
         )
+
+    def _recall(self) -> None:
+        """Begin with the best plan of what others rent, if one of it serves as much."""
+        if len(self._known):
+            self._cost_program(self._templates_of(self._known), "known", POOL_NODES)
+            self._recalled = self._best
+
+    def _is_proven_at_once(self, relaxed: Relaxed) -> bool:
+        """Tell whether all columns that could improve the plan are no more than are searched for a first one."""
+        assert self._best is not None  # noqa: S101
+        room = self._best.objective - relaxed.bound
+        return len(self._survivors(relaxed, room)) <= self._limits.incumbent_columns
 
     def _relax(self) -> tuple[Relaxed, tuple[float, ...]]:
         """The least cost at the least unmet demand of the relaxation, and that demand by level."""
@@ -207,7 +228,7 @@ class Search:
             self._is_done = self._best is not None
             return
         order = found.order
-        if len(self._improving(found, order)) > FEW_IMPROVING:
+        if self._is_worth_polishing(len(self._improving(found, order))):
             some = self._improving(found, order[: self._limits.incumbent_columns])
             self._polish(found, np.unique(np.concatenate([found.in_bundles, order[:POOL], some])))
         if self._gap() > self._limits.gap:
@@ -230,6 +251,13 @@ class Search:
         """Return those of the columns that a plan better than the best so far may use."""
         assert self._best is not None  # noqa: S101
         return at[found.rise[at] <= self._best.objective - found.priced_bound]
+
+    def _is_worth_polishing(self, improving: int) -> bool:
+        """Tell whether to better the plan part by part first. Where a neighbourhood is as large as the whole, it is no
+        less work than the proof, which is left to it as long as it can be had."""
+        if improving <= FEW_IMPROVING:
+            return False
+        return improving > self._limits.proof_columns or units(self._problem) > WIDTHS[0]
 
     def _polish(self, found: Refined, pool: Ints) -> None:
         assert self._best is not None  # noqa: S101
@@ -255,7 +283,7 @@ class Search:
         if len(improving) > self._limits.proof_columns:
             return
         room = self._best.objective - found.priced_bound
-        answer = self._cost_program(self._whole_templates(found.examined.take(improving)), "proof")
+        answer = self._cost_program(self._whole_templates(found.examined.take(improving)), PROOF)
         self._raise_bound(min(answer.bound, found.priced_bound + room, found.limit))
 
     def _raise_bound(self, bound: float) -> None:
@@ -269,7 +297,7 @@ class Search:
         room = self._best.objective - relaxed.bound
         survivors = self._survivors(relaxed, room)
         keep, least_left_out = self._cheapest(survivors, self._limits.proof_columns)
-        answer = self._cost_program(keep, "proof")
+        answer = self._cost_program(keep, PROOF)
         self._bound = max(self._bound, min(answer.bound, relaxed.bound + min(least_left_out, room)))
         self._is_done = self._gap() <= self._limits.gap
 
@@ -297,7 +325,8 @@ class Search:
         iterations = limits.simplex_iterations - (self._iterations if self._best is not None else 0)
         if iterations <= 0:
             return OUT_OF_WORK
-        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, left)
+        looks = stage != PROOF or self._recalled is None or self._best is not self._recalled
+        effort = Effort(gap, nodes or limits.nodes, iterations, self._seed, left, looks)
         answer = self._milp(program, effort, start, lambda value: self._progress(stage, value, self._bound))
         self._seconds += answer.seconds
         self._nodes += answer.nodes
@@ -337,9 +366,13 @@ class Search:
 
     def _whole_templates(self, picked: PickedColumns) -> PickedColumns:
         """All points of every picked (template, group), those of running templates added, each once."""
+        groups = len(self._problem.supply.groups)
+        return self._templates_of(self._problem.columns.library.point_template[picked.point] * groups + picked.group)
+
+    def _templates_of(self, key: Ints) -> PickedColumns:
+        """The same for template · G + group."""
         columns, frame = self._problem.columns, self._problem.frame
         groups = len(self._problem.supply.groups)
-        key = columns.library.point_template[picked.point] * groups + picked.group
         counts = self._best.counts if self._best is not None else self._wanted
         key = np.unique(np.concatenate([key, frame.running_key, np.array(sorted(counts), dtype=np.int64)]))
         owner, point = columns.points_of(key // groups)

@@ -181,7 +181,14 @@ def _planned(snapshot: Snapshot, library: Library, timed: Solve, method: Method,
     """The method's plan on the snapshot; where a percentile is promised, under caps that keep it."""
     if attain is None:
         return Promise(method(snapshot, library, timed), snapshot, {})
-    return promised(snapshot, lambda under: method(under, library, timed), attain)
+    known: list[Plan] = []
+
+    def made(under: Snapshot) -> Plan:
+        """Under caps a little different, a plan is often made of what earlier ones are made of."""
+        known.append(method(under, library, partial(timed, known=tuple(known))))
+        return known[-1]
+
+    return promised(snapshot, made, attain)
 
 
 def _keeps(attain: Attainment, plan: Plan, snapshot: Snapshot, promise: Promise) -> bool:

@@ -1,5 +1,6 @@
 """The port to the allocator: baselines and shells receive it as an argument."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from templates_lib.values.library import Library
@@ -8,6 +9,9 @@ from templates_lib.values.snapshot import Snapshot
 
 
 class Solve(Protocol):
-    def __call__(self, snapshot: Snapshot, library: Library, *, policy: str = "medley") -> Plan:
-        """The cheapest plan over the templates of `library`; its `policy` is set to the argument."""
+    def __call__(
+        self, snapshot: Snapshot, library: Library, *, policy: str = "medley", known: Collection[Plan] = ()
+    ) -> Plan:
+        """The cheapest plan over the templates of `library`; its `policy` is set to the argument. `known`: plans of
+        snapshots much like this one, to begin from."""
         ...
