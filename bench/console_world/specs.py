@@ -24,7 +24,7 @@ def _model(
     return {"model": name, "slo": slo, "workload": workload, "demand": demand}
 
 
-def _fleet(name: str, models: list[Any], clouds: list[Any], n_max: int = 3) -> dict[str, Any]:
+def _fleet(name: str, models: list[Any], clouds: list[Any], n_max: int) -> dict[str, Any]:
     base = {"apiVersion": "medley/v1", "kind": "Fleet", "name": name}
     # Not the cheapest plan, but soon.
     solver = {"n_max": n_max, "gap": 0.02, "nodes": 5, "incumbent_columns": 200, "proof_columns": 200}
@@ -33,8 +33,9 @@ def _fleet(name: str, models: list[Any], clouds: list[Any], n_max: int = 3) -> d
 
 def assistants(scale: float) -> dict[str, Any]:
     """Three models on two clouds, one of them too large for most nodes. `scale` 1: about a thousand instances."""
-    # A plan of a thousand instances is simulated for a minute, and there are many.
-    keep = {"percentile": 99} if scale <= SIMULATED else None
+    # A plan of a thousand instances is simulated for a minute, and there are many. Of few nodes there are fewer plans.
+    promises = scale <= SIMULATED
+    keep, n_max = ({"percentile": 99}, 2) if promises else (None, 3)
     models = [
         _model("gpt-oss-20b", 1500, 50, "azure-code", 1850 * scale, priority=1),
         _model(PROMISING, 1200, 60, "azure-conversation", 1000 * scale, keep=keep),
@@ -45,7 +46,7 @@ def assistants(scale: float) -> dict[str, Any]:
         {"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L40S"], "counts": [1], "markets": ["spot"]},
         {"cloud": "gcp", "regions": ["us-central1"], "gpus": ["L4"], "counts": [1, 2]},
     ]
-    return _fleet(ASSISTANTS, models, clouds)
+    return _fleet(ASSISTANTS, models, clouds, n_max)
 
 
 def agents(scale: float) -> dict[str, Any]:
@@ -58,4 +59,4 @@ def agents(scale: float) -> dict[str, Any]:
 def idle() -> dict[str, Any]:
     """Registered, and nothing of it was ever planned."""
     models = [_model("gpt-oss-20b", 3000, 100, "azure-code", 0.1)]
-    return _fleet(IDLE, models, [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L4"]}])
+    return _fleet(IDLE, models, [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L4"]}], n_max=3)

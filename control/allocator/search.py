@@ -221,6 +221,8 @@ class Search:
     def _refine(self, relaxed: Relaxed) -> None:
         """A tight bound, a first plan from the columns seen on the way, better ones near it, and then the proof."""
         room = ROOM * max(relaxed.bound, 1e-6)
+        if self._best is not None:  # what costs more than that is no use
+            room = max(self._best.objective - relaxed.bound, room * SLACK)
         found = self._first_plan(relaxed, room)
         if self._best is not None and self._best.objective > relaxed.bound + room and not found.narrowed:
             found = self._first_plan(relaxed, self._best.objective - relaxed.bound)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ HAND_OFFS = np.geomspace(1e-3, 30.0, 64)
 """Hand-off times of the mean prompt that are tried, in gaps."""
 SPREADS = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0])
 """Standard deviations of a step's time over its mean, for which `GapLaw.steps` is known."""
+_erf = np.frompyfunc(math.erf, 1, 1)
 _OF_NETWORKS = 0.25
 """What a network may be slower by is worth that power of it: the last piece of a hand-off is little beside a step."""
 POINTS = 400
@@ -85,16 +85,20 @@ def _held(left: Floats, share: float) -> Floats:
     levels = np.linspace(0.0, 1.0, POINTS) ** 3
     points = np.quantile(np.where(np.isfinite(left), left, 1e3), (levels[1:] + levels[:-1]) / 2)
     weights = np.diff(levels)
-    normal = np.vectorize(NormalDist().cdf)
     found = [min(float(np.quantile(left, 1 - share, method="lower")), 1.0)]
     for spread in SPREADS[1:]:
         low, high = 0.0, found[0]
         for _ in range(20):
             middle = (low + high) / 2
-            late = float(weights @ normal((1 - points / max(middle, 1e-9)) / spread))
+            late = float(weights @ _normal((1 - points / max(middle, 1e-9)) / spread))
             low, high = (middle, high) if late <= 1 - share else (low, middle)
         found.append(low)
     return np.array(found)
+
+
+def _normal(x: Floats) -> Floats:
+    """The distribution function of the standard normal distribution. NumPy has none, and SciPy takes long to import."""
+    return 0.5 * (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64))
 
 
 BELOW = np.array(

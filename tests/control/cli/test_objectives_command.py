@@ -18,7 +18,7 @@ POINTS = ("--at", "15,3000", "--axis", "ttft", "--model", MODEL)
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
     file = tmp_path / "fleet.yaml"
-    file.write_text(KEEP_SPEC.format(keep="throughput").replace("n_max: 2", "n_max: 1"))
+    file.write_text(KEEP_SPEC.format(keep="throughput"))
     return file
 
 

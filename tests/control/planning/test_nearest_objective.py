@@ -45,7 +45,7 @@ def test_the_nearest_objective_is_one_that_a_plan_keeps_at_that_price(
 
 
 def test_where_no_latency_objective_is_the_reason_nothing_is_said(module_database: Database, tmp_path: Path) -> None:
-    spec = KEEP_SPEC.format(keep="throughput").replace("n_max: 2", "n_max: 1, rho: 0.5")
+    spec = KEEP_SPEC.format(keep="throughput").replace("n_max: 1", "n_max: 1, rho: 0.5")
     session = PlanningSession(
         PostgresLibraries(module_database), PostgresPlans(module_database), lambda *_: None, time.perf_counter
     )

@@ -23,7 +23,7 @@ models:
     demand: {{requests_per_s: 20}}
 clouds:
   - {{cloud: aws, regions: [us-east-2], gpus: [L40S, L4]}}
-solver: {{n_max: 2}}
+solver: {{n_max: 1}}
 """
 """One model that promises `keep`."""
 ROUGHLY = partial(SimulatedAttainment, requests=4_000)

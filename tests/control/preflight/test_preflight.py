@@ -25,7 +25,7 @@ from tests.hub_server import Hub, serving, use
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REPOSITORY = "openai/gpt-oss-20b"
-SPEC = KEEP_SPEC.format(keep="throughput").replace("n_max: 2", "n_max: 1")
+SPEC = KEEP_SPEC.format(keep="throughput")
 CONFIG = {"model_type": "gpt_oss", "num_hidden_layers": 24, "hidden_size": 2880, "vocab_size": 201088}
 TENSORS = {
     "model.embed_tokens.weight": "a.safetensors",
