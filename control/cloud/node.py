@@ -29,6 +29,8 @@ class NodeRequest:
     tags: Mapping[str, str]
     command: tuple[str, ...]
     """Command that runs on it from its start, with its arguments. It ends with the node, and the node with it."""
+    disk_gib: int = 0
+    """Size of its disk, where it is made with the machine; 0: the adapter's own."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Environment too, but neither stored nor shown by an adapter."""

@@ -23,3 +23,5 @@ class NodeStart:
     """Secrets that go into its environment, too."""
     engines: frozenset[str] = frozenset({DEFAULT_ENGINE})
     """Engines that its agent has."""
+    disk_gib: int = 0
+    """Disk that it needs; 0: not known."""

@@ -3,6 +3,7 @@
 import logging
 import queue
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from control.diff.target import Target
@@ -103,6 +104,7 @@ class CloudWork:
         wanted, start = fleet.order.of(instance), fleet.order.starts.get(instance.zone.partition("/")[0])
         if wanted is None or start is None:
             return
+        start = replace(start, disk_gib=fleet.order.disk_gib.get(wanted.template.id, 0))
         where = places(wanted, fleet.gang(instance.id), fleet.order.supply.offers, start)
         stores = self._stores
         done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)

@@ -26,6 +26,8 @@ class FleetOrder:
     """Node configuration → for weights and KV cache; others have all of theirs."""
     starts: dict[str, NodeStart] = field(default_factory=dict)
     """Cloud → what a new node of it runs; of others nothing is rented."""
+    disk_gib: dict[str, int] = field(default_factory=dict)
+    """Template → disk of its nodes, where it is known."""
     limits: ChangeLimits = field(default_factory=ChangeLimits)
     acts: bool = True
     """False, as in mode observe: nothing is launched or drained. What has failed is given back nevertheless, and what

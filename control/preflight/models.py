@@ -9,14 +9,11 @@ from control.preflight.planned import Planned, cloud_of
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.models.hub_weights import HubCheckpoint, fetch_text, find_checkpoint, is_on_hub
+from templates_lib.models.node_disk import GIB, IMAGE_BYTES, disk_gib
 from templates_lib.models.weights_place import NoWeightsError, weights_path
 from templates_lib.values.clouds import LOCAL, SKYPILOT, cloud_kind
 from templates_lib.values.engines import engines_at, stage_engines, support_at
 
-DISK_BYTES = 256e9
-"""Disk of a node that is rented: SkyPilot's default, which no launch changes."""
-IMAGE_BYTES = 60e9
-"""Of it, what the cloud's image, the engine's environment and our logs may take: an assumption, on the large side."""
 _GB = 1e9
 _SAME = {"num_hidden_layers": "layers", "hidden_size": "hidden_size", "vocab_size": "vocab_size"}
 """Field of config.json → what the planner calls it."""
@@ -130,13 +127,15 @@ def _disks(planned: Planned, served: ServedModel, found: HubCheckpoint) -> Itera
             layers = f"layers {stage.first_layer} to {stage.first_layer + stage.layers - 1}"
             fetched = found.bytes_for(stage.first_layer, stage.layers)
             most[cloud] = max(most.get(cloud, (0, "")), (fetched, layers))
+    size = disk_gib((served.model,))
+    room = size * GIB - IMAGE_BYTES
     for cloud, (fetched, layers) in sorted(most.items()):
-        room = DISK_BYTES - IMAGE_BYTES
         detail = (
-            f"a node with {layers} fetches {fetched / _GB:,.1f} GB; its disk of {DISK_BYTES / _GB:.0f} GB has "
+            f"a node with {layers} fetches {fetched / _GB:,.1f} GB; its disk of {size} GiB has "
             f"{room / _GB:.0f} GB beside image and engine"
         )
-        ask = ": take smaller files, or cut the model over more stages (`solver.n_max`)"
+        planned_gb = served.model.weight_bytes / _GB
+        ask = f": the weights that are planned take {planned_gb:,.1f} GB; name a repository that has only these"
         is_enough = fetched <= room
         status = Status.PASS if is_enough else Status.FAIL
         yield Finding("disk.node", f"{served.name} on {cloud}", status, detail + ("" if is_enough else ask))

@@ -55,6 +55,7 @@ class SkyPilotCloud:
             spot=request.market is Market.SPOT,
             labels={**request.tags, NODE_LABEL: request.name},
             image=self._fleet.settings.images.get(self.name, ""),
+            disk_gib=request.disk_gib,
             set_up=sent.set_up,
             run=sent.run,
             files=sent.files,

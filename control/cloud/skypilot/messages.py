@@ -26,6 +26,8 @@ class LaunchCluster(msgspec.Struct, frozen=True, tag=True):
     labels: dict[str, str]
     image: str
     """Empty: SkyPilot's own for the cloud."""
+    disk_gib: int
+    """0: SkyPilot's own size."""
     set_up: str
     run: str
     files: dict[str, str]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -34,6 +35,8 @@ from tests.control.lifecycle.worlds import START
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("rsync", "sshd")]
 
+DEFAULT_DISK_GIB = 256
+"""SkyPilot's own."""
 CLOUDS = ("aws", "gcp", "runpod")
 TELLS = ("python3", "-c", "import os, signal; print(dict(os.environ), flush=True); signal.pause()")
 PATCHED = {
@@ -48,8 +51,6 @@ PATCHED = {
 
 
 def spot(request: NodeRequest) -> NodeRequest:
-    from dataclasses import replace
-
     return replace(request, market=Market.SPOT)
 
 
@@ -116,6 +117,7 @@ def test_three_clouds_rent_at_once_and_each_lists_its_own(skypilot_site: WorldSi
     try:
         with ThreadPoolExecutor(len(CLOUDS)) as pool:
             asked = {c: spot(h.request(f"medley-i-{c}", command=TELLS, secret=token)) for c, h in harnesses.items()}
+            asked["gcp"] = replace(asked["gcp"], disk_gib=730)
             started = {c: pool.submit(h.cloud().create, asked[c], START) for c, h in harnesses.items()}
             nodes = {cloud: node.result() for cloud, node in started.items()}
         for cloud, harness in harnesses.items():
@@ -123,6 +125,7 @@ def test_three_clouds_rent_at_once_and_each_lists_its_own(skypilot_site: WorldSi
             assert nodes[cloud].state is CloudNodeState.RUNNING
             (machine,) = [m for m in skypilot_site.world.machines() if m.cloud == cloud]
             assert machine.spot
+            assert machine.disk_gib == (730 if cloud == "gcp" else DEFAULT_DISK_GIB)
             assert (machine.zone, machine.instance_type) == (harness.place[1], harness.small)
             assert machine.labels == {"medley-owner": "me", "medley-node": f"medley-i-{cloud}"}
             assert machine.cluster == f"medley-i-{cloud}-{skypilot_site.home.user_hash}"

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from control.cloud.errors import CloudError, StockOutError
+from control.cloud.node import CloudNode, NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.diff.limits import ChangeLimits
@@ -157,6 +158,22 @@ def test_an_instance_for_which_nothing_can_be_rented_is_launched_again_later_and
     world.until(lambda: "bootstrapping" in world.states().values())
     world.tick()
     assert world.given == ["fake/here/small/on-demand"] * 2
+
+
+def test_nodes_are_asked_for_with_the_disk_that_their_template_needs(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, asked, create = World(database), [], FakeCloud.create
+
+    def noted(cloud: FakeCloud, request: NodeRequest, now: datetime) -> CloudNode:
+        asked.append(request.disk_gib)
+        return create(cloud, request, now)
+
+    monkeypatch.setattr(FakeCloud, "create", noted)
+    large, small = wish(), wish(layers=(6,))
+    world.keeper.keep(world.order(large, small, disk_gib={large.template.id: 730}))
+    world.until(lambda: list(world.states().values()) == ["bootstrapping"] * 2)
+    assert sorted(asked) == [0, 730, 730]
 
 
 def test_that_an_offer_refused_part_of_a_gang_is_heard_after_what_it_gave(database: Database) -> None:

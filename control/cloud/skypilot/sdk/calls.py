@@ -107,6 +107,7 @@ def _task(call: messages.LaunchCluster) -> sky.Task:
             use_spot=call.spot,
             labels=call.labels,
             image_id=call.image or None,
+            disk_size=call.disk_gib or None,
         )
     )
     return task

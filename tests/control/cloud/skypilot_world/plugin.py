@@ -55,6 +55,7 @@ class Machines:
                     cluster=cluster_name_on_cloud,
                     zone=zone,
                     instance_type=node["InstanceType"],
+                    disk_gib=node["DiskSize"],
                     spot=node["UseSpot"],
                     labels=node["Labels"],
                 )

@@ -39,6 +39,7 @@ class Machine:
     cluster: str
     zone: str
     instance_type: str
+    disk_gib: int
     spot: bool
     labels: dict[str, str]
     pid: int = 0

@@ -1,0 +1,21 @@
+"""Disk of a rented node: what it is launched with, and pays for."""
+
+import math
+from collections.abc import Iterable
+
+from templates_lib.models.model_spec import ModelSpec
+
+IMAGE_BYTES = 60e9
+"""What the cloud's image, the engine's environment and our logs may take: an assumption, on the large side."""
+SPARE = 0.05
+"""Share of a checkpoint that its files may have beside the weights that are planned, such as alignment and indices."""
+STEP_GIB, LEAST_GIB = 10, 100
+"""Sizes are multiples of one, and at least the other: images of clouds are not taken on smaller disks."""
+GIB = 2**30
+
+
+def disk_gib(models: Iterable[ModelSpec]) -> int:
+    """Return the GiB of a node that runs stages of these models. Each is reckoned whole: a node fetches the files that
+    its layers are in, and where a checkpoint is cut into files is known when it is fetched."""
+    needed = IMAGE_BYTES + sum((1 + SPARE) * model.weight_bytes for model in models)
+    return max(LEAST_GIB, STEP_GIB * math.ceil(needed / GIB / STEP_GIB))
