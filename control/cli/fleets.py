@@ -16,6 +16,7 @@ from control.lifecycle.fleet import FleetMode
 if TYPE_CHECKING:
     from control.actions.plan_change import PlanChange
     from control.db.database import Database
+    from control.preflight.planned import Planned
 
 app = Commands(name="fleets", help="List fleets, set their modes, end them.", no_args_is_help=True)
 _TOP_REASONS = 3
@@ -36,11 +37,15 @@ def apply(
         ),
     ] = None,
     yes: YesOption = False,
+    preflight: Annotated[
+        bool, typer.Option(help="Look at engines, weights, tokenizers and disks of what would be rented.")
+    ] = True,
     database_url: DatabaseOption = None,
 ) -> None:
     """Create or change a fleet: plan it, show what would change in dollars, capacity and requests, and ask.
 
     In mode observe the plan is shown and nothing is touched. Otherwise `medley reconcile` applies what you confirm.
+    What would fail on rented nodes is refused; `medley preflight` looks at accounts and addresses, too.
     """
     from control.actions.apply_spec import WantedFleet, apply_spec
     from control.actions.plan_change import change_to
@@ -53,6 +58,7 @@ def apply(
     from control.db.registered_models import PostgresModels
     from control.fleet_file.document import parse, read_text
     from control.planning.world import world_of
+    from control.preflight.planned import Planned
     from control.reconcile.live_planner import live_planner
     from control.simulator.attainment import SimulatedAttainment
 
@@ -74,8 +80,11 @@ def apply(
         verdict = against_cheapest(solved.report)
         typer.echo(f"the plan {verdict}" if verdict else "no baseline serves as much of the demand to compare it with")
         if record.mode is not FleetMode.OBSERVE:
+            refused = f"fleet {record.name} is not applied in mode {record.mode.value}"
             if change.unrunnable:
-                raise NotNowError(f"fleet {record.name} is not applied in mode {record.mode.value}: no node can run it")
+                raise NotNowError(f"{refused}: no node can run it")
+            if preflight and (failing := _failing(Planned(solved.world, solved.plan))):
+                raise NotNowError(f"{refused} (--no-preflight would): {'; '.join(failing)}")
             if not yes:
                 typer.confirm("Do this?", abort=True)
         apply_spec(act, wanted, before, confirmed, solved.plan.id)
@@ -149,6 +158,16 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
         typer.echo(f"Fleet {fleet} is ending: `medley reconcile` drains its {ended.draining} instances.")
     else:
         typer.echo(f"Fleet {fleet} ended: nothing of it ran.")
+
+
+def _failing(planned: "Planned") -> list[str]:
+    """What of its models would fail on rented nodes. Where the control plane runs, and what it may do, is not known
+    here."""
+    from control.preflight.finding import Status
+    from control.preflight.models import of_models
+
+    found = of_models(planned) if planned.elsewhere else ()
+    return [f"{each.subject}: {each.detail}" for each in found if each.status is Status.FAIL]
 
 
 def _accepted(plan: str, fleet: str) -> str:

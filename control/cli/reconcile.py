@@ -56,11 +56,12 @@ def reconcile(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     own = DaemonHome.below(home())
     once_s = 60 * timeout_minutes if once else 0.0
-    settings = DaemonSettings(own, bind, address, hub_port, registry_port, demand_port, reach_s, once_s)
+    images = images_of(image or ())
+    settings = DaemonSettings(own, bind, address, hub_port, registry_port, demand_port, reach_s, images, once_s)
     with (
         open_kept_database(database_url, logging.getLogger("control.db").warning) as database,
         build_progress() as progress,
-        makers(database, own, images_of(image or ())) as clouds,
+        makers(database, own, images) as clouds,
     ):
         daemon = Daemon(database, live_planner(database, home(), progress, SimulatedAttainment), settings, clouds)
         outcome = asyncio.run(daemon.serve())

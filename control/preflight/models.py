@@ -8,7 +8,7 @@ from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned, cloud_of
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
-from templates_lib.models.hub_weights import HubCheckpoint, fetch_text, find_checkpoint, is_on_hub
+from templates_lib.models.hub_weights import HubAwayError, HubCheckpoint, fetch_text, find_checkpoint, is_on_hub
 from templates_lib.models.node_disk import GIB, IMAGE_BYTES, disk_gib
 from templates_lib.models.weights_place import NoWeightsError, weights_path
 from templates_lib.values.clouds import LOCAL, SKYPILOT, cloud_kind
@@ -82,7 +82,7 @@ def _on_hub(planned: Planned, served: ServedModel, place: str) -> Iterator[Findi
     try:
         found = find_checkpoint(place)
     except NoWeightsError as error:
-        yield Finding("weights.repository", served.name, Status.FAIL, str(error))
+        yield Finding("weights.repository", served.name, _status_of(error), str(error))
         return
     size = sum(found.bytes_of.values()) / _GB
     commit = found.config.parent.name
@@ -94,11 +94,15 @@ def _on_hub(planned: Planned, served: ServedModel, place: str) -> Iterator[Findi
     try:
         files = fetch_text(place)
     except NoWeightsError as error:
-        yield Finding("tokenizer.files", served.name, Status.FAIL, str(error))
+        yield Finding("tokenizer.files", served.name, _status_of(error), str(error))
     else:
         names = ", ".join(each.name for each in files)
         yield Finding("tokenizer.files", served.name, Status.PASS, f"{names}, for gateways to read")
     yield from _disks(planned, served, found)
+
+
+def _status_of(error: NoWeightsError) -> Status:
+    return Status.UNKNOWN if isinstance(error, HubAwayError) else Status.FAIL
 
 
 def _architecture(served: ServedModel, config: Path) -> Finding:

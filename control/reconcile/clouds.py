@@ -28,6 +28,10 @@ class Clouds(Mapping[str, Cloud]):
                 self._made = {**self._made, name: self._makers[name]()}
             return self._made[name]
 
+    def has(self, name: str) -> bool:
+        """Tell whether nodes can be rented there."""
+        return name in self._makers
+
     def __getitem__(self, name: str) -> Cloud:
         return self._made[name]
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from agents.channels.keys import KeyPair
@@ -34,6 +34,7 @@ from control.planning.world import World
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
 from control.reconcile.fleet_planner import FleetPlanner
+from control.reconcile.launch_check import LaunchCheck
 from control.reconcile.node_starts import NodeStarts, check_way_back
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
@@ -65,6 +66,8 @@ class DaemonSettings:
     """Gateways tell it what is asked of models; 0: any, which they learn from the routing table."""
     reach_s: float = 45.0
     """A load balancer, or a name, leads nodes to a new leader only after a while: no node is missed before."""
+    images: Mapping[str, str] = field(default_factory=dict)
+    """As of `SkyPilotSettings`."""
     once_s: float = 0.0
     """Above 0: end as soon as every fleet is as its plan wants it, and after this time at the latest."""
 
@@ -133,7 +136,9 @@ class Daemon:
         return ReconcilePorts(
             stores, self._leader, self._planner, made.keeper, made.publisher, made.effects, _now,
             on_transition=_on_transition,
-            starts=starts, reach=self._reach, tokenizer=Tokenizers(home.tokenizers, made.effects),
+            starts=starts, reach=self._reach,
+            preflight=LaunchCheck(self._clouds, settings.address, settings.images, _now, time.monotonic),
+            tokenizer=Tokenizers(home.tokenizers, made.effects),
         )  # fmt: skip
 
     def _reach(self, world: World, plan: Plan) -> None:

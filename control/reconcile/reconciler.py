@@ -57,6 +57,8 @@ class ReconcilePorts:
     """Cloud → what a new node of it runs."""
     reach: Callable[[World, Plan], None] = lambda _, __: None
     """Makes sure of adapters for the clouds that a plan rents at. Raises ValueError for one that there is none for."""
+    preflight: Callable[[World, Plan], tuple[str, ...]] = lambda _, __: ()
+    """Looks at what a launch of a plan needs, and returns what would fail of it. May take seconds."""
     gang: Callable[[ServingTemplate], Gang] = gang_of
     """Function that makes the runs of a template's nodes. Raises UnplaceableError for a template that they cannot
     run."""
@@ -71,7 +73,8 @@ class Reconciler:
         self._ports = ports
         self._fleets: dict[str, FleetState] = {}
         self._budgets: dict[tuple[Scope, str], StoredBudget] = {}
-        self._solved: queue.SimpleQueue[tuple[str, Solved | Exception]] = queue.SimpleQueue()
+        self._solved: queue.SimpleQueue[tuple[str, Solved | Exception, tuple[str, ...]]] = queue.SimpleQueue()
+        """Fleet, its plan or why there is none, and what would fail of the plan's launch."""
         self._faults: dict[str, str] = {}
         """Cloud → fault of our own that stops launches there."""
         self._leads = self._has_read = False
@@ -233,43 +236,46 @@ class Reconciler:
                 fleet.begin(now_s)
 
     def _solve(self, record: FleetRecord, known: tuple[Instance, ...], in_force: str) -> None:
-        """Solve in a thread of the effects."""
+        """Solve in a thread of the effects. What nobody is asked about is looked at before it is carried out."""
         try:
-            self._solved.put((record.name, self._ports.planner.solve(record, known, self._now(), in_force=in_force)))
+            solved = self._ports.planner.solve(record, known, self._now(), in_force=in_force)
+            fails = self._ports.preflight(solved.world, solved.plan) if record.mode is FleetMode.AUTO else ()
+            self._solved.put((record.name, solved, fails))
         except Exception as error:
-            self._solved.put((record.name, error))
+            self._solved.put((record.name, error, ()))
             if not isinstance(error, (ValueError, LookupError, DatabaseUnavailableError)):
                 raise
 
     def _decide(self) -> None:
         """Decide about the plans that have been made since."""
         while not self._solved.empty():
-            name, solved = self._solved.get()
+            name, solved, fails = self._solved.get()
             fleet = self._fleets.get(name)
             if fleet is None:
                 continue
             try:
-                self._take(name, fleet, solved)
+                self._take(name, fleet, solved, fails)
             except StaleVersionError:
                 self.wake(name, "somebody has accepted another plan meanwhile")
             except DatabaseUnavailableError:
                 self.wake(name, "the database went away meanwhile")  # it is not to wait for its next turn
                 raise
 
-    def _take(self, name: str, fleet: FleetState, solved: Solved | Exception) -> None:
+    def _take(self, name: str, fleet: FleetState, solved: Solved | Exception, fails: tuple[str, ...]) -> None:
         """Raises StaleVersionError, DatabaseUnavailableError."""
         if isinstance(solved, DatabaseUnavailableError):
             raise solved
         if isinstance(solved, Exception):
             self._trouble(fleet, f"cannot be planned: {solved}")
             return
-        self._trouble(fleet, "")
         fleet.take(solved, self._now(), self._ports.monotonic())
         self._account(name, solved)
         if solved.record != fleet.record:
             self.wake(name, "its spec has changed meanwhile")
-            return
-        self._judge(fleet, solved)
+            fails = ()
+        else:
+            fails = self._judge(fleet, solved, fails)
+        self._trouble(fleet, f"cannot be launched: {'; '.join(fails)}" if fails else "")
 
     def _account(self, name: str, solved: Solved) -> None:
         """Record what held nodes cost by this look at the market, what the fleet gives up for its budgets from now on,
@@ -286,13 +292,16 @@ class Reconciler:
             _log.warning("fleet %s: %s: %s", name, of, text)
             self._note("promise.corrected", f"{of}: {text}", name, of)
 
-    def _judge(self, fleet: FleetState, solved: Solved) -> None:
+    def _judge(self, fleet: FleetState, solved: Solved, fails: tuple[str, ...]) -> tuple[str, ...]:
+        """Return what keeps the plan from being carried out."""
         fleets, now = self._ports.stores.fleets, self._now()
         mode, target = fleet.record.mode, fleet.target
         # A plan that was proposed before the spec or mode changed cannot be approved any more: propose the new one.
         is_current = target.proposed_at >= fleet.record.updated_at
         held, waiting = self._kept(target.accepted), self._kept(target.proposed if is_current else "")
         decision = decide(mode, target, held, waiting, solved.plan)
+        if decision.verdict is Verdict.ACCEPT and fails:
+            return fails
         if decision.verdict is Verdict.ACCEPT:
             fleet.target = fleets.accept(target, solved.plan.id, RECONCILER, decision.reason, now)
         elif decision.verdict is Verdict.PROPOSE:
@@ -300,6 +309,7 @@ class Reconciler:
             self._note("plan.proposed", decision.reason, fleet.record.name, solved.plan.id)
         if solved.plan.id in (fleet.target.accepted, fleet.target.proposed):  # beside the loop, which does not wait
             self._ports.effects.begin(f"compare {solved.plan.id}", lambda: self._ports.planner.compare(solved))
+        return ()
 
     def _carry_out(self) -> None:
         self._order()

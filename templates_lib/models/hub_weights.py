@@ -84,6 +84,10 @@ def fetch_text(place: str) -> tuple[Path, ...]:
     return tuple(found)
 
 
+class HubAwayError(NoWeightsError):
+    """Raised where the hub has not answered, so that nothing is known of what it has."""
+
+
 class _NoFileError(NoWeightsError):
     """The repository has no such file."""
 
@@ -155,7 +159,8 @@ class _Repository:
         except RemoteEntryNotFoundError as error:
             raise _NoFileError(f"{self} has no {file}: models in the layout of transformers can be used") from error
         except Exception as error:  # the client's, HTTP's, the system's: none of them says what to do
-            raise NoWeightsError(f"{self}: {file} cannot be {what}: {_reason(error)}") from error
+            kind = NoWeightsError if _is_an_answer(error) else HubAwayError
+            raise kind(f"{self}: {file} cannot be {what}: {_reason(error)}") from error
 
     def _check(self, file: Path) -> None:
         """The client keeps a large file under its digest, and takes the hub's word for it."""
@@ -194,6 +199,12 @@ def _named(index: Path, first_layer: int, layers: int | None) -> set[str]:
         if layer is None or end is None or first_layer <= int(layer[1]) < end:
             needed.add(file)
     return needed
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Tell whether the hub has refused; otherwise it may be asked again."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
 
 
 def _reason(error: BaseException) -> str:

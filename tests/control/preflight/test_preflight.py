@@ -17,6 +17,8 @@ from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
+from control.reconcile.clouds import Clouds
+from control.reconcile.launch_check import LaunchCheck
 from templates_lib.values.plan import Flow
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
@@ -192,9 +194,11 @@ def test_weights_that_nodes_could_not_load_are_found(
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_hub_that_is_away_is_said_with_its_error(made: Planned, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_hub_that_is_away_nothing_is_known(made: Planned, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert failing(walked(made)) == {"weights.repository"}
+    found = walked(made)
+    assert failing(found) == set()
+    assert found["weights.repository"].status is Status.UNKNOWN
 
 
 @pytest.mark.usefixtures("tools")
@@ -241,3 +245,43 @@ def test_the_command_exits_with_1_and_names_what_fails(
     assert shown.exit_code == 1
     assert "tool.rsync" in shown.stdout
     assert "network.address" in shown.stdout
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_a_loop_would_launch_is_looked_at_again_when_it_fails_or_an_hour_later(made: Planned, hub: Hub) -> None:
+    cloud, passed_s = FakeCloud("aws", {}), [0.0]
+    check = LaunchCheck(Clouds({"aws": lambda: cloud}), PUBLIC, {}, lambda: NOW, lambda: passed_s[0])
+    cloud.fail_next("list", UnauthorisedError("aws: the token has expired"))
+    assert check(made.world, made.plan) == ("aws: aws: the token has expired",)
+    for at, times in ((1.0, 2), (60.0, 2), (3602.0, 3)):
+        passed_s[0] = at
+        assert check(made.world, made.plan) == ()
+        assert len(cloud.calls) == times
+    hub.files = {}
+    passed_s[0] = 3700.0
+    elsewhere = replace(made.world, weights=dict.fromkeys(made.world.weights, f"hf:{REPOSITORY}@{'0' * 40}"))
+    (why,) = check(elsewhere, made.plan)
+    assert REPOSITORY in why
+
+
+def test_of_a_plan_that_rents_nothing_elsewhere_nothing_is_asked(made: Planned) -> None:
+    none = replace(made.plan, instances=())
+    assert LaunchCheck(Clouds({}), PUBLIC, {}, lambda: NOW, lambda: 0.0)(made.world, none) == ()
+    (why,) = [each for each in LaunchCheck(Clouds({}), PUBLIC, {}, lambda: NOW, lambda: 0.0)(made.world, made.plan)
+              if "nothing rents there" in each]  # fmt: skip
+    assert why.startswith("aws: ")
+
+
+def test_a_fleet_whose_weights_nodes_could_not_fetch_is_not_applied_unless_that_is_meant(
+    database_url: str, tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDLEY_HOME", str(tmp_path))
+    (tmp_path / "fleet.yaml").write_text(SPEC)
+    command = ["apply", "-f", str(tmp_path / "fleet.yaml"), "--yes", "--database-url", database_url]
+    gated(hub)
+    assert CliRunner().invoke(app, [*command, "--mode", "observe"]).exit_code == 0, "nothing is rented for it"
+    refused = CliRunner().invoke(app, [*command, "--mode", "auto"])
+    assert (refused.exit_code, "HF_TOKEN" in refused.output) == (1, True), refused.output
+    assert "accepted for fleet" in CliRunner().invoke(app, [*command, "--mode", "auto", "--no-preflight"]).output
+    hub.token = ""
+    assert "accepted for fleet" in CliRunner().invoke(app, [*command, "--mode", "auto"]).output

@@ -40,6 +40,7 @@ from control.reconcile.node_starts import engines_at
 from control.reconcile.promises_kept import MeasuredCorrections
 from control.reconcile.reconciler import ReconcilePorts, Reconciler
 from control.reconcile.stores import ReconcileStores
+from templates_lib.values.plan import Plan
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.lifecycle.worlds import START
 
@@ -86,6 +87,8 @@ class Place:
     """Clouds beside the local one."""
     planning: Callable[[], None] = lambda: None
     """Runs when a spec is planned for the first time."""
+    failing: Callable[[Plan], tuple[str, ...]] = lambda _: ()
+    """What would fail of a plan's launch."""
 
     @property
     def fleets(self) -> PostgresFleets:
@@ -153,6 +156,7 @@ class Plane:
             ReconcilePorts(
                 ReconcileStores.of(database), self.leader, planner, self.keeper, publisher, InlineEffects(),
                 lambda: place.now, lambda: place.seconds,
+                preflight=lambda _, plan: place.failing(plan),
                 starts={cloud: NodeStart(("true",), engines=engines_at(cloud)) for cloud in clouds},
             )
         )  # fmt: skip
