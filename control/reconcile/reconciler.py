@@ -67,7 +67,8 @@ class ReconcilePorts:
 
 
 class Reconciler:
-    """Every method is called from one thread at a time."""
+    """Every method is called from one thread at a time, but `is_settled` and `trouble`, which tell of the end of the
+    last round: amid one a plan may have been taken that nothing was ordered of yet."""
 
     def __init__(self, ports: ReconcilePorts) -> None:
         self._ports = ports
@@ -78,6 +79,8 @@ class Reconciler:
         self._faults: dict[str, str] = {}
         """Cloud → fault of our own that stops launches there."""
         self._leads = self._has_read = False
+        self._after: tuple[bool, dict[str, str]] = False, {}
+        """Whether all was settled at the end of the last round, and the troubles then."""
         ports.keeper.observer = self
 
     def load(self) -> bool:
@@ -87,12 +90,14 @@ class Reconciler:
             return False
         self._read()
         self._carry_out()
+        self._after = self._looked_at()
         return True
 
     def tick(self) -> None:
         """One round. While the database is away, or somebody else leads, nothing is decided; what serves goes on."""
         try:
             if not self._lead():
+                self._after = self._looked_at()
                 return
             self._read()
             self._plan()
@@ -102,6 +107,7 @@ class Reconciler:
             _log.warning("%s", error)
         if self._has_read:  # else it would not know that anything is wanted
             self._ports.keeper.tick()
+        self._after = self._looked_at()
 
     @property
     def leads(self) -> bool:
@@ -117,12 +123,17 @@ class Reconciler:
 
     def trouble(self) -> dict[str, str]:
         """Fleet → why it cannot be planned or run now, of those that cannot."""
-        return {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
+        return self._after[1]
 
     def is_settled(self) -> bool:
         """Tell whether every fleet was planned since the loop began, and is as its plan wants it, or cannot be."""
-        if not self._leads:
-            return False
+        return self._after[0]
+
+    def _looked_at(self) -> tuple[bool, dict[str, str]]:
+        troubles = {name: fleet.trouble for name, fleet in self._fleets.items() if fleet.trouble}
+        return self._leads and self._is_as_wanted(), troubles
+
+    def _is_as_wanted(self) -> bool:
         fleets = self._fleets.values()
         planned = all((f.solved or f.trouble) and f.wanted_s > self._ports.monotonic() for f in fleets)
         planned &= all(f.to_publish is None or f.trouble for f in fleets)

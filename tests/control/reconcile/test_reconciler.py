@@ -18,6 +18,7 @@ from control.gateway.published import read_published
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.fleet import FleetMode
 from control.planning.templates import stored_template
+from control.reconcile.reconciler import Reconciler
 from templates_lib.values.offer import Market
 from tests.control.db.test_leader import cut_all
 from tests.control.reconcile.reconciled import Place, Plane, spec
@@ -361,3 +362,27 @@ def test_an_instance_that_fails_is_replaced_without_a_plan(place: Place) -> None
     assert other.id != instance.id
     assert len(place.events("plan.accepted")) == 1
     assert len(place.cloud.list({}, place.now)) == 1
+
+
+def test_a_plan_that_was_taken_and_not_ordered_yet_is_nothing_settled(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    order = Reconciler._order
+
+    def looked_at(loop: Reconciler) -> None:
+        """As another thread might, amid a round."""
+        seen.append(loop.is_settled())
+        order(loop)
+
+    monkeypatch.setattr(Reconciler, "_order", looked_at)
+    place = Place(database, tmp_path)
+    place.put(spec())
+    plane = Plane(place)
+    for _ in range(40):
+        plane.tick()
+        if place.states():
+            break
+    assert place.states()
+    assert seen
+    assert not any(seen)
