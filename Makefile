@@ -6,7 +6,7 @@ IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install web vllm-env terraform-provider iac-env check test test-slow
+.PHONY: up plan install web wheel vllm-env terraform-provider iac-env check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -52,6 +52,11 @@ web: control/api/bundle/index.html  ## build the console, which `medley api` ser
 control/api/bundle/index.html: $(WEB_SOURCES) $(API_SOURCES) | $(VENV)/.installed-up
 	web/npm.sh $(abspath $(BIN)/python) --prefix web ci --no-fund --no-audit
 	MEDLEY_PYTHON=$(abspath $(BIN)/python) web/npm.sh $(abspath $(BIN)/python) --prefix web run build
+
+wheel: web  ## a wheel with the console, in dist/: until it is published, `pip install 'dist/NAME.whl[clouds,serve]'`
+	rm -rf build dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	sha256sum dist/*.whl
 
 vllm-env: $(VLLM_VENV)/.installed-vllm  ## vLLM for CPUs, in an environment of its own (3.4 GB)
 
