@@ -15,11 +15,14 @@ import psutil
 import pytest
 
 from control.cloud.local.cloud import LocalCloud
+from control.cloud.skypilot.home import SkyPilotHome
+from control.cloud.skypilot.server import ApiServer
 from control.db.cluster import PostgresCluster
 from control.db.database import open_database
 from control.db.embedded import embedded_server
 from control.db.intents import PostgresIntents
 from control.hub.hub import CHANNEL
+from control.reconcile.daemon_home import DaemonHome
 from tests.control.lifecycle.worlds import START
 from tests.control.profiles.given import give_profiles
 from tests.e2e.conftest import MEDLEY, environment, run_medley
@@ -124,6 +127,9 @@ def team(short_tmp: Path) -> Iterator[Team]:
         cloud = LocalCloud(home / "control" / "local-cloud", ())
         for node in cloud.list({}, START):
             cloud.terminate(node.name, START)
+        sky = SkyPilotHome(DaemonHome.below(home).skypilot, "whoever")
+        if sky.path.exists():  # its server outlives the loop that started it
+            ApiServer(sky).stop()
 
 
 def test_what_is_wrong_with_a_fleet_is_said_and_nothing_is_put_on_record(team: Team) -> None:
