@@ -12,7 +12,7 @@ from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
-from templates_lib.values.clouds import SKYPILOT, cloud_kind
+from templates_lib.values.clouds import OWNED, SKYPILOT, cloud_kind
 
 TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
 """Program that renting through SkyPilot takes → what for."""
@@ -98,6 +98,9 @@ def _address(planned: Planned, given: str) -> Finding:
     addresses = [ip_address(str(each).partition("%")[0]) for each in found]
     shown = f"{given} ({', '.join(map(str, addresses))})" if [str(each) for each in addresses] != [given] else given
     if all(_is_own(each) for each in addresses):
+        if all(cloud == OWNED for cloud in planned.elsewhere):
+            what = f"{shown} is this machine to itself: only hosts that are this machine find it there"
+            return Finding(name, clouds, Status.UNKNOWN, what)
         what = (
             f"{shown} is this machine to itself: nodes of {clouds} would look for the control plane on themselves; "
             "give `--address` what they reach it by, here and to `medley reconcile`"

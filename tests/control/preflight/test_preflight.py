@@ -132,6 +132,16 @@ def test_nodes_of_a_cloud_must_find_the_control_plane(made: Planned, hub: Hub, a
     assert failing(found) == ({"network.address"} if status is Status.FAIL else set())
 
 
+@pytest.mark.usefixtures("tools")
+def test_a_machine_of_ones_own_may_be_this_one(made: Planned, hub: Hub) -> None:
+    owned = [replace(each, zone="owned/rack") for each in made.plan.instances]
+    there: dict[str, Callable[[], Cloud]] = {"owned": lambda: FakeCloud("owned", {})}
+    planned = replace(made, plan=replace(made.plan, instances=tuple(owned)))
+    found = {each.name: each.status for each in preflight(planned, Site("127.0.0.1", there, NOW))}
+    assert found["network.address"] is Status.UNKNOWN
+    assert "tool.skypilot" not in found
+
+
 def without_config(hub: Hub) -> None:
     hub.files = {REPOSITORY: {"tokenizer.json": b"{}"}}
 
