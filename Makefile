@@ -6,7 +6,7 @@ IAC_VENV ?= .venv-iac
 BIN := $(VENV)/bin
 SPEC ?= examples/coral-core.yaml
 
-.PHONY: up plan install web wheel vllm-env terraform-provider iac-env check test test-slow
+.PHONY: up plan install clouds web wheel vllm-env terraform-provider iac-env check test test-slow
 
 up: $(VENV)/.installed-up web  ## serve a small model from this machine
 	$(BIN)/medley up
@@ -38,10 +38,19 @@ $(VENV)/.installed-up: pyproject.toml
 	$(compile)
 	touch $(VENV)/.installed $@
 
+clouds: $(VENV)/.installed-clouds  ## what a control plane takes that rents nodes
+	$(MAKE) web  # by another make, which sees what is installed now
+
+$(VENV)/.installed-clouds: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[clouds,plot,serve]'
+	$(compile)
+	touch $(VENV)/.installed $@
+
 $(VENV)/.installed-dev: pyproject.toml
 	$(install-serving)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $(VENV)/.installed $(VENV)/.installed-up $@
+	touch $(VENV)/.installed $(VENV)/.installed-up $(VENV)/.installed-clouds $@
 
 # What the console is built from: its sources, and the code that the API's document, hence its client, is made of
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/generated/*')
@@ -49,7 +58,10 @@ API_SOURCES := $(shell find control templates_lib policies -name '*.py')
 
 web: control/api/bundle/index.html  ## build the console, which `medley api` serves
 
-control/api/bundle/index.html: $(WEB_SOURCES) $(API_SOURCES) | $(VENV)/.installed-up
+# It is built with the API, of whichever environment is there
+SERVES := $(firstword $(wildcard $(VENV)/.installed-up $(VENV)/.installed-clouds) $(VENV)/.installed-up)
+
+control/api/bundle/index.html: $(WEB_SOURCES) $(API_SOURCES) | $(SERVES)
 	web/npm.sh $(abspath $(BIN)/python) --prefix web ci --no-fund --no-audit
 	MEDLEY_PYTHON=$(abspath $(BIN)/python) web/npm.sh $(abspath $(BIN)/python) --prefix web run build
 
