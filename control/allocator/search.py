@@ -88,10 +88,10 @@ class Search:
         relaxed, values = self._relax()
         if not any(values):
             self._recall()
-        if not any(values) and self._is_large() and can_refine(self._problem):
-            self._refine(relaxed)
-        elif self._best is not None and not self._is_proven_at_once(relaxed):
-            self._find(relaxed)
+            if self._is_large() and can_refine(self._problem):
+                self._refine(relaxed)
+            elif self._best is not None and not self._is_proven_at_once(relaxed):
+                self._find(relaxed)
         if self._best is None and (any(values) or not self._find(relaxed)):
             relaxed = self._least_unmet(values)
             if not self._find(relaxed):

@@ -160,14 +160,13 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
         typer.echo(f"Fleet {fleet} ended: nothing of it ran.")
 
 
-def _failing(planned: "Planned") -> list[str]:
+def _failing(planned: "Planned") -> tuple[str, ...]:
     """What of its models would fail on rented nodes. Where the control plane runs, and what it may do, is not known
     here."""
-    from control.preflight.finding import Status
+    from control.preflight.finding import failing
     from control.preflight.models import of_models
 
-    found = of_models(planned) if planned.elsewhere else ()
-    return [f"{each.subject}: {each.detail}" for each in found if each.status is Status.FAIL]
+    return failing(of_models(planned)) if planned.elsewhere else ()
 
 
 def _accepted(plan: str, fleet: str) -> str:

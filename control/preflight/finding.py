@@ -1,5 +1,6 @@
 """Results of looking at one thing that a launch needs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,3 +21,8 @@ class Finding:
     status: Status
     detail: str
     """What was found and, unless it passes, what to do."""
+
+
+def failing(found: Iterable[Finding]) -> tuple[str, ...]:
+    """Return what fails, each with its subject."""
+    return tuple(f"{each.subject}: {each.detail}" for each in found if each.status is Status.FAIL)

@@ -41,7 +41,7 @@ class Planned:
         """Yield the stages that run the model, of one instance of each template, zone and market."""
         for each in self.plan.instances:
             executors = (executors_of(each) or ()) if serves(each, served) else ()
-            mine = [one for one in executors if one.component in (served.name, served.model.id)]
+            mine = [one for one in executors if served.is_component(one.component)]
             yield from ((each, stage) for executor in mine for stage in executor.stages)
 
 

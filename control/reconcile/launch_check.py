@@ -7,7 +7,7 @@ from functools import partial
 
 from control.cloud.port import Cloud
 from control.planning.world import World
-from control.preflight.finding import Status
+from control.preflight.finding import failing
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
@@ -35,8 +35,11 @@ class LaunchCheck:
         planned = Planned(world, plan)
         if not planned.elsewhere:
             return ()
-        of_models = [(each.name, world.weights.get(each.model.id), clouds) for each, clouds in planned.served()]
-        about = (tuple(of_models), tuple((cloud, planned.regions(cloud)) for cloud in planned.elsewhere))
+        of_models = tuple(
+            (each.name, each.model.id, each.engine, world.weights.get(each.model.id), clouds)
+            for each, clouds in planned.served()
+        )
+        about = (of_models, tuple((cloud, planned.regions(cloud)) for cloud in planned.elsewhere))
         now_s = self.monotonic()
         if now_s - self._passed_s.get(about, -GOOD_FOR_S) < GOOD_FOR_S:
             return ()
@@ -44,7 +47,7 @@ class LaunchCheck:
             cloud: partial(self.clouds.need, cloud) for cloud in planned.elsewhere if self.clouds.has(cloud)
         }
         found = preflight(planned, Site(self.address, adapters, self.clock(), self.images))
-        failed = tuple(f"{each.subject}: {each.detail}" for each in found if each.status is Status.FAIL)
+        failed = failing(found)
         if not failed:
             self._passed_s = {key: at for key, at in self._passed_s.items() if now_s - at < GOOD_FOR_S} | {about: now_s}
         return failed

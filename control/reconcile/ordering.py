@@ -106,7 +106,7 @@ def _check_checkpoint(each: Target, world: World) -> None:
 def _models_on(each: Target, world: World) -> list[ModelSpec]:
     """Return the models that a node of the target may hold parts of."""
     parts = {executor.component for executor in executors_of(each.template) or ()} or {each.model}
-    return [served.model for served in world.recipe.served if parts & {served.name, served.model.id}]
+    return [served.model for served in world.recipe.served if any(map(served.is_component, parts))]
 
 
 def _cloud(each: Target) -> str:

@@ -95,9 +95,12 @@ class Reconciler:
 
     def tick(self) -> None:
         """One round. While the database is away, or somebody else leads, nothing is decided; what serves goes on."""
+        self._round()
+        self._after = self._looked_at()
+
+    def _round(self) -> None:
         try:
             if not self._lead():
-                self._after = self._looked_at()
                 return
             self._read()
             self._plan()
@@ -107,7 +110,6 @@ class Reconciler:
             _log.warning("%s", error)
         if self._has_read:  # else it would not know that anything is wanted
             self._ports.keeper.tick()
-        self._after = self._looked_at()
 
     @property
     def leads(self) -> bool:

@@ -33,6 +33,10 @@ class ServedModel:
         split = (Phase.PREFILL, Phase.DECODE) if self.disaggregated else ()
         return (*split, Phase.AGGREGATED) if self.aggregated else split
 
+    def is_component(self, name: str) -> bool:
+        """Tell whether executors that run this component run the model: those that nobody has named have its id."""
+        return name in (self.name, self.model.id)
+
     def class_id(self, phase: Phase) -> str:
         return f"{self.name}/{phase.value}"
 
