@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Position, Seconds, Text, TokenId
+from agents.messages.bounds import MAX_RUNS, BusySeconds, Count, Name, Port, Position, Seconds, Text, TokenId
 from agents.messages.to_gateway import TokenLogprobs
 from agents.messages.to_stage import MAX_PARTS
 
@@ -35,6 +35,9 @@ class StageLoaded(Struct, frozen=True, array_like=True, tag="stage_loaded"):
     """Which of its node's workers it is: replica by replica, and of each part by part."""
     streams_kv: bool = False
     """It may be told to send KV cache that is still to be computed; not one of the previous version."""
+    rendezvous: tuple[Name, Port] | None = None
+    """Host and port of the one that it keeps, which is used of an instance's first worker. None: it is not its node's
+    first worker, or of the previous version."""
 
 
 class StageConnected(Struct, frozen=True, array_like=True, tag="stage_connected"):

@@ -27,7 +27,6 @@ class HandOffDesk:
         self,
         interface: str,
         keys: KeyPair,
-        rendezvous: tuple[str, int],
         tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: SchedulerSettings,
@@ -41,16 +40,16 @@ class HandOffDesk:
         self._events = events
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._sources = KvSources(f"tcp://{host}:0", keys, rendezvous, tell, events, settings.channel)
+        self._sources = KvSources(f"tcp://{host}:0", keys, tell, events, settings.channel)
         self._targets: dict[str, KvTargetLink] = {}
         self._idle_since_s: dict[str, float] = {}
         self._shape: KvShape | None = None
         self.endpoint = self._sources.endpoint
 
-    def begin(self, shape: KvShape) -> None:
-        """Begin, as our own stages are ready."""
+    def begin(self, shape: KvShape, rendezvous: tuple[str, int]) -> None:
+        """Begin, as our own stages are ready. `rendezvous`: host and port."""
         self._shape = shape
-        self._sources.begin(shape)
+        self._sources.begin(shape, rendezvous)
         for target in self._targets.values():
             target.begin(shape)
 

@@ -44,13 +44,12 @@ class KvSources:
         self,
         bind: str,
         keys: KeyPair,
-        rendezvous: tuple[str, int],
         tell: Callable[[WorkerPlace, msgspec.Struct], None],
         events: HandOffEvents,
         settings: ChannelSettings,
     ) -> None:
         """`tell`: one of our own workers. Raises OSError when the address is taken."""
-        self._rendezvous = rendezvous
+        self._rendezvous: tuple[str, int] | None = None
         self._tell = tell
         self._events = events
         self._settings = settings
@@ -64,9 +63,9 @@ class KvSources:
     def keys(self) -> tuple[str, ...]:
         return tuple(self._sources)
 
-    def begin(self, shape: KvShape) -> None:
-        """Answer who has asked, as our own stages are ready."""
-        self._shape = shape
+    def begin(self, shape: KvShape, rendezvous: tuple[str, int]) -> None:
+        """Answer who has asked, as our own stages are ready. `rendezvous`: host and port."""
+        self._shape, self._rendezvous = shape, rendezvous
         for key in self._sources:
             self._answer(key)
 
@@ -127,7 +126,7 @@ class KvSources:
 
     def _answer(self, key: str) -> None:
         source = self._sources[key]
-        if self._shape is None or source.shape is None:
+        if self._shape is None or self._rendezvous is None or source.shape is None:
             return
         reason = mismatch(source.shape, self._shape)
         if reason:
@@ -135,15 +134,15 @@ class KvSources:
         self.say(key, KvTarget(self._shape, source.pair, *self._rendezvous, streams=True))
 
     def _open(self, source: _Source, order: OpenLink) -> None:
-        mine, theirs = self._shape, source.shape
+        mine, theirs, at = self._shape, source.shape, self._rendezvous
         place = WorkerPlace(order.target_stage, order.target_node, order.target_part)
         other = WorkerPlace(order.stage, order.node, order.part)
-        if mine is None or theirs is None or not (has_place(mine, place) and has_place(theirs, other)):
+        if mine is None or theirs is None or at is None or not (has_place(mine, place) and has_place(theirs, other)):
             _log.error("asked for a link to a worker that is not there: %s", order)
             return
         name = f"{source.pair}/{other.label}-{place.label}"
         source.links[name] = place
-        self._tell(place, OpenKvLink(name, order.epoch, False, *self._rendezvous, theirs.dtype))
+        self._tell(place, OpenKvLink(name, order.epoch, False, *at, theirs.dtype))
 
     def _lose(self, key: str, reason: str) -> None:
         source = self._sources.get(key)

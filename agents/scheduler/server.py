@@ -53,8 +53,7 @@ class InstanceScheduler:
         with ExitStack() as opened:
             self._gang = StageGang(bind_stages, interface, keys, workers, layout, self, channel)
             opened.callback(self._gang.close)
-            at = (interface, keys, self._gang.rendezvous)
-            self._desk = HandOffDesk(*at, self._gang.tell, self, self._settings)
+            self._desk = HandOffDesk(interface, keys, self._gang.tell, self, self._settings)
             opened.callback(self._desk.close)
             self._gateways = Gateways(bind, keys, gateways, self, channel)
             opened.pop_all()
@@ -115,7 +114,7 @@ class InstanceScheduler:
 
     def stages_ready(self) -> None:
         self._core.streams_kv = self._gang.streams_kv
-        self._desk.begin(self._gang.kv_shape)
+        self._desk.begin(self._gang.kv_shape, self._gang.rendezvous)
         self._gateways.tell_status()
         self._wake()
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -29,7 +29,9 @@ from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.orders import GroupStep, ReleaseKv, ReserveKv, StepEntry
 from agents.scheduler.stage_check import faults
 from agents.scheduler.workers import WorkerPlace, Workers
-from agents.transfer.rendezvous import Rendezvous
+
+if TYPE_CHECKING:
+    from agents.transfer.rendezvous import Rendezvous
 
 _log = logging.getLogger(__name__)
 
@@ -109,12 +111,9 @@ class StageGang:
         self.is_ready = False
         self._is_over = False
         self._farewell: Leave | None = None
-        self._rendezvous = Rendezvous(interface)
-        try:
-            self._listener: Listener[ToStageScheduler] = Listener(bind, keys, workers, ToStageScheduler, self, settings)
-        except OSError:
-            self._rendezvous.close()
-            raise
+        self._interface = interface
+        self._own_rendezvous: Rendezvous | None = None
+        self._listener: Listener[ToStageScheduler] = Listener(bind, keys, workers, ToStageScheduler, self, settings)
         self.endpoint = self._listener.endpoint
 
     @property
@@ -143,8 +142,17 @@ class StageGang:
 
     @property
     def rendezvous(self) -> tuple[str, int]:
-        """Host and port where ends of links find each other."""
-        return self._rendezvous.host, self._rendezvous.port
+        """Host and port where ends of links find each other; known once all stages have loaded.
+
+        Raises OSError where the first worker keeps none, and none can be opened at our interface."""
+        offered = self._loaded[0].rendezvous
+        if offered is not None:
+            return offered
+        if self._own_rendezvous is None:  # for a worker of the previous version; it takes torch, which takes seconds
+            from agents.transfer.rendezvous import Rendezvous
+
+            self._own_rendezvous = Rendezvous(self._interface)
+        return self._own_rendezvous.address
 
     def send(self, order: GroupStep | ReleaseKv | ReserveKv) -> None:
         """Tell every worker its part."""
@@ -188,7 +196,8 @@ class StageGang:
     def close(self) -> None:
         self._is_over = True
         self._listener.close()
-        self._rendezvous.close()
+        if self._own_rendezvous is not None:
+            self._own_rendezvous.close()
 
     def joined(self, peer: Peer) -> None:
         """Send a worker that comes late its farewell; any other says next which worker it is."""
@@ -250,11 +259,16 @@ class StageGang:
         if fault is not None:
             self._lose(fault)
             return
+        try:
+            rendezvous = self.rendezvous
+        except OSError as error:
+            self._lose(f"no rendezvous at {self._interface}: {error}")
+            return
         max_rows = max(node.most_rows for stage in self._layout.stages for node in stage)
         tries_nccl = sum(loaded.device == "cuda" for loaded in self._loaded.values()) > 1
         for worker in range(len(self._workers)):
             edges = self._workers.sources(worker), self._workers.targets(worker)
-            self._tell(worker, Connect(worker, *edges, *self.rendezvous, max_rows, tries_nccl))
+            self._tell(worker, Connect(worker, *edges, *rendezvous, max_rows, tries_nccl))
 
     def _lose(self, reason: str) -> None:
         if not self._is_over:

@@ -35,7 +35,7 @@ from agents.stage.orders import Order, Orders
 from agents.stage.runner import StageRunner
 from agents.tracing.trace_parent import trace_id
 from agents.transfer.errors import TransferError
-from agents.transfer.rendezvous import join
+from agents.transfer.rendezvous import Rendezvous, join
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +67,9 @@ class StageWorker:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._kv = KvExchange(self._engine, HandOffSettings(settings.interface), self._report)
+        # The first worker of an instance is one of these, and lives as long as the instance: whoever loads torch anyway
+        # keeps the store, so that the scheduler need not.
+        self._rendezvous = None if settings.worker else Rendezvous(settings.interface)
         self._busy_s = 0.0
         self._beat: asyncio.TimerHandle | None = None
         self._orders = Orders(engine.facts.block_tokens)
@@ -86,6 +89,8 @@ class StageWorker:
             if self._beat is not None:
                 self._beat.cancel()
             self._dialer.close()
+            if self._rendezvous is not None:
+                self._rendezvous.close()
 
     def stop(self, reason: str = "") -> None:
         """Let `run` return."""
@@ -112,6 +117,7 @@ class StageWorker:
                 facts.device.type,
                 self._settings.worker,
                 streams_kv=True,
+                rendezvous=None if self._rendezvous is None else self._rendezvous.address,
             )
         )
         if self._beat is None:

@@ -1,4 +1,4 @@
-"""Where the ends of links and edges find each other: a small TCP store that one process of the instance hosts."""
+"""Where the ends of links and edges find each other: a small TCP store that the first worker of an instance hosts."""
 
 import re
 import socket
@@ -25,6 +25,11 @@ class Rendezvous:
             self._store: TCPStore | None = TCPStore(
                 interface, self.port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
             )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
 
     def close(self) -> None:
         self._store = None

@@ -36,8 +36,8 @@ class Side(Recorded):
         self.told: list[tuple[WorkerPlace, msgspec.Struct]] = []
         self.heard: list[Any] = []
         settings = SchedulerSettings(channel=FAST, pair_idle_s=0.2)
-        self.desk = HandOffDesk("127.0.0.1", self.keys, ("127.0.0.1", 1), self._tell, self, settings)
-        self.desk.begin(shape)
+        self.desk = HandOffDesk("127.0.0.1", self.keys, self._tell, self, settings)
+        self.desk.begin(shape, ("127.0.0.1", 1))
 
     def other_leg(self) -> OtherLeg:
         """As the other side gets it from a gateway."""

@@ -11,6 +11,7 @@ from agents.channels.dialer import Dialer
 from agents.channels.keys import KeyPair
 from agents.messages.to_stage import Connect, Leave, ToStage
 from agents.scheduler.stage_gang import StageGang
+from agents.transfer.rendezvous import join
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Seen
 from tests.agents.scheduler.test_stage_check import GOOD, LAYOUT, WORKERS
 
@@ -57,6 +58,28 @@ def test_edges_try_nccl_where_two_nodes_are_on_gpus(devices: tuple[str, ...], ex
             (told,) = seen.messages
             assert isinstance(told, Connect)
             assert told.tries_nccl is expected
+
+    with ExitStack() as opened:
+        asyncio.run(scenario(opened))
+
+
+@pytest.mark.parametrize("offered", [("10.1.2.3", 4567), None], ids=["kept by the first worker", "of the release before"])
+def test_workers_meet_where_the_first_of_them_says_or_at_the_scheduler(offered: tuple[str, int] | None) -> None:
+    async def scenario(opened: ExitStack) -> None:
+        made = Made(opened)
+        heard = []
+        for number, (pair, loaded) in enumerate(zip(made.keys, GOOD.values(), strict=True)):
+            dialer, seen = await made.dial(pair)
+            dialer.send(replace(loaded, rendezvous=None if number else offered))
+            heard.append(seen)
+        for seen in heard:
+            await seen.until(lambda seen=seen: seen.messages)
+        places = {(told.rendezvous_host, told.rendezvous_port) for seen in heard for told in seen.messages}
+        assert places == {made.gang.rendezvous}
+        if offered is None:
+            join(*made.gang.rendezvous, PATIENCE_S).set("anybody", "there")
+        else:
+            assert places == {offered}
 
     with ExitStack() as opened:
         asyncio.run(scenario(opened))
