@@ -105,6 +105,9 @@ LONGEST = (
 """Files and folders that take longest come first, so that no worker waits for another's last file."""
 
 
+WEB = Path(__file__).parent / "web"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config.option, "loadscopereorder"):  # of xdist, which would put files with few tests last
         config.option.loadscopereorder = False
@@ -117,6 +120,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((number for number, place in enumerate(places) if item.path.is_relative_to(place)), len(places))
 
     items.sort(key=rank)
+    for item in items:
+        # A worker has a file as a whole, and all of the console's, whose world takes half a minute to make.
+        is_console = item.path.is_relative_to(WEB)
+        item.add_marker(pytest.mark.xdist_group("web" if is_console else f"{item.path.relative_to(WEB.parent)}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
