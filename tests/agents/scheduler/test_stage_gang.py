@@ -63,7 +63,7 @@ def test_edges_try_nccl_where_two_nodes_are_on_gpus(devices: tuple[str, ...], ex
         asyncio.run(scenario(opened))
 
 
-@pytest.mark.parametrize("offered", [("10.1.2.3", 4567), None], ids=["kept by the first worker", "of the release before"])
+@pytest.mark.parametrize("offered", [("10.1.2.3", 4567), None], ids=["first worker", "release before"])
 def test_workers_meet_where_the_first_of_them_says_or_at_the_scheduler(offered: tuple[str, int] | None) -> None:
     async def scenario(opened: ExitStack) -> None:
         made = Made(opened)
