@@ -1,5 +1,6 @@
 """`medley preflight`: what a launch needs, looked at before anything is rented."""
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +26,11 @@ def preflight(
 ) -> None:
     """Look at all that a launch needs, before a dollar is spent.
 
-    Plans the file, then asks in order: tools of this machine, accounts, images, the way from nodes to the control
-    plane, engines, weights, tokenizers, disks. Nothing is rented. Exit code 1 when something fails.
+    Plans the file, then asks in order: tools of this machine, accounts and their quotas, images, the way from nodes to
+    the control plane, engines, weights, tokenizers, disks. Nothing is rented. Exit code 1 when something fails.
     """
     from control.cli.planning import planned
+    from control.offers.live.quotas import quota_readers
     from control.planning.world import read_world
     from control.preflight.planned import Planned
     from control.preflight.site import Site
@@ -42,7 +44,7 @@ def preflight(
         opened(database_url) as database,
         makers(database, DaemonHome.below(home()), images) as clouds,
     ):
-        site = Site(address, clouds, datetime.now(UTC), images)
+        site = Site(address, clouds, datetime.now(UTC), images, quota_readers(os.environ))
         found = list(walk(Planned(world, report.plan), site))
     failed = sum(each.status == "fail" for each in found)
     if output is Output.TABLE:

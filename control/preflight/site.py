@@ -12,6 +12,7 @@ from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
+from control.preflight.quotas import QuotaReader, of_quotas
 from templates_lib.values.clouds import OWNED, SKYPILOT, cloud_kind
 
 TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
@@ -27,6 +28,8 @@ class Site:
     now: datetime
     images: Mapping[str, str] = field(default_factory=dict)
     """As of `SkyPilotSettings`."""
+    quotas: Mapping[str, QuotaReader] = field(default_factory=dict)
+    """Cloud → what reads quotas there."""
 
 
 def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
@@ -39,6 +42,8 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
             yield finding
     for cloud in planned.elsewhere:
         yield from _account(cloud, site, has_tools or cloud not in rented)
+        if cloud in rented:
+            yield from of_quotas(planned, cloud, site.quotas.get(cloud))
         if cloud in site.images:
             yield _image(cloud, site.images[cloud], planned.regions(cloud))
     if planned.elsewhere:

@@ -9,13 +9,14 @@ from control.cloud.port import Cloud
 from control.planning.world import World
 from control.preflight.finding import failing
 from control.preflight.planned import Planned
+from control.preflight.quotas import QuotaReader
 from control.preflight.site import Site
 from control.preflight.walk import preflight
 from control.reconcile.clouds import Clouds
 from templates_lib.values.plan import Plan
 
 GOOD_FOR_S = 3600.0
-"""How long it is known of models, clouds and regions that nothing of them fails."""
+"""How long it is known of models, clouds, regions and numbers of nodes that nothing of them fails."""
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class LaunchCheck:
     images: Mapping[str, str]
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
+    quotas: Mapping[str, QuotaReader] = field(default_factory=dict)
+    """As of `Site`."""
     _passed_s: dict[object, float] = field(default_factory=dict)
 
     def __call__(self, world: World, plan: Plan) -> tuple[str, ...]:
@@ -39,14 +42,15 @@ class LaunchCheck:
             (each.name, each.model.id, each.engine, world.weights.get(each.model.id), clouds)
             for each, clouds in planned.served()
         )
-        about = (of_models, tuple((cloud, planned.regions(cloud)) for cloud in planned.elsewhere))
+        nodes = tuple(sorted(plan.nodes().items()))  # quotas that do for these may not for more
+        about = (of_models, tuple((cloud, planned.regions(cloud)) for cloud in planned.elsewhere), nodes)
         now_s = self.monotonic()
         if now_s - self._passed_s.get(about, -GOOD_FOR_S) < GOOD_FOR_S:
             return ()
         adapters: dict[str, Callable[[], Cloud]] = {
             cloud: partial(self.clouds.need, cloud) for cloud in planned.elsewhere if self.clouds.has(cloud)
         }
-        found = preflight(planned, Site(self.address, adapters, self.clock(), self.images))
+        found = preflight(planned, Site(self.address, adapters, self.clock(), self.images, self.quotas))
         failed = failing(found)
         if not failed:
             self._passed_s = {key: at for key, at in self._passed_s.items() if now_s - at < GOOD_FOR_S} | {about: now_s}

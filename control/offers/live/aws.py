@@ -9,37 +9,25 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from control.offers.interruptions import interruptions_per_hour
-from control.offers.live.aws_region import offered_zones, on_demand_prices, quota_pools_of, spot_prices, zones_of
-from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError, SourceError
+from control.offers.live.aws_access import HOME, AwsClients, asked
+from control.offers.live.aws_quotas import quota_pools_of
+from control.offers.live.aws_region import offered_zones, on_demand_prices, spot_prices, zones_of
+from control.offers.live.source import LiveAnswer, NoAccessError, SourceError
 from control.offers.prices import regions_by_cloud
 from control.offers.selection import Selection
 from templates_lib.values.hardware import InstanceType, load_instance_types, node_configs
 from templates_lib.values.offer import Market, Offer
 from templates_lib.values.supply import SupplyPool
 
-if TYPE_CHECKING:
-    from boto3.session import Session
-
 T = TypeVar("T")
 
 CLOUD = "aws"
 SOURCE = "aws-api"
-_HOME = "us-east-1"
-"""Region with the price list of all regions, which is also asked for the regions."""
 _AT_ONCE = 8
 """Regions side by side."""
-_NO_ACCESS = frozenset(
-    {
-        "AccessDenied", "AccessDeniedException", "AuthFailure", "Blocked", "ExpiredToken", "ExpiredTokenException",
-        "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId", "MissingAuthenticationToken",
-        "NotAuthorized", "OptInRequired", "PendingVerification", "RequestExpired", "SignatureDoesNotMatch",
-        "UnauthorizedOperation", "UnrecognizedClientException",
-    }
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -58,9 +46,7 @@ class AwsOffers:
     name: str = SOURCE
 
     def fetch(self, now: datetime) -> LiveAnswer:
-        import boto3  # slow, and needed only here
-
-        clients = _Clients(boto3.Session())
+        clients = AwsClients.of_environment()
         markets = {m for s in self._mine for m in s.markets}
         enabled = self._enabled(clients)
         wanted = self._regions()
@@ -94,19 +80,19 @@ class AwsOffers:
             if m.cloud == CLOUD and any(s.reads(region, m, market) for s in self._mine)
         }
 
-    def _enabled(self, clients: "_Clients") -> set[str]:
+    def _enabled(self, clients: AwsClients) -> set[str]:
         def ask() -> set[str]:
-            return {r["RegionName"] for r in clients.get("ec2", _HOME).describe_regions()["Regions"]}
+            return {r["RegionName"] for r in clients.get("ec2", HOME).describe_regions()["Regions"]}
 
-        return _asked(ask, "regions")
+        return asked(ask, "regions")
 
-    def _region(self, clients: "_Clients", region: str, markets: set[Market], now: datetime) -> _Found:
+    def _region(self, clients: AwsClients, region: str, markets: set[Market], now: datetime) -> _Found:
         """Read the parts of one region one by one: a missing permission costs that part only."""
         found = _Found()
 
         def part(ask: Callable[[], T], what: str) -> T | None:
             try:
-                return _asked(ask, f"{what} of {region}")
+                return asked(ask, f"{what} of {region}")
             except SourceError as error:
                 found.failures.append(error)
                 return None
@@ -119,7 +105,7 @@ class AwsOffers:
         if zones is None or sold is None:  # without them nothing of the region can be offered
             return found
         if Market.ON_DEMAND in markets:
-            pricing = clients.get("pricing", _HOME)
+            pricing = clients.get("pricing", HOME)
             listed = part(lambda: on_demand_prices(pricing, region, names), "on-demand prices") or {}
             for name in sorted(machines[Market.ON_DEMAND].keys() & listed.keys()):
                 machine, price = machines[Market.ON_DEMAND][name], (listed[name], now.isoformat())
@@ -140,61 +126,3 @@ def _offer(machine: InstanceType, region: str, zone: str, market: Market, usd_pe
     often = interruptions_per_hour(CLOUD, region, machine.name, market)
     config = machine.config_id
     return Offer(CLOUD, region, zone, machine.name, config, market, usd_per_hour, None, since, often, SOURCE)
-
-
-def _asked(ask: Callable[[], T], what: str) -> T:
-    """Raises SourceError for every way in which boto3 fails."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        return ask()
-    except (BotoCoreError, ClientError) as error:
-        raise _source_error(error, what) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NoAnswerError(f"{what}: the answer is not what AWS documents: {type(error).__name__} {error}") from None
-
-
-class _Clients:
-    """A session is not thread-safe, the clients it makes are."""
-
-    def __init__(self, session: "Session") -> None:
-        self._session = session
-        self._made: dict[tuple[str, str], Any] = {}
-        self._turn = Lock()
-
-    def get(self, service: str, region: str) -> Any:
-        from botocore.config import Config
-
-        with self._turn:
-            if (service, region) not in self._made:
-                # Adaptive: one account's calls slow down together when they are throttled.
-                retries: Any = {"mode": "adaptive", "total_max_attempts": 6}
-                config = Config(connect_timeout=5, read_timeout=20, retries=retries)
-                self._made[service, region] = self._session.client(service, region_name=region, config=config)
-            return self._made[service, region]
-
-
-def _source_error(error: Exception, what: str) -> SourceError:
-    """Translate an error of botocore. No message holds a key: botocore's own do not."""
-    from botocore.exceptions import (
-        ClientError,
-        CredentialRetrievalError,
-        NoAuthTokenError,
-        NoCredentialsError,
-        PartialCredentialsError,
-        ProfileNotFound,
-        SSOError,
-    )
-
-    if isinstance(error, NoCredentialsError):
-        return NoAccessError("no AWS credentials were found: set AWS_ACCESS_KEY_ID, AWS_PROFILE or a role")
-    if isinstance(
-        error, PartialCredentialsError | CredentialRetrievalError | ProfileNotFound | NoAuthTokenError | SSOError
-    ):
-        return NoAccessError(f"AWS credentials cannot be used: {error}")
-    if isinstance(error, ClientError):
-        code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-        if code in _NO_ACCESS:
-            return NoAccessError(f"AWS does not let us ask for {what}: {code}: {said[:300]}")
-        return NoAnswerError(f"{what}: {code}: {said[:300]}")
-    return NoAnswerError(f"{what}: {error}")

@@ -1,15 +1,11 @@
-"""Zones, machines, prices and quotas of one region of AWS. Clients are boto3's."""
+"""Zones, machines and prices of one region of AWS. Clients are boto3's."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from control.offers.live.bounds import bounded
-from templates_lib.values.hardware import instance_type
-from templates_lib.values.offer import Market, Offer
-from templates_lib.values.supply import SupplyPool
 
 _FILTERS = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 """Filters for the plain one of all the ways to pay for a machine."""
@@ -50,16 +46,6 @@ def _hourly(product: dict[str, Any]) -> Iterable[float]:
 
 Zone = str
 """Identifier of a zone, such as `use2-az1`: the same place in every account, unlike its name."""
-
-_QUOTAS: tuple[tuple[re.Pattern[str], Market, str, tuple[str, ...]], ...] = (
-    # Name of the quota, market, name of the pool, families of `data/hardware/instance_types.csv` that count against it.
-    (re.compile(r"Running On-Demand G and VT instances"), Market.ON_DEMAND, "G-VT", ("G-VT",)),
-    (re.compile(r"All G and VT Spot Instance Requests"), Market.SPOT, "G-VT", ("G-VT",)),
-    (re.compile(r"Running On-Demand P instances"), Market.ON_DEMAND, "P", ("P", "P4", "P5", "P6")),
-    (re.compile(r"All P4, P3 and P2 Spot Instance Requests"), Market.SPOT, "P4", ("P", "P4")),
-    (re.compile(r"All P5 Spot Instance Requests"), Market.SPOT, "P5", ("P5",)),
-    (re.compile(r"All P6 Spot Instance Requests"), Market.SPOT, "P6", ("P6",)),
-)
 
 
 def zones_of(ec2: Any) -> dict[str, Zone]:
@@ -103,21 +89,3 @@ def spot_prices(
             if key not in newest or since > newest[key][1]:
                 newest[key] = float(each["SpotPrice"]), since
     return newest
-
-
-def quota_pools_of(quotas: Any, region: str, offers: Iterable[Offer]) -> tuple[SupplyPool, ...]:
-    """The account's limits in vCPUs. What others in the account run is not known to them, nor to us."""
-    pages = quotas.get_paginator("list_service_quotas").paginate(ServiceCode="ec2", PaginationConfig={"PageSize": 100})
-    limits = {q["QuotaName"]: float(q["Value"]) for page in bounded(pages, "quotas") for q in page["Quotas"]}
-    listed = tuple(offers)
-    pools: list[SupplyPool] = []
-    for name, limit in sorted(limits.items()):
-        for pattern, market, pool, families in _QUOTAS:
-            if not pattern.fullmatch(name):
-                continue
-            known = [(offer, instance_type(offer.cloud, offer.instance_type)) for offer in listed]
-            members = {o.key: m.vcpus for o, m in known if o.market is market and m.quota_family in families}
-            if members:
-                identity = f"aws/{region}/{pool}/{market.value}"
-                pools.append(SupplyPool(identity, limit, "vcpus", members, f"service-quotas: {name}"))
-    return tuple(pools)

@@ -63,7 +63,8 @@ class AwsEndpoint:
         begin = int(asked.json.get("NextToken") or 0)
         listed: list[Any] = self.products
         if service == "servicequotas":
-            listed = [{"QuotaName": name, "Value": value} for name, value in self.quotas.get(region, {}).items()]
+            quotas = self.quotas.get(region, {}).items()
+            listed = [{"QuotaName": n, "QuotaCode": f"L-{i}", "Value": v} for i, (n, v) in enumerate(quotas)]
         more = {"NextToken": str(begin + PAGE)} if begin + PAGE < len(listed) else {}
         part = listed[begin : begin + PAGE]
         return Said(

@@ -49,7 +49,9 @@ class GcpEndpoint:
     """By zone."""
     skus: list[dict[str, Any]] = field(default_factory=list)
     quotas: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Region → metric → limit."""
+    """Region → metric → limit; `all`: of the project."""
+    used: dict[str, float] = field(default_factory=dict)
+    """Metric → usage, wherever it is asked for."""
     unreachable: list[str] = field(default_factory=list)
     expired: bool = False
     refuse: dict[str, list[int]] = field(default_factory=dict)
@@ -92,15 +94,18 @@ class GcpEndpoint:
             case "machineTypes":
                 return self._machine_types(query, begin)
             case "regions":
-                regions = [
-                    {"name": name, "quotas": [{"metric": m, "limit": limit, "usage": 0} for m, limit in quotas.items()]}
-                    for name, quotas in self.quotas.items()
-                ]
+                regions = [{"name": name, "quotas": self._quotas(name)} for name in self.quotas if name != "all"]
                 return Said({"items": regions[begin : begin + PAGE], **_more(begin, len(regions))})
+            case "medley-test":
+                return Said({"name": PROJECT, "quotas": self._quotas("all")})
             case "skus":
                 return Said({"skus": self.skus[begin : begin + PAGE], **_more(begin, len(self.skus))})
             case _:
                 return _error(404, last)
+
+    def _quotas(self, where: str) -> list[dict[str, Any]]:
+        listed = self.quotas.get(where, {})
+        return [{"metric": m, "limit": limit, "usage": self.used.get(m, 0)} for m, limit in listed.items()]
 
     def _token(self) -> Said:
         if self.expired:

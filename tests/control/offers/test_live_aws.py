@@ -4,13 +4,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import pytest
 
 from control.offers.live.aws import AwsOffers
+from control.offers.live.quotas import quota_readers
 from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.hardware import instance_type
-from templates_lib.values.offer import Market
+from templates_lib.values.offer import Market, Offer
 from tests.control.market.markets import NOON
 from tests.control.offers.aws_endpoint import AwsEndpoint, aws, product
 
@@ -143,3 +145,30 @@ def test_a_price_list_of_another_form_is_no_price(endpoint: AwsEndpoint, text: s
     answer = AwsOffers([L4]).fetch(NOON)
     assert answer.partly
     assert {o.market for o in answer.offers} == {Market.SPOT}
+
+
+@pytest.fixture
+def rented(endpoint: AwsEndpoint) -> Iterator[None]:
+    """Others of the account run three machines in the region."""
+    ec2 = boto3.client("ec2", region_name="us-east-2")
+    for machine, spot in (("g6.2xlarge", False), ("g5.xlarge", False), ("m5.large", False), ("g6.xlarge", True)):
+        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
+        ec2.run_instances(ImageId="ami-12c6146b", InstanceType=machine, MinCount=1, MaxCount=1, **market)
+    yield
+    every = [one["InstanceId"] for each in ec2.describe_instances()["Reservations"] for one in each["Instances"]]
+    ec2.terminate_instances(InstanceIds=every)
+
+
+@pytest.mark.usefixtures("rented")
+def test_quotas_are_read_with_what_the_account_has_in_use(endpoint: AwsEndpoint) -> None:
+    config = instance_type("aws", "g6.xlarge").config_id
+    offers = [Offer("aws", "us-east-2", "use2-az1", "g6.xlarge", config, market, 1.0) for market in BOTH]
+    read = quota_readers(os.environ)["aws"]
+    answer = read(offers)
+    assert answer.notes == ()
+    found = {each.pool.id: (each.pool.limit, each.used) for each in answer.quotas}
+    assert found == {"aws/us-east-2/G-VT/on-demand": (64.0, 12.0), "aws/us-east-2/G-VT/spot": (8.0, 4.0)}
+    assert all("us-east-2" in each.ask_at and "L-" in each.ask_at for each in answer.quotas)
+    endpoint.deny = "servicequotas"
+    with pytest.raises(NoAccessError, match="quotas of us-east-2"):
+        read(offers)

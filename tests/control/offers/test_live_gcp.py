@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from control.offers.live.gcp import GcpOffers
+from control.offers.live.quotas import quota_readers
 from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.offer import Market
@@ -65,7 +66,7 @@ def endpoint(
     for name, value in known.items():
         monkeypatch.setenv(name, value)
     server.own.asked.clear()
-    server.expired, server.unreachable, server.refuse = False, [], {}
+    server.expired, server.unreachable, server.refuse, server.used = False, [], {}, {}
     server.skus = SKUS
     server.machines = {
         US: [
@@ -182,6 +183,33 @@ def test_nobody_there_is_no_answer(endpoint: GcpEndpoint, monkeypatch: pytest.Mo
     with pytest.raises(NoAnswerError, match="prices: 404"):
         fetch()
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "http://127.0.0.1:9")
-    monkeypatch.setattr("control.offers.live.gcp._RETRY_S", 0.1)
+    monkeypatch.setattr("control.offers.live.gcp_access._RETRY_S", 0.1)
     with pytest.raises(NoAnswerError, match="machine types"):
         fetch()
+
+
+def test_quotas_of_regions_and_project_are_read_with_what_is_in_use(endpoint: GcpEndpoint) -> None:
+    endpoint.quotas = {
+        "us-central1": {"NVIDIA_L4_GPUS": 4.0, "PREEMPTIBLE_NVIDIA_L4_GPUS": 2.0, "NVIDIA_T4_GPUS": 9.0},
+        "all": {"GPUS_ALL_REGIONS": 3.0, "CPUS_ALL_REGIONS": 32.0, "SNAPSHOTS": 7.0},
+    }
+    endpoint.used = {"NVIDIA_L4_GPUS": 1.0, "CPUS_ALL_REGIONS": 12.0}
+    l4 = [each for each in GcpOffers([ALL], os.environ).fetch(NOON).offers if each.instance_type == "g2-standard-4"]
+    assert {each.market for each in l4} == set(BOTH)
+    read = quota_readers(os.environ)["gcp"]
+    answer = read(l4)
+    assert answer.notes == ()
+    nodes = {each.key: 3 for each in l4}
+    assert {each.pool.source: (each.pool.taken(nodes), each.pool.limit, each.used) for each in answer.quotas} == {
+        "quota NVIDIA_L4_GPUS": (3.0, 4.0, 1.0),
+        "quota PREEMPTIBLE_NVIDIA_L4_GPUS": (3.0, 2.0, 0.0),
+        "quota GPUS_ALL_REGIONS": (6.0, 3.0, 0.0),
+        "quota CPUS_ALL_REGIONS": (24.0, 32.0, 12.0),
+    }
+    endpoint.refuse = {"medley-test": [403]}
+    without = read(l4)
+    assert len(without.quotas) == 2, "regions tell all the same"
+    assert "quotas of the project" in without.notes[0]
+    endpoint.refuse = {"regions": [403]}
+    with pytest.raises(NoAccessError, match="quotas of regions"):
+        read(l4)

@@ -1,9 +1,10 @@
 """What a launch needs is looked at before it: each fault is found under its own name, and nothing else is."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,17 @@ from control.cli.main import app
 from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedError
 from control.cloud.port import Cloud
 from control.db.database import Database, open_database
+from control.offers.live.source import NoAccessError
+from control.offers.quota import Quota, QuotaAnswer
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
 from control.reconcile.clouds import Clouds
 from control.reconcile.launch_check import LaunchCheck
+from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Flow
+from templates_lib.values.supply import SupplyPool
 from tests.control.cloud.fake_cloud import FakeCloud
 from tests.control.planning.worlds import KEEP_SPEC, planned, world_of
 from tests.hub_server import Hub, serving, use
@@ -64,7 +69,14 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.preflight.site.importlib.util.find_spec", lambda _: object())
 
 
+def quota(offers: Sequence[Offer], limit: float = 1e6, used: float | None = 0.0) -> QuotaAnswer:
+    """One quota for all offers, of which each node takes a unit."""
+    pool = SupplyPool("aws/all", limit, "nodes", {each.key: 1.0 for each in offers}, "a quota")
+    return QuotaAnswer((Quota(pool, used, "a page"),))
+
+
 def walked(planned: Planned, address: str = PUBLIC, cloud: Cloud | None = None, **site: object) -> dict[str, Finding]:
+    site = {"quotas": {"aws": quota}, **site}
     there: dict[str, Callable[[], Cloud]] = {"aws": lambda: cloud or FakeCloud("aws", {})}
     found = list(preflight(planned, Site(address, there, NOW, **site)))  # type: ignore[arg-type]
     names = [each.name for each in found]
@@ -111,6 +123,42 @@ def test_an_account_is_not_asked_without_the_tools_for_it(
     found = walked(made)
     assert found["tool.rsync"].status is Status.FAIL
     assert found["account.credentials"].status is Status.UNKNOWN
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("beyond", "used", "status"),
+    [
+        (0, 0.0, Status.PASS),
+        (-1, 0.0, Status.FAIL),
+        (-1, None, Status.FAIL),
+        (0, None, Status.PASS),
+        (3, 3.0, Status.PASS),
+        (3, 4.0, Status.UNKNOWN),  # it may be nodes of this plan that are in use
+    ],
+)
+def test_a_quota_holds_for_all_nodes_of_the_plan(
+    made: Planned, hub: Hub, beyond: int, used: float | None, status: Status
+) -> None:
+    nodes = sum(made.plan.nodes().values())
+    assert nodes > 1
+    read = partial(quota, limit=float(nodes + beyond), used=used)
+    found = walked(made, quotas={"aws": read})["account.quota"]
+    assert found.status is status
+    assert f"takes {nodes} nodes of {nodes + beyond}" in found.detail
+    assert ("a page" in found.detail) == (status is not Status.PASS), "where more is asked for"
+
+
+@pytest.mark.usefixtures("tools")
+def test_quotas_that_cannot_be_read_are_not_known(made: Planned, hub: Hub) -> None:
+    def refused(_: object) -> QuotaAnswer:
+        raise NoAccessError("AWS does not let us ask")
+
+    for quotas in ({}, {"aws": refused}, {"aws": lambda _: QuotaAnswer((), ("aws: half of it",))}):
+        with_unknown = list(preflight(made, Site(PUBLIC, {"aws": lambda: FakeCloud("aws", {})}, NOW, quotas=quotas)))
+        about = [each.status for each in with_unknown if each.name == "account.quota"]
+        assert set(about) == {Status.UNKNOWN}
+        assert not any(each.status is Status.FAIL for each in with_unknown)
 
 
 @pytest.mark.usefixtures("tools")
@@ -267,6 +315,10 @@ def test_what_a_loop_would_launch_is_looked_at_again_when_it_fails_or_an_hour_la
         passed_s[0] = at
         assert check(made.world, made.plan) == ()
         assert len(cloud.calls) == times
+    passed_s[0] = 3650.0
+    more = tuple(replace(each, nodes=each.nodes + 1) for each in made.plan.offers)
+    assert check(made.world, replace(made.plan, offers=more)) == ()
+    assert len(cloud.calls) == 4, "quotas that do for a plan may not do for a larger one"
     hub.files = {}
     passed_s[0] = 3700.0
     elsewhere = replace(made.world, weights=dict.fromkeys(made.world.weights, f"hf:{REPOSITORY}@{'0' * 40}"))
