@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
+from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from control.preflight.quotas import QuotaReader, of_quotas
@@ -44,6 +45,7 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
         yield from _account(cloud, site, has_tools or cloud not in rented)
         if cloud in rented:
             yield from of_quotas(planned, cloud, site.quotas.get(cloud))
+            yield from of_drivers(planned, cloud, site.images.get(cloud, ""))
         if cloud in site.images:
             yield _image(cloud, site.images[cloud], planned.regions(cloud))
     if planned.elsewhere:

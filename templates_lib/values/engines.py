@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from templates_lib.values.clouds import LOCAL
+from templates_lib.values.cuda import TORCH_BUILD, CudaBuild
 from templates_lib.values.engine_support import ANYTHING, EngineSupport
 
 
@@ -28,6 +29,8 @@ class EngineKind:
     plans for them are to look at."""
     estimated_as: str = ""
     """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
+    cuda: CudaBuild | None = None
+    """What its environment on rented nodes was built for; None: not stated."""
     scheduler: str = "agents.scheduler"
     """The module that nodes run as an executor's scheduler."""
 
@@ -53,6 +56,7 @@ ENGINES = {
         support=_TORCH,
         here=_TORCH,
         rented=_TORCH,
+        cuda=TORCH_BUILD,
     ),
     "vllm": EngineKind(
         "agents.engines.vllm_stage.environment:load_vllm",

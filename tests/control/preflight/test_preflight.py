@@ -16,12 +16,15 @@ from control.cloud.port import Cloud
 from control.db.database import Database, open_database
 from control.offers.live.source import NoAccessError
 from control.offers.quota import Quota, QuotaAnswer
+from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from control.preflight.site import Site
 from control.preflight.walk import preflight
 from control.reconcile.clouds import Clouds
 from control.reconcile.launch_check import LaunchCheck
+from templates_lib.values.cuda import TORCH_BUILD
+from templates_lib.values.engines import ENGINES
 from templates_lib.values.offer import Offer
 from templates_lib.values.plan import Flow
 from templates_lib.values.supply import SupplyPool
@@ -79,9 +82,12 @@ def walked(planned: Planned, address: str = PUBLIC, cloud: Cloud | None = None, 
     site = {"quotas": {"aws": quota}, **site}
     there: dict[str, Callable[[], Cloud]] = {"aws": lambda: cloud or FakeCloud("aws", {})}
     found = list(preflight(planned, Site(address, there, NOW, **site)))  # type: ignore[arg-type]
-    names = [each.name for each in found]
-    assert len(set(names)) == len(names), "one model in one cloud: each thing is looked at once"
-    return {each.name: each for each in found}
+    assert len({(each.name, each.subject) for each in found}) == len(found), "each thing is looked at once"
+    of_name: dict[str, Finding] = {}
+    for each in found:  # of several GPUs the first that fails
+        if of_name.setdefault(each.name, each).status is not Status.FAIL:
+            of_name[each.name] = each
+    return of_name
 
 
 def failing(found: dict[str, Finding]) -> set[str]:
@@ -188,6 +194,43 @@ def test_a_machine_of_ones_own_may_be_this_one(made: Planned, hub: Hub) -> None:
     found = {each.name: each.status for each in preflight(planned, Site("127.0.0.1", there, NOW))}
     assert found["network.address"] is Status.UNKNOWN
     assert "tool.skypilot" not in found
+
+
+def with_gpu(made: Planned, cloud: str, name: str) -> Planned:
+    """The plan with another GPU at another cloud."""
+    instances = [replace(each, zone=f"{cloud}/a", nodes={f"{name}:1/n10": 1}) for each in made.plan.instances]
+    return replace(made, plan=replace(made.plan, instances=tuple(instances)))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "name", "image", "status"),
+    [
+        ("aws", "L40S", "", Status.PASS),
+        ("aws", "T4", "", Status.PASS),
+        ("aws", "V100", "", Status.FAIL),  # the engine's CUDA has no kernels for it
+        ("aws", "V100", "ami-0123", Status.UNKNOWN),
+        ("aws", "L40S", "ami-0123", Status.UNKNOWN),
+        ("gcp", "H100", "", Status.PASS),
+        ("runpod", "L40S", "", Status.UNKNOWN),  # the host's driver is none of the image's
+        ("runpod", "MI300X", "", Status.FAIL),
+    ],
+)
+def test_the_gpu_and_its_driver_must_do_for_the_engines_cuda(
+    made: Planned, cloud: str, name: str, image: str, status: Status
+) -> None:
+    (found,) = of_drivers(with_gpu(made, cloud, name), cloud, image)
+    assert (found.name, found.status) == ("image.driver", status)
+    assert name in found.subject
+
+
+def test_an_old_image_is_found_before_it_is_rented(made: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = replace(TORCH_BUILD, least_driver=590)
+    monkeypatch.setitem(ENGINES, "torch", replace(ENGINES["torch"], cuda=newer))
+    (found,) = of_drivers(with_gpu(made, "aws", "L4"), "aws", "")
+    assert (found.status, "590" in found.detail, "580" in found.detail) == (Status.FAIL, True, True)
+    monkeypatch.setitem(ENGINES, "torch", replace(ENGINES["torch"], cuda=None))
+    (unstated,) = of_drivers(with_gpu(made, "aws", "L4"), "aws", "")
+    assert unstated.status is Status.UNKNOWN
 
 
 def without_config(hub: Hub) -> None:
