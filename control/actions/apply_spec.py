@@ -1,6 +1,6 @@
 """Create a fleet, or change what its owner asks for."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,13 +8,15 @@ from control.actions.context import ActionContext
 from control.actions.decide_plan import accept_solved
 from control.actions.lost_traffic import refuse_loss
 from control.actions.projects import check_project
-from control.actions.refusal import NotNowError
+from control.actions.refusal import FailsPreflightError, NotNowError
 from control.db.errors import InUseError, StaleVersionError
 from control.db.fleets import PostgresFleets
 from control.db.registered_models import PostgresModels
 from control.given_name import DEFAULT_PROJECT
 from control.lifecycle.fleet import FleetMode, FleetRecord
 from control.planning.world import World
+from control.preflight.finding import Finding, failing
+from control.preflight.models import of_wanted
 from control.reconcile.fleet_world import world_of_record
 
 
@@ -50,18 +52,24 @@ def apply_spec(
     before: FleetRecord | None,
     confirmed: Collection[str] | None = (),
     plan: str = "",
+    *,
+    preflight: bool = True,
 ) -> FleetRecord:
     """Store what is asked for; the next solve is made from it, and a fleet that was ending stays.
 
     `before` is the fleet as it was read; None: there is to be none. `confirmed` names models that serve and may be
     drained; None: all. `plan` was made for exactly this and is accepted with it, unless the fleet only observes.
+    `preflight`: look at where the weights are, if it is to act; with a plan `refuse_failing` sees more.
 
     Raises InUseError for a new fleet of a name that is taken; WrongFieldError for a project that is unknown;
-    LosesTrafficError; StaleVersionError; NotNowError for a fleet that is to act and whose models nodes cannot start.
+    LosesTrafficError; StaleVersionError; NotNowError for a fleet that is to act and whose models nodes cannot start,
+    FailsPreflightError for one whose weights they could not fetch.
     """
     record = wanted.record(before, act.now)
     name, mode = record.name, record.mode
     _check_startable(wanted.world, mode)
+    if preflight and mode is not FleetMode.OBSERVE:  # before the transaction: it asks the hub
+        refuse_failing(name, mode, of_wanted(wanted.world))
     with act.as_one() as one:
         fleets = PostgresFleets(one.database)
         check_project(one.database, record.project)
@@ -81,17 +89,27 @@ def apply_spec(
         return made
 
 
-def set_mode(act: ActionContext, fleet: str, mode: FleetMode) -> FleetRecord:
+def set_mode(act: ActionContext, fleet: str, mode: FleetMode, *, preflight: bool = True) -> FleetRecord:
     """Say how far the control plane may go. Raises NotStoredError; NotNowError for a fleet that is to act and whose
-    models nodes cannot start, SpecError for one whose spec cannot be read any more."""
+    models nodes cannot start, FailsPreflightError as `apply_spec`, SpecError for one whose spec cannot be read any
+    more; StaleVersionError when somebody changes it at the same time."""
+    record = PostgresFleets(act.database).load(fleet)
+    if mode is not FleetMode.OBSERVE:
+        world = world_of_record(record, PostgresModels(act.database).own())
+        _check_startable(world, mode)
+        if preflight:
+            refuse_failing(fleet, mode, of_wanted(world))
     with act.as_one() as one:
-        fleets = PostgresFleets(one.database)
-        record = fleets.load(fleet)
-        if mode is not FleetMode.OBSERVE:
-            _check_startable(world_of_record(record, PostgresModels(one.database).own()), mode)
-        changed = fleets.change(fleet, record.version, act.now, mode=mode)
+        changed = PostgresFleets(one.database).change(fleet, record.version, act.now, mode=mode)
         one.record("fleet.changed", f"set mode {mode.value}", fleet, fleet)
         return changed
+
+
+def refuse_failing(fleet: str, mode: FleetMode, found: Iterable[Finding]) -> None:
+    """Raises FailsPreflightError when anything of `found` fails."""
+    listed = tuple(found)
+    if failing(listed):
+        raise FailsPreflightError(fleet, mode.value, listed)
 
 
 def _check_startable(world: World, mode: FleetMode) -> None:

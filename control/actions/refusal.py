@@ -1,8 +1,10 @@
 """Reasons to refuse an action, which has changed nothing then. The type of an error is the next step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from control.preflight.finding import Finding, failing
 
 if TYPE_CHECKING:
     from control.actions.plan_change import PlanChange
@@ -43,6 +45,17 @@ class LosesTrafficError(RefusedActionError):
         )
         super().__init__(f"fleet {fleet!r} serves {each}; they would be drained")
         self.models = models
+
+
+class FailsPreflightError(RefusedActionError):
+    """Rented nodes could not serve the fleet: mend what `found` says fails, or act without preflight."""
+
+    def __init__(self, fleet: str, mode: str, found: Sequence[Finding]) -> None:
+        super().__init__(
+            f"fleet {fleet!r} is not applied in mode {mode}: {'; '.join(failing(found))}. Mend that, or apply it "
+            "without preflight"
+        )
+        self.found = tuple(found)
 
 
 class LookFirstError(RefusedActionError):

@@ -10,7 +10,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from control.actions.refusal import LookFirstError, LosesTrafficError, RefusedActionError, WrongFieldError
+from control.actions.refusal import (
+    FailsPreflightError,
+    LookFirstError,
+    LosesTrafficError,
+    RefusedActionError,
+    WrongFieldError,
+)
 from control.api.plan_diff import plan_diff
 from control.api.problem import ApiError, FieldProblem, field_problem, problem_response
 from control.api.trace import current_trace
@@ -80,6 +86,8 @@ def _refused(error: RefusedActionError) -> ApiError:
             query = "&".join(f"confirm={model}" for model in error.models)
             detail = f"{error}. Send the request again with ?{query} to drain them"
             return ApiError(409, "serves-traffic", detail, facts={"models": msgspec.to_builtins(error.models)})
+        case FailsPreflightError():
+            return ApiError(422, "fails-preflight", str(error), facts={"checks": msgspec.to_builtins(error.found)})
         case WrongFieldError():
             key = (error.field,) if error.field else ()
             return ApiError(422, "invalid", str(error), errors=[field_problem(key, str(error))])

@@ -1,6 +1,6 @@
 """`medley apply`, `medley approve`, `medley fleets`: what fleets are to serve, and which plan each follows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from control.lifecycle.fleet import FleetMode
 if TYPE_CHECKING:
     from control.actions.plan_change import PlanChange
     from control.db.database import Database
+    from control.preflight.finding import Finding
     from control.preflight.planned import Planned
 
 app = Commands(name="fleets", help="List fleets, set their modes, end them.", no_args_is_help=True)
@@ -47,7 +48,7 @@ def apply(
     In mode observe the plan is shown and nothing is touched. Otherwise `medley reconcile` applies what you confirm.
     What would fail on rented nodes is refused; `medley preflight` looks at accounts and addresses, too.
     """
-    from control.actions.apply_spec import WantedFleet, apply_spec
+    from control.actions.apply_spec import WantedFleet, apply_spec, refuse_failing
     from control.actions.plan_change import change_to
     from control.actions.projects import check_project
     from control.actions.refusal import NotNowError
@@ -83,11 +84,11 @@ def apply(
             refused = f"fleet {record.name} is not applied in mode {record.mode.value}"
             if change.unrunnable:
                 raise NotNowError(f"{refused}: no node can run it")
-            if preflight and (failing := _failing(Planned(solved.world, solved.plan))):
-                raise NotNowError(f"{refused} (--no-preflight would): {'; '.join(failing)}")
+            if preflight:
+                refuse_failing(record.name, record.mode, _found(Planned(solved.world, solved.plan)))
             if not yes:
                 typer.confirm("Do this?", abort=True)
-        apply_spec(act, wanted, before, confirmed, solved.plan.id)
+        apply_spec(act, wanted, before, confirmed, solved.plan.id, preflight=False)
     if record.mode is FleetMode.OBSERVE:
         mode_command = f"`medley fleets mode {record.name} auto`"
         typer.echo(f"Fleet {record.name} stored in mode observe: nothing is touched. {mode_command} changes that.")
@@ -138,12 +139,19 @@ def list_fleets(output: OutputOption = Output.TABLE, database_url: DatabaseOptio
 
 
 @app.command("mode")
-def mode(fleet: FleetArgument, mode: FleetMode, database_url: DatabaseOption = None) -> None:
+def mode(
+    fleet: FleetArgument,
+    mode: FleetMode,
+    preflight: Annotated[
+        bool, typer.Option(help="Look at where the weights of its models are, if it is to act.")
+    ] = True,
+    database_url: DatabaseOption = None,
+) -> None:
     """Set how far the control plane may go: observe, approve or auto."""
     from control.actions.apply_spec import set_mode
 
     with acting(database_url) as act:
-        set_mode(act, fleet, mode)
+        set_mode(act, fleet, mode, preflight=preflight)
     typer.echo(f"Fleet {fleet} is in mode {mode.value}.")
 
 
@@ -160,13 +168,12 @@ def end(fleet: FleetArgument, yes: YesOption = False, database_url: DatabaseOpti
         typer.echo(f"Fleet {fleet} ended: nothing of it ran.")
 
 
-def _failing(planned: "Planned") -> tuple[str, ...]:
-    """What of its models would fail on rented nodes. Where the control plane runs, and what it may do, is not known
+def _found(planned: "Planned") -> "Iterable[Finding]":
+    """What is found of its models on rented nodes. Where the control plane runs, and what it may do, is not known
     here."""
-    from control.preflight.finding import failing
     from control.preflight.models import of_models
 
-    return failing(of_models(planned)) if planned.elsewhere else ()
+    return of_models(planned) if planned.elsewhere else ()
 
 
 def _accepted(plan: str, fleet: str) -> str:

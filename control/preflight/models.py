@@ -1,9 +1,10 @@
 """Models of a launch: that engines run them, and that nodes can fetch and hold them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+from control.planning.world import World
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned, cloud_of
 from templates_lib.apps.served_model import ServedModel
@@ -24,14 +25,33 @@ def of_models(planned: Planned) -> Iterator[Finding]:
     for served, clouds in planned.served():
         for cloud in clouds:
             yield from _engine(served, cloud)
-        place = planned.world.weights.get(served.model.id)
-        if place is None:
-            what = "set `weights` of the model to hf:ORG/NAME, package:NAME or path:PATH"
-            yield Finding("weights.place", served.name, Status.FAIL, f"nobody says where its weights are: {what}")
-        elif is_on_hub(place):
-            yield from _on_hub(planned, served, place)
-        else:
-            yield from _elsewhere(served, place, clouds)
+        found = yield from _weights(planned.world, served, clouds)
+        if found is not None:
+            yield from _disks(planned, served, found)
+
+
+def of_wanted(world: World) -> Iterator[Finding]:
+    """Yield what is found of the weights of all models of a fleet that may be run on other machines than this one,
+    before there is a plan. Small files of their repositories are fetched."""
+    clouds = tuple(sorted({offer.cloud for offer in world.quotes.offers}))
+    if any(cloud != LOCAL for cloud in clouds):
+        for served in world.recipe.served:
+            yield from _weights(world, served, clouds)
+
+
+def _weights(
+    world: World, served: ServedModel, clouds: tuple[str, ...]
+) -> Generator[Finding, None, HubCheckpoint | None]:
+    """Return what the hub has of them; None where they are elsewhere, or it was not found."""
+    place = world.weights.get(served.model.id)
+    if place is None:
+        what = "set `weights` of the model to hf:ORG/NAME, package:NAME or path:PATH"
+        yield Finding("weights.place", served.name, Status.FAIL, f"nobody says where its weights are: {what}")
+        return None
+    if is_on_hub(place):
+        return (yield from _on_hub(served, place))
+    yield from _elsewhere(served, place, clouds)
+    return None
 
 
 def _engine(served: ServedModel, cloud: str) -> Iterator[Finding]:
@@ -78,12 +98,12 @@ def _elsewhere(served: ServedModel, place: str, clouds: tuple[str, ...]) -> Iter
     yield Finding("tokenizer.files", served.name, Status.PASS if has_text else Status.FAIL, detail)
 
 
-def _on_hub(planned: Planned, served: ServedModel, place: str) -> Iterator[Finding]:
+def _on_hub(served: ServedModel, place: str) -> Generator[Finding, None, HubCheckpoint | None]:
     try:
         found = find_checkpoint(place)
     except NoWeightsError as error:
         yield Finding("weights.repository", served.name, _status_of(error), str(error))
-        return
+        return None
     size = sum(found.bytes_of.values()) / _GB
     commit = found.config.parent.name
     detail = (
@@ -98,7 +118,7 @@ def _on_hub(planned: Planned, served: ServedModel, place: str) -> Iterator[Findi
     else:
         names = ", ".join(each.name for each in files)
         yield Finding("tokenizer.files", served.name, Status.PASS, f"{names}, for gateways to read")
-    yield from _disks(planned, served, found)
+    return found
 
 
 def _status_of(error: NoWeightsError) -> Status:

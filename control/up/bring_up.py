@@ -160,7 +160,7 @@ def _on_record(act: ActionContext, world: World, spec: str, folder: str) -> Flee
         wanted = WantedFleet(world, spec, folder, FleetMode.AUTO, None if before else PROJECT)
         if before and wanted.record(before, act.now) == replace(before, updated_at=act.now.isoformat()):
             return before
-        return apply_spec(one, wanted, before, None)
+        return apply_spec(one, wanted, before, None, preflight=False)  # all of it is on this machine
 
 
 def _check_local(solved: Solved) -> None:

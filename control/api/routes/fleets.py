@@ -41,6 +41,11 @@ class NewFleet(BaseModel):
         description="observe: plan and touch nothing; approve: act on plans that somebody approved; auto: act on all. "
         "null: as it is; observe for a new fleet.",
     )
+    preflight: bool = Field(
+        default=True,
+        description="Whether to look at where the weights of its models are before it is to act: a 422 "
+        "`fails-preflight` says what nodes could not fetch. false: it is stored all the same.",
+    )
 
 
 class FleetPlan(BaseModel):
@@ -81,7 +86,7 @@ def list_fleets(
 @router.post("/fleets", status_code=201, responses=problems(409, body=True))
 def create_fleet(body: NewFleet, act: ActOf, response: Response) -> Fleet:
     """Create a fleet, in mode observe unless the body says otherwise: nothing is rented before somebody wants it."""
-    made = apply_spec(act, _wanted(act.database, body), None)
+    made = apply_spec(act, _wanted(act.database, body), None, preflight=body.preflight)
     response.headers["Location"] = f"/api/v1/fleets/{made.name}"
     return _tagged(act.database, made, response)
 
@@ -101,7 +106,7 @@ def change_fleet(
     if wanted.world.name != fleet:
         message = f"is {wanted.world.name!r}, but this is fleet {fleet!r}: a fleet keeps its name"
         raise ApiError(422, "invalid", f"spec.name {message}", errors=[field_problem(("spec", "name"), message)])
-    changed = apply_spec(act, wanted, replace(before, version=version), confirm or ())
+    changed = apply_spec(act, wanted, replace(before, version=version), confirm or (), preflight=body.preflight)
     return _tagged(act.database, changed, response)
 
 

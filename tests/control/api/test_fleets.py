@@ -1,5 +1,6 @@
 """Fleets as documents: the same as in spec files, checked alike, and changed with care."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
 from control.lifecycle.event import Event, EventKind
+from tests import hub_server
 from tests.control.api.conftest import Api, now
 from tests.control.api.worlds import OWN_CONFIG, kept_plan, serving, spec
+from tests.hub_server import Hub
 
 OTHER = {
     "model": "smollm2-135m-instruct",
@@ -130,3 +133,23 @@ def test_a_model_that_its_engine_does_not_run_is_refused_where_it_is_named(opera
     (error,) = refused.json()["errors"]
     assert (refused.status_code, error["path"]) == (422, "spec.models[0].engine")
     assert "mamba" in error["message"]
+
+
+def test_a_fleet_is_not_to_act_whose_weights_nodes_could_not_fetch(
+    operator: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rented = {"models": [OTHER | {"model": "gpt-oss-20b"}], "clouds": [{"cloud": "aws", "gpus": ["L40S"]}]}
+    wanted = {"spec": spec(**rented), "mode": "approve"}
+    with hub_server.serving(Hub({"openai/elsewhere": {"config.json": b"{}"}})) as hub:
+        hub_server.use(hub, tmp_path, monkeypatch)
+        refused = operator.post("/fleets", wanted)
+        assert (refused.status_code, refused.json()["type"]) == (422, "urn:medley:problem:fails-preflight")
+        failed = {each["name"] for each in refused.json()["facts"]["checks"] if each["status"] == "fail"}
+        assert failed == {"weights.repository"}
+        assert operator.get("/fleets/chat").status_code == 404, "nothing was stored"
+        watched = operator.post("/fleets", wanted | {"mode": "observe"})
+        assert watched.status_code == 201, "nothing is rented for it"
+        tag = watched.headers["etag"]
+        assert operator("PUT", "/fleets/chat", wanted, If_Match=tag).status_code == 422
+        all_the_same = operator("PUT", "/fleets/chat", wanted | {"preflight": False}, If_Match=tag)
+        assert (all_the_same.status_code, all_the_same.json()["mode"]) == (200, "approve")

@@ -385,8 +385,13 @@ def test_a_fleet_whose_weights_nodes_could_not_fetch_is_not_applied_unless_that_
     command = ["apply", "-f", str(tmp_path / "fleet.yaml"), "--yes", "--database-url", database_url]
     gated(hub)
     assert CliRunner().invoke(app, [*command, "--mode", "observe"]).exit_code == 0, "nothing is rented for it"
+    mode = ["fleets", "mode", "chat", "auto", "--database-url", database_url]
+    unready = CliRunner().invoke(app, mode)
+    assert (unready.exit_code, "HF_TOKEN" in unready.output) == (1, True), unready.output
     refused = CliRunner().invoke(app, [*command, "--mode", "auto"])
     assert (refused.exit_code, "HF_TOKEN" in refused.output) == (1, True), refused.output
     assert "accepted for fleet" in CliRunner().invoke(app, [*command, "--mode", "auto", "--no-preflight"]).output
+    assert CliRunner().invoke(app, [*mode, "--no-preflight"]).exit_code == 0
     hub.token = ""
+    assert CliRunner().invoke(app, mode).exit_code == 0
     assert "accepted for fleet" in CliRunner().invoke(app, [*command, "--mode", "auto"]).output

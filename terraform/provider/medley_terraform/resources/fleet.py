@@ -22,6 +22,8 @@ _PLANNED = (*PARTS, "project")
 _EXPECTED = ("expected_usd_per_hour", "expected_nodes", "expected_unmet", "expected_at")
 _DECISIVE = frozenset({"invalid", "over-budget", "cannot-be-planned"})
 """Refusals that say something of the fleet; others say that nobody could look."""
+_OWN = frozenset({"allow_traffic_loss", "preflight"})
+"""Attributes that say how it is applied, and that the control plane does not keep."""
 _DRAIN_LOOK_S = 3.0
 _DRAIN_LOOKS = 300
 
@@ -63,6 +65,13 @@ class FleetResource(Resource):
                 Scalar.BOOL,
                 default=False,
             ),
+            Attribute(
+                "preflight",
+                "Whether the control plane looks at where the weights of the models are before the fleet is to act: "
+                "what nodes could not fetch is an error of the apply.",
+                Scalar.BOOL,
+                default=True,
+            ),
             ID,
             VERSION,
             computed(
@@ -87,7 +96,7 @@ class FleetResource(Resource):
         check_models(config["models"], report)
 
     def plan(self, change: Change, report: Report) -> State:
-        said: State = {"version": UNKNOWN} if change.changed - {"allow_traffic_loss"} else {}
+        said: State = {"version": UNKNOWN} if change.changed - _OWN else {}
         if not change.changed & set(_PLANNED):
             return said
         said |= dict.fromkeys(_EXPECTED, UNKNOWN)
@@ -136,6 +145,7 @@ class FleetResource(Resource):
         if state["version"] is None:  # imported
             expected |= self._newest_expected(name, found["updated_at"])
         own = {"id": name, "name": name, "allow_traffic_loss": bool(state["allow_traffic_loss"])}
+        own["preflight"] = state["preflight"] is not False  # an imported one has none yet
         return own | spec | expected | {each: found[each] for each in ("project", "mode", "version")}
 
     def update(self, prior: State, planned: State, report: Report) -> State:  # noqa: ARG002
@@ -258,7 +268,9 @@ def _shown_expected(found: Expected) -> State:
 
 
 def _body(planned: State) -> Json:
-    return {"spec": document_of(planned), "project": planned["project"], "mode": planned["mode"]}
+    return {"spec": document_of(planned), "project": planned["project"], "mode": planned["mode"]} | {
+        name: planned[name] for name in ("preflight",) if not planned[name]
+    }
 
 
 def _is(found: Json, planned: State) -> bool:
