@@ -23,6 +23,7 @@ from sqlalchemy.exc import OperationalError
 from control.api.console import BUNDLE
 from control.db.database import Database, open_database
 from control.db.embedded import embedded_server
+from templates_lib.cost.kernel_tables import installed_release
 from tests.control.cloud.ssh_harness import can_serve_ssh
 from tests.tcp_abort import can_abort
 
@@ -56,6 +57,7 @@ NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "ipv6": lambda: _can_bind("::1"),
     "vllm": VLLM_PYTHON.exists,
+    "kernels": lambda: bool(installed_release()),
     "terraform": lambda: shutil.which("terraform") is not None and TERRAFORM_PYTHON.exists(),
     "iac": lambda: shutil.which("terraform") is not None and (IAC_VENV / "wheels").is_dir(),
     "debootstrap": lambda: os.geteuid() == 0 and shutil.which("debootstrap") is not None,

@@ -9,7 +9,6 @@ from scipy.optimize import least_squares
 
 from templates_lib.cost.coefficients import Coefficients, EngineOverhead, LayerOverhead, ServingOverhead, Setup
 from templates_lib.cost.deployment import Deployment
-from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.serving import (
     Loads,
     StepTimes,
@@ -20,6 +19,8 @@ from templates_lib.cost.serving import (
     step_times,
     usual_clients,
 )
+from templates_lib.cost.validation import Maker, estimate_for
+from templates_lib.ports.cost_model import StageCostModel
 
 Floats = NDArray[np.float64]
 LAYER = tuple(f.name for f in fields(LayerOverhead))
@@ -99,15 +100,19 @@ class Hidden:
     """(n, POINTS, len(ENGINE) + 1): as `times`, of one decode with concurrency ** (i / (POINTS - 1)) requests."""
 
 
-def features(deployments: Sequence[Deployment], coefficients: Coefficients, serving: ServingOverhead) -> Features:
+def features(
+    deployments: Sequence[Deployment],
+    coefficients: Coefficients,
+    serving: ServingOverhead,
+    maker: Maker = estimate_for,
+) -> Features:
     units = {"none": engine_of((0.0,) * len(ENGINE), "unit")}
     units |= {name: engine_of(tuple(float(name == n) for n in ENGINE), "unit") for name in ENGINE}
     unit_coefficients = replace(coefficients, engines=units)
     times = np.empty((len(deployments), 4, len(ENGINE) + 1))
     decode = np.zeros((len(deployments), POINTS, len(ENGINE) + 1))
     for i, deployment in enumerate(deployments):
-        gpus = {deployment.system.gpu.name: deployment.system.gpu}
-        models = [EstimatedCostModel(gpus, name, unit_coefficients) for name in (*ENGINE, "none")]
+        models = [maker(deployment, name, unit_coefficients) for name in (*ENGINE, "none")]
         running = load_of(deployment, serving)[0]
         times[i] = _by_engine_number([np.array(step_times(deployment, m, running)) for m in models])
         if deployment.decode is not None and deployment.decode.count == 0:
@@ -127,7 +132,7 @@ def features(deployments: Sequence[Deployment], coefficients: Coefficients, serv
     return Features(tuple(deployments), times, loads(deployments, serving), ttft, tpot, hidden)
 
 
-def _decode_seconds(deployment: Deployment, cost_model: EstimatedCostModel, requests: Floats) -> Floats:
+def _decode_seconds(deployment: Deployment, cost_model: StageCostModel, requests: Floats) -> Floats:
     """Seconds of an iteration of the decode worker with `requests` requests, (n,)."""
     worker = deployment.decode or deployment.prefill
     return np.array([step_times(deployment, cost_model, n / worker.parallel.dp)[0] for n in requests])

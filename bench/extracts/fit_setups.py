@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import Coefficients, ServingOverhead, Setup, setup_names
 from templates_lib.cost.deployment import Deployment
-from templates_lib.cost.validation import is_held_out
+from templates_lib.cost.validation import Maker, estimate_for, is_held_out
 
 Rows = NDArray[np.bool_]
 FEWEST_ROWS = 10
@@ -31,7 +31,7 @@ class Backend:
 
     def fit(self, keep: Rows) -> tuple[Setup, dict[str, Setup]]:
         """The engine over all rows of `keep` (n,), and its setups."""
-        whole = self._fit(keep, f"{self.name}, all releases", None)
+        whole = self.whole(keep)
         found: dict[str, Setup] = {}
         for release in np.unique(self.releases):
             of_release = self.releases == release
@@ -43,6 +43,10 @@ class Backend:
                 if self._are_enough(rows):
                     found[str(machine)] = self._fit(rows, str(machine), parent)
         return whole, found
+
+    def whole(self, keep: Rows) -> Setup:
+        """The engine over all rows of `keep` (n,): what plans are made with."""
+        return self._fit(keep, f"{self.name}, all releases", None)
 
     def _are_enough(self, rows: Rows) -> bool:
         return int(rows.sum()) >= FEWEST_ROWS
@@ -64,9 +68,14 @@ class Backend:
         return fit_unstated(self.rows.take(hidden), setup, alike=parent is not None)
 
 
-def backend_rows(rows: list[tuple[Mapping[str, str], Deployment]], coefficients: Coefficients, name: str) -> Backend:
+def backend_rows(
+    rows: list[tuple[Mapping[str, str], Deployment]],
+    coefficients: Coefficients,
+    name: str,
+    maker: Maker = estimate_for,
+) -> Backend:
     own = [(row, d) for row, d in rows if d.backend == name]
     deployments = [d for _, d in own]
     training = np.array([not is_held_out(row) for row, _ in own])
     names = np.array([setup_names(name, d.release, d.system.name) for d in deployments])
-    return Backend(name, features(deployments, coefficients, BEGIN), training, names[:, 0], names[:, 1])
+    return Backend(name, features(deployments, coefficients, BEGIN, maker), training, names[:, 0], names[:, 1])

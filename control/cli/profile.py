@@ -61,12 +61,22 @@ def validate(
     ],
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Predict every measured deployment of a file and print how far the prediction is off."""
-    from templates_lib.cost.validation import read_rows, validate_rows
+    """Predict every measured deployment of a file and print how far the prediction is off.
 
-    report = validate_rows(read_rows(rows))
-    if not emitted(report.to_dict(), output):
+    Where NVIDIA's kernel times are installed (extra `kernels`), both sources are compared on the deployments that these
+    can express.
+    """
+    from dataclasses import asdict
+
+    from control.cli.source_table import print_sources
+    from templates_lib.cost.source_comparison import compare_sources
+    from templates_lib.cost.validation import comparable, read_rows, report_of
+
+    kept, skipped, dropped = comparable(read_rows(rows))
+    report, sources = report_of(kept, skipped, dropped), compare_sources([deployment for _, deployment in kept])
+    if not emitted(report.to_dict() | {"sources": None if sources is None else asdict(sources)}, output):
         _print(report)
+        print_sources(sources, console())
 
 
 @app.command("list")

@@ -16,6 +16,7 @@ from templates_lib.cost.coefficients import Coefficients, Setup, load_coefficien
 from templates_lib.cost.deployment import Deployment, InexpressibleRowError, UnreadableRowError, deployment_of
 from templates_lib.cost.estimated import EstimatedCostModel
 from templates_lib.cost.serving import StepTimes, latencies, load_of, loads, step_times
+from templates_lib.ports.cost_model import StageCostModel
 
 Floats = NDArray[np.float64]
 REQUIRED = ("backend", "model_path", "system", "mode", "isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms")
@@ -89,14 +90,22 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
         raise ValueError(f"{path}: not a readable CSV file (truncated?): {error}") from error
 
 
+Kept = list[tuple[Mapping[str, str], Deployment]]
+
+
 def validate_rows(rows: Iterable[Mapping[str, str]]) -> ValidationReport:
     """Predicts every row (columns of aiconf_silicon_end_to_end.csv.gz) and compares.
 
     A row is skipped only for a GPU, architecture or precision that the model cannot express; rows of queueing
     artefacts and broken rows are dropped and counted. Raises ValueError when no row is left.
     """
-    coefficients = load_coefficients()
-    kept: list[tuple[Mapping[str, str], Deployment]] = []
+    return report_of(*comparable(rows))
+
+
+def comparable(rows: Iterable[Mapping[str, str]]) -> tuple[Kept, Counter[str], Counter[str]]:
+    """Rows with their deployments, and how many were skipped and dropped by reason. Raises ValueError when none is
+    left."""
+    kept: Kept = []
     skipped: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     for row in rows:
@@ -116,11 +125,22 @@ def validate_rows(rows: Iterable[Mapping[str, str]]) -> ValidationReport:
     if not kept:
         reasons = "; ".join(f"{n} × {why}" for why, n in (skipped + dropped).most_common(3)) or "the file is empty"
         raise ValueError(f"no row can be compared: {reasons}")
-    total = len(kept) + skipped.total() + dropped.total()
-    return _report(kept, total, dict(skipped), dict(dropped), coefficients)
+    return kept, skipped, dropped
 
 
-def predict(deployments: Sequence[Deployment], coefficients: Coefficients) -> tuple[Floats, Floats]:
+Maker = Callable[[Deployment, str, Coefficients], StageCostModel]
+"""(deployment, engine, coefficients) → the cost model that its steps are timed with."""
+
+
+def estimate_for(deployment: Deployment, engine: str, coefficients: Coefficients) -> StageCostModel:
+    """The fitted estimate of a deployment's machine."""
+    gpu = deployment.system.gpu
+    return EstimatedCostModel({gpu.name: gpu}, engine, coefficients)
+
+
+def predict(
+    deployments: Sequence[Deployment], coefficients: Coefficients, maker: Maker = estimate_for
+) -> tuple[Floats, Floats]:
     """(TTFT, TPOT) in seconds of each deployment, (n,)."""
     ttft, tpot = np.empty(len(deployments)), np.empty(len(deployments))
     members: dict[Setup, list[int]] = {}
@@ -129,7 +149,7 @@ def predict(deployments: Sequence[Deployment], coefficients: Coefficients) -> tu
     for setup, at in members.items():
         own = [deployments[i] for i in at]
         under = replace(coefficients, engines={SETUP: setup.engine})
-        times = [_times(d, under, load_of(d, setup.serving)[0]) for d in own]
+        times = [step_times(d, maker(d, SETUP, under), load_of(d, setup.serving)[0]) for d in own]
         ttft[at], tpot[at] = latencies(StepTimes(*np.array(times).T), loads(own, setup.serving), setup.serving)
     return ttft, tpot
 
@@ -139,34 +159,25 @@ def _setup(deployment: Deployment, coefficients: Coefficients) -> Setup:
     return coefficients.setup(backend, deployment.release, deployment.system.name)
 
 
-def _times(deployment: Deployment, coefficients: Coefficients, running: float) -> tuple[float, float, float, float]:
-    gpu = deployment.system.gpu
-    return step_times(deployment, EstimatedCostModel({gpu.name: gpu}, SETUP, coefficients), running)
-
-
-def _report(
-    kept: list[tuple[Mapping[str, str], Deployment]],
-    total: int,
-    skipped: dict[str, int],
-    dropped: dict[str, int],
-    coefficients: Coefficients,
-) -> ValidationReport:
+def report_of(kept: Kept, skipped: Counter[str], dropped: Counter[str]) -> ValidationReport:
+    """The report on what `comparable` returned."""
+    coefficients = load_coefficients()
     deployments = [d for _, d in kept]
-    ratios = _ratios(deployments, coefficients)
+    ratios = ratios_of(deployments, coefficients)
 
     def groups(name_of: Callable[[Deployment], str]) -> dict[str, Errors]:
         names = np.array([name_of(d) for d in deployments])
         return {str(name): errors(ratios[names == name]) for name in np.unique(names)}
 
     return ValidationReport(
-        rows=total,
+        rows=len(kept) + skipped.total() + dropped.total(),
         used=len(kept),
-        skipped=skipped,
-        dropped=dropped,
+        skipped=dict(skipped),
+        dropped=dict(dropped),
         overall=errors(ratios),
         held_out=errors(ratios[[is_held_out(row) for row, _ in kept]]),
         held_out_deployments=errors(ratios[[group_is_held_out(d.group) for d in deployments]]),
-        as_planned=errors(_ratios(deployments, replace(coefficients, setups={}))),
+        as_planned=errors(ratios_of(deployments, as_planned(coefficients))),
         per_gpu=groups(lambda d: d.system.name),
         per_model=groups(lambda d: d.model_path),
         per_backend=groups(lambda d: d.backend),
@@ -175,10 +186,15 @@ def _report(
     )
 
 
-def _ratios(deployments: Sequence[Deployment], coefficients: Coefficients) -> Floats:
+def as_planned(coefficients: Coefficients) -> Coefficients:
+    """Those of engines over all releases and machines, which plans are made with."""
+    return replace(coefficients, setups={})
+
+
+def ratios_of(deployments: Sequence[Deployment], coefficients: Coefficients, maker: Maker = estimate_for) -> Floats:
     """(n, 2) predicted over measured TTFT and TPOT."""
     measured = np.array([(d.ttft_ms / 1e3, d.tpot_ms / 1e3) for d in deployments])
-    return np.asarray(np.column_stack(predict(deployments, coefficients)) / measured)
+    return np.asarray(np.column_stack(predict(deployments, coefficients, maker)) / measured)
 
 
 def mode_of(deployment: Deployment) -> str:

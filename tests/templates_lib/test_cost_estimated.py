@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from templates_lib.cost.coefficients import load_coefficients
@@ -23,16 +21,6 @@ MODELS = load_models() | {
     name: model_from_hf_config(measured_configs()[name], name, "")
     for name in ("deepseek-ai/DeepSeek-V3", "Qwen/Qwen3.5-397B-A17B", "zhipuai/GLM-5")
 }
-SPLITS = (
-    Parallel(),
-    Parallel(tp=8),
-    Parallel(tp=4, pp=2),
-    Parallel(tp=2, dp=4),
-    Parallel(tp=2, dp=4, ep=8),
-    Parallel(tp=8, ep=8),
-    Parallel(dp=8, ep=8),
-)
-ENGINES = sorted(load_coefficients().engines)
 FIELDS = ("layers", "prompt_tokens", "prompt_context", "decode_requests", "decode_context")
 
 
@@ -46,49 +34,6 @@ def seconds(model: str, gpu: str, parallel: Parallel, head: bool = False, engine
     return float(
         estimated_cost_model(GPUS, engine).stage_seconds(MODELS[model], node(gpu, count), parallel, step, head=head)
     )
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    model=st.sampled_from(sorted(MODELS)),
-    gpu=st.sampled_from(sorted(GPUS)),
-    parallel=st.sampled_from(SPLITS),
-    engine=st.sampled_from(ENGINES),
-    head=st.booleans(),
-    start=st.tuples(st.integers(1, 40), *(st.floats(0, 20000) for _ in FIELDS[1:])),
-    field=st.integers(0, len(FIELDS) - 1),
-    more=st.floats(0, 5000),
-)
-def test_more_work_never_takes_less_time(
-    model: str,
-    gpu: str,
-    parallel: Parallel,
-    engine: str,
-    head: bool,
-    start: tuple[float, ...],
-    field: int,
-    more: float,
-) -> None:
-    layers = min(start[0], MODELS[model].layers)
-    low = dict(zip(FIELDS, (layers, *start[1:]), strict=True))
-    high = dict(low)
-    high[FIELDS[field]] += more
-    high["layers"] = min(float(int(high["layers"])), MODELS[model].layers)
-    before = seconds(model, gpu, parallel, head, engine, **low)
-    after = seconds(model, gpu, parallel, head, engine, **high)
-    assert 0 <= before <= after * (1 + 1e-9)
-    assert np.isfinite(after)
-
-
-@pytest.mark.parametrize("model", sorted(MODELS))
-def test_head_costs_something_and_arrays_broadcast(model: str) -> None:
-    cost_model = estimated_cost_model(GPUS)
-    layers, batch, none = np.arange(1.0, 20.0)[:, None], np.arange(1.0, 9.0), np.zeros(())
-    step = NodeStep(layers, none, none, batch, none + 1000)
-    bare = cost_model.stage_seconds(MODELS[model], node("H100", 8), Parallel(tp=8), step, head=False)
-    full = cost_model.stage_seconds(MODELS[model], node("H100", 8), Parallel(tp=8), step, head=True)
-    assert bare.shape == full.shape == (19, 8)
-    assert (full > bare).all()
 
 
 def layer_weight_bytes(model: ModelSpec) -> float:

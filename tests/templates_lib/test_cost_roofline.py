@@ -4,31 +4,42 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.estimated import estimated_cost_model
 from templates_lib.cost.formats import peak_flops
+from templates_lib.cost.kernel_based import KernelCostModel
+from templates_lib.cost.kernel_tables import SYSTEMS
 from templates_lib.cost.kernels import distinct_experts
 from templates_lib.cost.shard import LayerShard, shard_of
+from templates_lib.cost.table_kernels import TableKernels
 from templates_lib.models.catalogue import load_models
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.ports.cost_model import NodeStep, Parallel
+from templates_lib.ports.cost_model import NodeStep, Parallel, StageCostModel
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import load_gpus
 from templates_lib.values.node_config import NodeConfig
 
 GPUS = load_gpus()
 MODELS = load_models()
+KERNELS = {card: TableKernels(GPUS[card], system, "vllm") for card, system in SYSTEMS.items()}
 PLANNED_WITH = ("vllm", "torch")
 CARDS = st.sampled_from(sorted(GPUS))
 NAMES = st.sampled_from(sorted(MODELS))
 
 
 def seconds(model: ModelSpec, gpu: Gpu, engine: str, prompts: float, requests: float, context: float) -> float:
+    return seconds_by(estimated_cost_model({gpu.name: gpu}, engine), model, gpu, prompts, requests, context)
+
+
+def seconds_by(
+    cost_model: StageCostModel, model: ModelSpec, gpu: Gpu, prompts: float, requests: float, context: float
+) -> float:
     node = NodeConfig("one", gpu.name, 1, 256.0, 100.0, 512.0)
     step = NodeStep(*(np.array(float(x)) for x in (model.layers, prompts, context, requests, context)))
-    return float(estimated_cost_model({gpu.name: gpu}, engine).stage_seconds(model, node, Parallel(), step, head=False))
+    return float(cost_model.stage_seconds(model, node, Parallel(), step, head=False))
 
 
 def products(shard: LayerShard, model: ModelSpec, rows: float) -> tuple[float, float]:
@@ -57,6 +68,29 @@ def test_no_step_beats_the_data_sheet(
     took = seconds(model, gpu, engine, prompts, requests, context)
     assert took >= model.layers * flops / best
     assert took >= model.layers * weight_bytes / gpu.hbm_bytes_per_s
+
+
+@pytest.mark.needs("kernels")
+@settings(max_examples=200, deadline=None)
+@given(NAMES, st.sampled_from(sorted(SYSTEMS)), st.integers(0, 40000), st.integers(0, 3000), st.integers(0, 200000))
+def test_no_measured_kernel_beats_the_data_sheet(
+    name: str, card: str, prompts: int, requests: int, context: int
+) -> None:
+    """Also beyond what was timed. Kernels alone: an engine takes its own time besides, and none here."""
+    model, gpu = MODELS[name], GPUS[card]
+    timed = KERNELS[card]
+    assume(prompts + requests and not timed.missing(model, Parallel()))
+    bare = replace(load_coefficients().engines["vllm"], kernel_scale=1.0)
+    cost_model = KernelCostModel({card: gpu}, "bare", replace(load_coefficients(), engines={"bare": bare}), KERNELS)
+    shard, rows = shard_of(model, gpu, Parallel()), prompts + requests
+    flops, weight_bytes = products(shard, model, rows)
+    reach = [min(context + 1, window or np.inf) for window in model.windows]
+    attended = sum(prompts * r * shard.score_width + requests * r * shard.decode_score_width for r in reach)
+    read = sum(requests * r * shard.kv_bytes_per_token for r in reach)
+    best = max(peak_flops(gpu, shard.attention_format), peak_flops(gpu, shard.ffn_format))
+    took = seconds_by(cost_model, model, gpu, prompts, requests, context)
+    assert took >= model.layers * flops / best + 2 * attended * shard.heads / peak_flops(gpu, "bf16")
+    assert took >= (model.layers * weight_bytes + read) / gpu.hbm_bytes_per_s
 
 
 @settings(max_examples=200, deadline=None)

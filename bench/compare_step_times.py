@@ -1,0 +1,119 @@
+"""The fitted estimate against NVIDIA's measured kernels, held out by whole GPU and by whole model, GPU by GPU.
+
+    python -m bench.compare_step_times [--write] [-o json]
+
+Needs `aiconfigurator-core` (extra `kernels`) and shared/data/perf (a sibling of the repository). What engines add to
+kernels is fitted, with the estimate's kernels, without any row of the GPU (or model) that is judged, and both sources
+are timed with it: the kernel-based one is never fitted to deployments. Rows that do not state their workers are left
+out. `--write` records the outcome in templates_lib/data/perf/step_time_errors.json, which plans print. The kernels are
+taken for a GPU and engine when their error is a tenth lower than the estimate's, on the mean of the four medians (TTFT
+and TPOT, by GPU and by model): a smaller difference is noise, and the estimate needs nothing installed. Two minutes.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "extracts"))
+
+from fit_cost_model import BACKENDS, training_rows
+from fit_engines import engine_values, predict
+from fit_setups import Backend, backend_rows
+
+from templates_lib.cost.coefficients import Setup, load_coefficients
+from templates_lib.cost.deployment import Deployment
+from templates_lib.cost.kernel_tables import SYSTEMS, installed_release
+from templates_lib.cost.source_comparison import kernels_for, not_timed
+from templates_lib.cost.step_time_errors import FILE, Comparison, StepTimeErrors, judged
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.bool_]
+FEWEST_ROWS = 20
+"""Fewer rows of a GPU, or left to fit to, say too little."""
+OUT = Path(__file__).resolve().parents[1] / "templates_lib" / "data" / FILE
+GPUS = {system: gpu for gpu, system in SYSTEMS.items()}
+
+
+def ratios(backend: Backend, setup: Setup, at: Rows) -> Floats:
+    """(n, 2) predicted over measured TTFT and TPOT of the rows `at`."""
+    rows = backend.rows.take(at).under(setup.serving)
+    ttft, tpot = predict(rows, engine_values(setup.engine), setup.serving)
+    return np.column_stack((ttft / rows.ttft_s, tpot / rows.tpot_s))
+
+
+def left_out(estimate: Backend, kernels: Backend, timed: Rows, name_of: Callable[[Deployment], str]) -> Floats:
+    """(n, 4): ratios of TTFT and TPOT by the estimate, then by kernels, each row without its name in the fit; NaN where
+    too little is left, or a kernel was not timed."""
+    names = np.array([name_of(d) for d in estimate.rows.deployments])
+    found = np.full((len(names), 4), np.nan)
+    for name in np.unique(names):
+        own = names == name
+        if (~own).sum() >= FEWEST_ROWS:
+            setup = estimate.whole(~own)
+            found[own, :2] = ratios(estimate, setup, own)
+            found[own & timed, 2:] = ratios(kernels, setup, own[timed])
+    return found
+
+
+def compared(rows: list[tuple[dict[str, str], Deployment]], name: str) -> dict[str, Comparison]:
+    """GPU (a system's name where the catalogue lacks it) → both sources on it, under one engine; `all`: together."""
+    coefficients = load_coefficients()
+    timed = np.array([d.backend == name and not not_timed(d) for _, d in rows])
+    estimate = backend_rows(rows, coefficients, name)
+    kernels = backend_rows([row for row, ok in zip(rows, timed, strict=True) if ok], coefficients, name, kernels_for)
+    by_gpu = left_out(estimate, kernels, timed, lambda d: d.system.name)
+    by_model = left_out(estimate, kernels, timed, lambda d: d.model_path)
+    systems = np.array([d.system.name for _, d in rows])
+    parts = {"all": np.ones(len(rows), dtype=bool)} | {
+        GPUS.get(str(s), str(s)): systems == s for s in np.unique(systems)
+    }
+    return {gpu: judged(by_gpu[at], by_model[at]) for gpu, at in parts.items() if at.sum() >= FEWEST_ROWS}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--write", action="store_true", help="record the outcome, which plans print")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    asked = parser.parse_args()
+    if not installed_release():
+        raise SystemExit("aiconfigurator-core is not installed: pip install '.[kernels]'")
+    rows = [(row, d) for row, d in training_rows() if d.decode is None or d.decode.count]
+    engines = {name: compared([each for each in rows if each[1].backend == name], name) for name in BACKENDS}
+    report = StepTimeErrors(
+        date=datetime.now(UTC).date().isoformat(),
+        source=f"{len(rows):,} measured deployments (silicon sample of NVIDIA aiconfigurator-core 0.12.0), whole GPUs "
+        f"and whole models left out of the fit; kernels of aiconfigurator-core {installed_release()}",
+        command="python -m bench.compare_step_times --write",
+        engines=engines,
+    )
+    text = json.dumps(asdict(report), indent=1) + "\n"
+    if asked.write:
+        OUT.write_text(text)
+    if asked.output == "json":
+        sys.stdout.write(text)
+        return
+    print(f"{'':31} {'estimate, left out:':25}  {'kernels, left out:':25}   (median relative error, TTFT and TPOT)")
+    print(f"{'':24} {'rows':>6} {'GPU':>12} {'model':>12}  {'GPU':>12} {'model':>12}")
+    for name, gpus in engines.items():
+        for gpu, each in gpus.items():
+            cells = [
+                f"{100 * e.ttft:4.1f} {100 * e.tpot:4.1f} %" if e.rows else f"{'-':>11}"
+                for e in (
+                    each.same_rows.gpu_out,
+                    each.same_rows.model_out,
+                    each.kernels.gpu_out,
+                    each.kernels.model_out,
+                )
+            ]
+            print(f"{name + ' ' + gpu:24} {each.same_rows.gpu_out.rows:6}  " + "  ".join(cells) + f"  {each.chosen}")
+
+
+if __name__ == "__main__":
+    main()
