@@ -15,40 +15,12 @@ Lend = Callable[[str, KvPart], Memory]
 Wrote = Callable[[int], None]
 
 
-class StageEngine(Protocol):
-    """Weights of a layer range and the KV cache of its requests.
-
-    One thread owns it: steps and frees. Others may reserve meanwhile, and copy KV cache out and in, of requests that
-    are not being freed, as far as it is computed; `GuardedEngine` sees to both.
-
-    A request exists from its first `step` (or `reserve`) to `free`. Steps are synchronous; they raise
-    OutOfKvBlocksError or BadBatchError before anything is changed.
-    """
-
-    wrote: Wrote
-    """Set by who wants to know, and called during a step by an engine that can tell: keys and values of the step's
-    tokens are in the cache, or on their way behind which copies wait, of all held layers before this one."""
+class KvStore(Protocol):
+    """Where KV caches of requests lie that are handed to, or come from, another instance."""
 
     @property
     def facts(self) -> StageFacts:
-        """Return what is held; constant for the engine's life."""
-
-    @property
-    def free_kv_blocks(self) -> int:
-        """Blocks of `facts.block_tokens` tokens, over all held layers, that no request holds."""
-
-    def kv_blocks_short(self, batch: StepBatch) -> int:
-        """Blocks that must be freed before `step(batch)` can run; 0 when it can."""
-
-    def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
-        """Runs the held layers on the batch.
-
-        `rows`: (tokens,) int64 token ids on the first stage, else (tokens, hidden size) as the stage before returned
-        them. Requests unknown until now begin at position 0.
-        """
-
-    def free(self, request_id: str) -> None:
-        """Gives the request's KV blocks back; an unknown id is ignored, so that freeing twice is harmless."""
+        """Return what is held; constant for the store's life."""
 
     def reserve(self, request_id: str, tokens: int) -> None:
         """Makes room for an incoming request whose first `tokens` positions will be imported."""
@@ -67,6 +39,38 @@ class StageEngine(Protocol):
     def first_kept_token(self, layer: int, tokens: int) -> int:
         """The first position whose KV is kept in `layer` of a request with `tokens` in its cache: 0 unless the layer
         has a sliding window. A hand-off moves [this, tokens) and nothing else."""
+
+
+class StageEngine(KvStore, Protocol):
+    """Weights of a layer range and the KV cache of its requests.
+
+    One thread owns it: steps and frees. Others may reserve meanwhile, and copy KV cache out and in, of requests that
+    are not being freed, as far as it is computed; `GuardedEngine` sees to both.
+
+    A request exists from its first `step` (or `reserve`) to `free`. Steps are synchronous; they raise
+    OutOfKvBlocksError or BadBatchError before anything is changed.
+    """
+
+    wrote: Wrote
+    """Set by who wants to know, and called during a step by an engine that can tell: keys and values of the step's
+    tokens are in the cache, or on their way behind which copies wait, of all held layers before this one."""
+
+    @property
+    def free_kv_blocks(self) -> int:
+        """Blocks of `facts.block_tokens` tokens, over all held layers, that no request holds."""
+
+    def kv_blocks_short(self, batch: StepBatch) -> int:
+        """Blocks that must be freed before `step(batch)` can run; 0 when it can."""
+
+    def step(self, batch: StepBatch, rows: torch.Tensor) -> StepOutput:
+        """Runs the held layers on the batch.
+
+        `rows`: (tokens,) int64 token ids on the first stage, else (tokens, hidden size) as the stage before returned
+        them. Requests unknown until now begin at position 0.
+        """
+
+    def free(self, request_id: str) -> None:
+        """Gives the request's KV blocks back; an unknown id is ignored, so that freeing twice is harmless."""
 
     def close(self) -> None:
         """Gives all memory back; the engine must not be used after."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import ClassVar
 
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import KvStore
 from agents.transfer.errors import BadPieceError
 from agents.transfer.link import LinkEnd
 
@@ -42,7 +42,7 @@ class ChunkHeader:
 
 
 def cut(
-    engine: StageEngine, tokens: int, first_layer: int, layers: int, chunk_bytes: int, span: range | None = None
+    engine: KvStore, tokens: int, first_layer: int, layers: int, chunk_bytes: int, span: range | None = None
 ) -> Iterator[KvPart]:
     """Cuts what `layers` from `first_layer` on keep of `tokens` tokens, or of those in `span`, each position of each
     layer once, into chunks of at most `chunk_bytes`, and of whole blocks where a chunk has room for one. Raises

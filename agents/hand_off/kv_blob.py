@@ -3,10 +3,10 @@
 import math
 from collections import deque
 
-from agents.engines.guarded_engine import GuardedEngine
 from agents.engines.kv_part import KvPart
 from agents.hand_off.chunk import ChunkHeader, cut
 from agents.hand_off.settings import HandOffSettings
+from agents.hand_off.watched_kv import WatchedKv
 from agents.messages.to_stage import SendKv
 from agents.transfer.blob import Blob, Event, State
 
@@ -19,7 +19,7 @@ _TARGET = "target"
 class KvBlob:
     """Chunks of one step of the engine after those of the step before, layer by layer. The link's thread owns it."""
 
-    def __init__(self, told: SendKv, engine: GuardedEngine, settings: HandOffSettings) -> None:
+    def __init__(self, told: SendKv, engine: WatchedKv, settings: HandOffSettings) -> None:
         self.run = str(told.run)
         self._told = told
         self._engine = engine

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.engines.guarded_engine import GuardedEngine
 from agents.hand_off.kv_inbox import KvInbox
 from agents.hand_off.kv_receiver import KvReceiver
 from agents.hand_off.kv_sender import KvSender
 from agents.hand_off.settings import HandOffSettings
+from agents.hand_off.watched_kv import WatchedKv
 from agents.messages.to_stage import CloseKvLink, OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvArrived
 
@@ -16,9 +16,7 @@ from agents.messages.to_stage_scheduler import KvArrived
 class KvExchange:
     """Its links have threads of their own, so that neither steps nor the channel to the scheduler wait for them."""
 
-    def __init__(
-        self, engine: GuardedEngine, settings: HandOffSettings, report: Callable[[msgspec.Struct], None]
-    ) -> None:
+    def __init__(self, engine: WatchedKv, settings: HandOffSettings, report: Callable[[msgspec.Struct], None]) -> None:
         """`report` is called on the links' threads, with messages for the scheduler."""
         self.inbox = KvInbox(engine, lambda run, moved_bytes: report(KvArrived(run, moved_bytes)))
         self._engine = engine

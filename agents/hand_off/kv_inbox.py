@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import KvStore
 from agents.hand_off.chunk import ChunkHeader
 from agents.transfer.errors import BadPieceError
 
@@ -21,7 +21,7 @@ class _Coming:
 class KvInbox:
     """Thread-safe: the worker's threads reserve and free, the links' threads bring chunks."""
 
-    def __init__(self, engine: StageEngine, arrived: Callable[[int, int], None]) -> None:
+    def __init__(self, engine: KvStore, arrived: Callable[[int, int], None]) -> None:
         """`arrived`: called with a run and the bytes that came for it, once all of it is imported."""
         self._engine = engine
         self._arrived = arrived

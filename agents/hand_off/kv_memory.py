@@ -6,7 +6,7 @@ import torch
 
 from agents.engines.errors import UnknownRequestError
 from agents.engines.kv_part import KvPart
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import KvStore
 from agents.transfer.link import LinkEnd
 from agents.transfer.memory import Memory
 
@@ -15,7 +15,7 @@ class KvMemory:
     """One for each end of a link. Where the engine lends no memory, or keeps another data type than what comes, chunks
     are copied through memory of this object's own."""
 
-    def __init__(self, engine: StageEngine, chunk_bytes: int) -> None:
+    def __init__(self, engine: KvStore, chunk_bytes: int) -> None:
         self._engine = engine
         self._frame = torch.empty(chunk_bytes, dtype=torch.uint8)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from agents.engines.protocol import StageEngine
+from agents.engines.protocol import KvStore
 from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader
 from agents.hand_off.kv_inbox import KvInbox
 from agents.hand_off.kv_memory import KvMemory
@@ -21,7 +21,7 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16, torch.
 class KvReceiver:
     """Where the link breaks, the sending end asks for another connection."""
 
-    def __init__(self, link: str, engine: StageEngine, inbox: KvInbox, settings: HandOffSettings) -> None:
+    def __init__(self, link: str, engine: KvStore, inbox: KvInbox, settings: HandOffSettings) -> None:
         """`engine`: its calls may come from any thread."""
         self._engine = engine
         self._inbox = inbox

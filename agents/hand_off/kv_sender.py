@@ -4,11 +4,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from agents.engines.guarded_engine import GuardedEngine
 from agents.hand_off.chunk import ACKNOWLEDGEMENT, ChunkHeader
 from agents.hand_off.kv_blob import KvBlob
 from agents.hand_off.kv_memory import KvMemory
 from agents.hand_off.settings import HandOffSettings
+from agents.hand_off.watched_kv import WatchedKv
 from agents.messages.to_stage import OpenKvLink, SendKv
 from agents.messages.to_stage_scheduler import KvLinkBroken
 from agents.transfer.errors import BlobGoneError
@@ -21,7 +21,7 @@ class KvSender:
     """When the link breaks, it waits until it is opened anew, and goes on at the first chunk not acknowledged."""
 
     def __init__(
-        self, link: str, engine: GuardedEngine, settings: HandOffSettings, broken: Callable[[KvLinkBroken], None]
+        self, link: str, engine: WatchedKv, settings: HandOffSettings, broken: Callable[[KvLinkBroken], None]
     ) -> None:
         """`broken` is called on the link's thread."""
         self._engine = engine

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -19,6 +20,7 @@ from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
 from agents.tracing.json_lines import log_json_lines
 from agents.vllm_engine.engine_thread import Engine
+from agents.vllm_engine.legs import Carrier
 from agents.vllm_engine.scheduler import VllmScheduler
 
 _ENVIRONMENT = {
@@ -41,6 +43,13 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _carrier(*about: Any) -> Carrier:
+    """Make what carries KV caches, which takes torch: the engine has brought it by then."""
+    from agents.vllm_engine.kv_worker import KvWorker
+
+    return KvWorker(*about)
+
+
 async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> VllmScheduler:
     """Serve; return the scheduler once it has failed, or was told to stop."""
 
@@ -53,7 +62,16 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
 
         return VllmEngine(folder, instance.layout, arguments.dtype)
 
-    scheduler = VllmScheduler(instance.bind, keys, instance.gateways, instance.layout, load, pace=arguments.pace)
+    scheduler = VllmScheduler(
+        instance.bind,
+        keys,
+        instance.gateways,
+        instance.layout,
+        load,
+        pace=arguments.pace,
+        interface=instance.interface,
+        make_carrier=_carrier,
+    )
     print(json.dumps({"endpoint": scheduler.endpoint, "public_key": keys.public}), flush=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody may read on, and libraries print
     for name in (signal.SIGINT, signal.SIGTERM):

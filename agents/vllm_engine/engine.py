@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 from vllm import SamplingParams
+from vllm.config import KVTransferConfig
+from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMError
 from vllm.inputs.engine import tokens_input
@@ -20,12 +22,22 @@ from vllm.v1.engine.llm_engine import LLMEngine
 
 from agents.messages.bounds import MAX_TOP_LOGPROBS
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
+from agents.messages.to_scheduler import Leg
 from agents.scheduler.layout import PipelineLayout
-from agents.vllm_engine.exchange import Ask, EngineLoad, Made
+from agents.vllm_engine import connector
+from agents.vllm_engine.exchange import Ask, EngineLoad, KvFacts, KvNews, Made
 from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw
 
 CPU_BLOCK_TOKENS = 32
 """vLLM's attention on CPUs takes KV blocks of multiples of this."""
+_HAND_OVER = KVTransferConfig(
+    kv_connector=connector.HandOverConnector.__name__,
+    kv_role="kv_both",
+    kv_connector_module_path=connector.__name__,
+)
+_IDLE_STEPS = 2
+"""After as many without any outcome, what waits does so for room or KV cache, and nothing changes by itself: blocks
+that the first of them gave back, the second has given out."""
 _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
@@ -59,26 +71,40 @@ class VllmEngine:
             logits_processors=[SeededDraw],
             disable_log_stats=True,
             distributed_executor_backend="uni",
+            kv_transfer_config=_HAND_OVER,
         )
         self._llm = _loaded(arguments)
         self._vocab_size = self._llm.model_config.get_vocab_size()
         if self._vocab_size != layout.vocab_size:
             raise ValueError(f"the model has {self._vocab_size} tokens, the layout says {layout.vocab_size}")
+        self._scheduler = self._llm.engine_core.engine_core.scheduler
+        self._book = self._scheduler.get_kv_connector().book
+        self._idle_steps = 0
+
+    @property
+    def kv(self) -> KvFacts | str:
+        facts: KvFacts | str = self._scheduler.get_kv_connector().facts
+        return facts
 
     @property
     def load(self) -> EngineLoad:
-        scheduler = self._llm.engine_core.engine_core.scheduler
-        pool = scheduler.kv_cache_manager.block_pool
-        return EngineLoad(len(scheduler.running), pool.num_gpu_blocks - 1, pool.get_num_free_blocks())
+        pool = self._scheduler.kv_cache_manager.block_pool
+        running = len(self._scheduler.running) + self._book.holding
+        return EngineLoad(running, pool.num_gpu_blocks - 1, pool.get_num_free_blocks())
 
     @property
     def has_work(self) -> bool:
-        return bool(self._llm.has_unfinished_requests())
+        is_idle = self._idle_steps >= _IDLE_STEPS or not self._llm.has_unfinished_requests()
+        return self._book.is_due or not is_idle
 
     def add(self, ask: Ask) -> None:
         """Raises ValueError for what vLLM does not take."""
+        self._idle_steps = 0
         wanted = ask.sampling
         draw = (wanted.temperature, wanted.top_p, wanted.top_k, wanted.seed)
+        extra: dict[str, Any] = {ARGUMENT: draw} if wanted.temperature > 0 else {}
+        if ask.leg is not Leg.WHOLE:
+            extra[connector.PARAMETERS] = connector.request_parameters(ask.id, ask.leg)
         params = SamplingParams(
             temperature=0.0,
             max_tokens=ask.max_new_tokens,
@@ -87,7 +113,7 @@ class VllmEngine:
             detokenize=False,
             logprobs=wanted.top_logprobs,
             output_kind=RequestOutputKind.DELTA,
-            extra_args={ARGUMENT: draw} if wanted.temperature > 0 else None,
+            extra_args=extra or None,
         )
         try:
             self._llm.add_request(ask.id, tokens_input(list(ask.tokens)), params)
@@ -95,11 +121,29 @@ class VllmEngine:
             raise ValueError(str(error)) from error
 
     def abort(self, request: str) -> None:
-        """End a request; nothing is done where it is not known any more."""
+        self._idle_steps = 0
         self._llm.abort_request([request])
+        self._book.release(request)
+
+    def export(self, request: str) -> torch.Tensor | None:
+        kept = self._book.kept(request)
+        if kept is None:
+            return None
+        kv: torch.Tensor = get_kv_transfer_group().copies.read(*kept)
+        return kv
+
+    def bring(self, request: str, kv: torch.Tensor) -> None:
+        self._idle_steps = 0
+        self._book.bring(request, kv)
 
     def step(self) -> tuple[Made, ...]:
-        return tuple(map(_made, self._llm.step()))
+        made = tuple(map(_made, self._llm.step()))
+        self._idle_steps = 0 if made or self._scheduler.running else self._idle_steps + 1
+        return made
+
+    def take_news(self) -> tuple[KvNews, ...]:
+        news: tuple[KvNews, ...] = self._book.take_news()
+        return news
 
 
 def _loaded(arguments: EngineArgs) -> Any:

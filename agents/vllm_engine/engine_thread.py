@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from agents.vllm_engine.exchange import Ask, EngineLoad, Made
+from agents.vllm_engine.exchange import Ask, Bring, EngineLoad, Export, Exported, HostKv, KvFacts, KvNews, Made, Told
 
 _log = logging.getLogger(__name__)
 
@@ -23,17 +23,35 @@ class Engine(Protocol):
 
     def add(self, ask: Ask) -> None: ...
 
-    def abort(self, request: str) -> None: ...
+    @property
+    def kv(self) -> KvFacts | str:
+        """Return how its KV cache lies, or why none is handed over."""
+
+    def abort(self, request: str) -> None:
+        """End a request, or what stayed of it; nothing is done where it is not known any more."""
+
+    def export(self, request: str) -> HostKv | None:
+        """Copy the KV cache of a prefill leg that has ended; None where it has gone."""
+
+    def bring(self, request: str, kv: HostKv) -> None:
+        """Go on with a decode leg, whose KV cache this is."""
 
     def step(self) -> tuple[Made, ...]: ...
+
+    def take_news(self) -> tuple[KvNews, ...]:
+        """Take what has happened for hand-offs."""
 
 
 class EngineEvents(Protocol):
     """Receiver of the engine's events. Called on the loop."""
 
-    def loaded(self, load: EngineLoad) -> None: ...
+    def loaded(self, load: EngineLoad, kv: KvFacts | str) -> None:
+        """Take note that the engine is ready. `kv`: as of `Engine`."""
 
     def stepped(self, made: tuple[Made, ...], load: EngineLoad) -> None: ...
+
+    def moved(self, news: tuple[KvNews, ...]) -> None:
+        """Take note of what the engine has done for hand-offs."""
 
     def broke(self, error: BaseException) -> None:
         """Take note that the engine failed: nothing more will come."""
@@ -48,8 +66,7 @@ class EngineThread:
         self._idle_per_busy = 1 / pace - 1
         self._events = events
         self._loop = asyncio.get_running_loop()
-        self._told: list[Ask | str] = []
-        """Requests, and ids of those to abort."""
+        self._told: list[Told] = []
         self._changed = threading.Condition()
         self._step_began_s: float | None = None
         threading.Thread(target=self._run, name="vllm", daemon=True).start()
@@ -60,8 +77,7 @@ class EngineThread:
         began = self._step_began_s
         return 0.0 if began is None else time.monotonic() - began
 
-    def tell(self, what: Ask | str) -> None:
-        """A request to compute, or the id of one to abort."""
+    def tell(self, what: Told) -> None:
         with self._changed:
             self._told.append(what)
             self._changed.notify()
@@ -69,11 +85,13 @@ class EngineThread:
     def _run(self) -> None:
         try:
             engine = self._load_engine()
-            self._report(self._events.loaded, engine.load)
+            self._report(self._events.loaded, engine.load, engine.kv)
             while True:
                 refused = self._take_told(engine)
                 made = self._step(engine)
                 self._report(self._events.stepped, (*refused, *made), engine.load)
+                if news := engine.take_news():
+                    self._report(self._events.moved, news)
         except BaseException as error:
             _log.exception("the engine failed")
             self._report(self._events.broke, error)
@@ -85,13 +103,19 @@ class EngineThread:
             told, self._told = self._told, []
         refused = []
         for what in told:
-            if isinstance(what, str):
-                engine.abort(what)
-                continue
-            try:
-                engine.add(what)
-            except ValueError as error:
-                refused.append(Made(what.id, (), refusal=str(error)))
+            match what:
+                case str():
+                    engine.abort(what)
+                case Bring():
+                    engine.bring(what.id, what.kv)
+                case Export():
+                    if (kv := engine.export(what.id)) is not None:
+                        self._report(self._events.moved, (Exported(what.id, kv),))
+                case Ask():
+                    try:
+                        engine.add(what)
+                    except ValueError as error:
+                        refused.append(Made(what.id, (), refusal=str(error)))
         return refused
 
     def _step(self, engine: Engine) -> tuple[Made, ...]:

@@ -1,14 +1,19 @@
 """Messages between an instance's scheduler and the engine's thread."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from agents.messages.to_gateway import FinishReason, TokenLogprobs
-from agents.messages.to_scheduler import Sampling
+from agents.messages.to_scheduler import Leg, Sampling
+
+HostKv = Any
+"""A tensor in host memory: (2, layers, tokens, KV heads, head_dim), keys and values. Those who pass it on need no
+torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Compute one request."""
+    """Compute one request, or one leg of it."""
 
     id: str
     tokens: tuple[int, ...]
@@ -16,6 +21,62 @@ class Ask:
     max_new_tokens: int
     stop_ids: tuple[int, ...]
     sampling: Sampling
+    leg: Leg = Leg.WHOLE
+    """Prefill: the KV cache of `tokens` stays when the request ends by its length, until it is aborted. Decode: that of
+    all tokens but the last comes from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Copy the KV cache of a prefill leg that has ended out of the engine; answered by `Exported`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bring:
+    """The KV cache of a decode leg is here: put it in place and go on behind it."""
+
+    id: str
+    kv: HostKv
+
+
+Told = Ask | str | Export | Bring
+"""What the engine's thread is told; a string is the id of a request to abort."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The engine has room for the KV cache of a decode leg."""
+
+    id: str
+    is_here: bool
+    """It is in the engine's prefix cache already: nothing needs to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    id: str
+    kv: HostKv
+    """Of a layer with a window, what older tokens have is undefined."""
+
+
+KvNews = Reserved | Exported
+
+
+@dataclass(frozen=True, slots=True)
+class KvFacts:
+    """KV cache of the engine as other instances need to know it: all layers and heads are here."""
+
+    kv_heads: int
+    head_dim: int
+    dtype: str
+    """As torch calls it."""
+    block_tokens: int
+    windows: tuple[int, ...]
+    """Of each layer, in tokens; 0: it keeps all of them."""
+    is_pinned: bool = False
+    """Host memory that it is copied through is pinned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +98,7 @@ class Made:
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
     running: int
+    """Requests that compute, or hold KV blocks for a hand-off."""
     kv_blocks: int
     kv_blocks_free: int
     """Blocks that hold nothing but reusable prefixes are free."""

@@ -6,6 +6,7 @@ vLLM decides who computes what next; what is decided here is who is taken, and w
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
 from agents.channels.peer import Peer
 from agents.engines.errors import OutOfMemoryError
@@ -26,8 +27,9 @@ from agents.scheduler.layout import PipelineLayout
 from agents.scheduler.request_check import output_limit, unfit
 from agents.scheduler.settings import SchedulerSettings
 from agents.vllm_engine.engine_thread import Engine, EngineThread
-from agents.vllm_engine.exchange import EngineLoad, Made
+from agents.vllm_engine.exchange import EngineLoad, KvFacts, KvNews, Made, Told
 from agents.vllm_engine.held_request import HeldRequest
+from agents.vllm_engine.legs import Legs, MakeCarrier
 
 STEP_TIMEOUT_S = 60.0
 """Longer than the longest step; an engine that takes longer counts as hung."""
@@ -47,9 +49,12 @@ class VllmScheduler:
         load: Callable[[], Engine],
         settings: SchedulerSettings | None = None,
         pace: float = 1.0,
+        interface: str = "127.0.0.1",
+        make_carrier: MakeCarrier | None = None,
     ) -> None:
         """`gateways`: public key → name. `layout`: one stage of one node. `load`: called on the engine's thread.
-        `pace`: share of the time that it may compute, above 0.
+        `pace`: share of the time that it may compute, above 0. `interface`: this node's address on the private network.
+        `make_carrier`: makes what carries KV caches to and from other instances; None: it serves whole requests.
 
         Raises OSError when the address is taken, ValueError for a layout of several nodes or a bad pace."""
         if [len(stage) for stage in layout.stages] != [1]:
@@ -68,31 +73,46 @@ class VllmScheduler:
         self.is_out_of_memory = False
         """With fewer KV blocks, or elsewhere, it may work."""
         self._loop = asyncio.get_running_loop()
-        self._gateways = Gateways(bind, keys, gateways, self, self._settings.channel)
+        self._legs: Legs | None = None
+        if make_carrier is not None:
+            self._legs = Legs(interface, keys, layout.vocab_size, make_carrier, self, self._settings)
+        try:
+            self._gateways = Gateways(bind, keys, gateways, self, self._settings.channel)
+        except OSError:
+            if self._legs is not None:
+                self._legs.close()
+            raise
         self.endpoint = self._gateways.endpoint
         self._engine = EngineThread(load, self, pace)
 
     @property
     def status(self) -> Status:
-        node, load, held = self._layout.stages[0][0], self._load, len(self._held)
+        node, load, legs = self._layout.stages[0][0], self._load, self._legs
+        held, endpoint = len(self._held), legs.endpoint if legs else None
         state = SchedulerState.LOADING if load is None else SchedulerState.READY
         if self._is_draining:
             state = SchedulerState.DRAINING
         running, blocks, free = 0, node.kv_blocks, node.kv_blocks
         if load is not None:
             running, blocks, free = min(load.running, held), load.kv_blocks, load.kv_blocks_free
-        room = max(0, self._settings.max_waiting - (held - running))
-        places = node.batch_cap - held if held == running else 0
-        return Status(state, running, held - running, blocks, free, room=room, places=max(0, places))
+        waiting = held - running
+        room = max(0, self._settings.max_waiting - waiting)
+        expected, kept = (legs.expected, legs.held) if legs else (0, 0)
+        places = node.batch_cap - (running - kept) if waiting == expected else 0
+        return Status(state, running, waiting, blocks, free, hand_off=endpoint, room=room, places=max(0, places))
 
     @property
     def done(self) -> WorkDone:
-        return WorkDone(self._prompt_tokens)
+        legs = self._legs
+        moved = (legs.sent_kv_bytes, legs.received_kv_bytes) if legs else (0, 0)
+        return WorkDone(self._prompt_tokens, 0, *moved)
 
     async def stop(self) -> None:
         """Give gateways a moment to read what was sent last."""
         await asyncio.sleep(self._settings.channel.linger_s)
         self._gateways.close()
+        if self._legs is not None:
+            self._legs.close()
 
     def submit(self, gateway: Peer, request: Generate) -> None:
         limit = output_limit(request, self._layout)
@@ -103,35 +123,49 @@ class VllmScheduler:
         if len(request.generated) >= limit:
             self._gateways.send(gateway, Finished(request.attempt, FinishReason.LENGTH, len(request.generated)))
             return
+        legs = self._legs if request.leg is not Leg.WHOLE else None
+        if legs is not None:
+            try:
+                legs.meet(request)
+            except (BadKeyError, ValueError) as error:
+                self._gateways.send(gateway, Failed(request.attempt, Failure.HAND_OFF, str(error)[:1000]))
+                return
         self._count += 1
-        self._prompt_tokens += len(request.prompt) + len(request.generated)
+        if request.leg is not Leg.DECODE:
+            self._prompt_tokens += len(request.prompt) + len(request.generated)
         expires_s = self._loop.time() + request.deadline_s
         held = HeldRequest(f"{self._count}", gateway, request, limit, expires_s)
         self._held[gateway, request.attempt] = self._ids[held.id] = held
-        self._engine.tell(held.ask)
+        if legs is not None:
+            legs.begin(held)
+        else:
+            self._engine.tell(held.ask)
 
     def cancel(self, gateway: Peer, attempt: int) -> None:
         held = self._held.get((gateway, attempt))
         if held is not None:
-            self._abort(held)
+            self._abort(held, "cancelled")
 
     def drain(self) -> None:
         self._is_draining = True
 
     def leave(self, gateway: Peer) -> None:
         for held in [held for held in self._held.values() if held.gateway == gateway]:
-            self._abort(held)
+            self._abort(held, "its gateway is gone")
 
     def beat(self) -> None:
         now = self._loop.time()
         for held in [held for held in self._held.values() if held.expires_s <= now]:
-            self._abort(held)
-            self._fail(held, Failure.DEADLINE, "the request took longer than it may")
+            self.fail(held, Failure.DEADLINE, "the request took longer than it may")
+        if self._legs is not None:
+            self._legs.beat()
         if self._engine.step_age_s > STEP_TIMEOUT_S:
             self.broke(TimeoutError(f"a step of vLLM takes longer than {STEP_TIMEOUT_S:g} s"))
 
-    def loaded(self, load: EngineLoad) -> None:
+    def loaded(self, load: EngineLoad, kv: KvFacts | str) -> None:
         self._load = load
+        if self._legs is not None:
+            self._legs.loaded(kv)
         self._gateways.tell_status()
 
     def stepped(self, made: tuple[Made, ...], load: EngineLoad) -> None:
@@ -141,8 +175,10 @@ class VllmScheduler:
         self._tell_tokens((held, run) for held, one in known if (run := held.take(one)) is not None)
         for held, one in known:
             if one.refusal:
-                self._forget(held)
-                self._fail(held, Failure.UNSUPPORTED, one.refusal)
+                self._forget(held, one.refusal)
+                self._tell_failure(held, Failure.UNSUPPORTED, one.refusal)
+            elif self._legs is not None and held.is_kept(one):
+                self._legs.computed(held, one.ids[-1])
             elif one.reason is not None:
                 self._forget(held)
                 self._gateways.send(held.gateway, held.finished(one.reason))
@@ -150,14 +186,30 @@ class VllmScheduler:
             self._gateways.tell_status()
         self._gateways.tell_room()
 
+    def moved(self, news: tuple[KvNews, ...]) -> None:
+        if self._legs is not None:
+            for one in news:
+                self._legs.moved(one)
+
+    def tell_engine(self, told: Told) -> None:
+        self._engine.tell(told)
+
+    def fail(self, held: HeldRequest, failure: Failure, reason: str) -> None:
+        self._abort(held, reason)
+        self._tell_failure(held, failure, reason)
+
+    def finish(self, held: HeldRequest, reason: FinishReason) -> None:
+        self._abort(held, "")
+        self._gateways.send(held.gateway, held.finished(reason))
+
     def broke(self, error: BaseException) -> None:
         if self.failure:
             return
         self.failure = f"{type(error).__name__}: {error}"[:1000]
         self.is_out_of_memory = isinstance(error, OutOfMemoryError | MemoryError)
         for held in list(self._held.values()):
-            self._forget(held)
-            self._fail(held, Failure.ENGINE, self.failure)
+            self._forget(held, self.failure)
+            self._tell_failure(held, Failure.ENGINE, self.failure)
         self.over.set()
 
     def _refusals(self, gateway: Peer, request: Generate, limit: int) -> Iterator[tuple[Failure, str]]:
@@ -168,11 +220,16 @@ class VllmScheduler:
         if self._is_draining:
             yield Failure.DRAINING, "takes no new request"
         yield from unfit(request, layout)
-        if request.leg is not Leg.WHOLE:
-            yield Failure.HAND_OFF, "vLLM serves whole requests, and hands no KV cache over"
+        if request.leg is not Leg.WHOLE and self._legs is None:
+            yield Failure.HAND_OFF, "serves whole requests, and hands no KV cache over"
+        if (request.peer is None) is not (request.leg is Leg.WHOLE):
+            yield Failure.HAND_OFF, "a request of two legs has two instances, and a whole one has one"
+        if self._legs is not None:
+            yield from self._legs.refusals(request)
         if (gateway, request.attempt) in self._held:
             yield Failure.UNSUPPORTED, "the attempt is under way already"
-        if layout.blocks(len(request.prompt) + limit) > node.kv_blocks:
+        output = len(request.generated) if request.leg is Leg.PREFILL else limit
+        if layout.blocks(len(request.prompt) + output) > node.kv_blocks:
             yield Failure.TOO_LONG, f"prompt and output need more than the {node.kv_blocks} KV blocks there are"
         if not self.status.room:
             yield Failure.OVERLOADED, f"{self.status.waiting} requests wait"
@@ -184,13 +241,16 @@ class VllmScheduler:
         for gateway, its_runs in of_gateway.items():
             self._gateways.send(gateway, Tokens(tuple(its_runs)))
 
-    def _abort(self, held: HeldRequest) -> None:
-        self._forget(held)
+    def _abort(self, held: HeldRequest, reason: str) -> None:
+        self._forget(held, reason)
         self._engine.tell(held.id)
 
-    def _forget(self, held: HeldRequest) -> None:
+    def _forget(self, held: HeldRequest, reason: str = "") -> None:
+        """Forget a request. `reason`: for its other leg, where there is one that waits."""
         del self._ids[held.id]
         del self._held[held.gateway, held.request.attempt]
+        if self._legs is not None:
+            self._legs.end(held, reason)
 
-    def _fail(self, held: HeldRequest, failure: Failure, reason: str) -> None:
+    def _tell_failure(self, held: HeldRequest, failure: Failure, reason: str) -> None:
         self._gateways.send(held.gateway, Failed(held.request.attempt, failure, reason[:1000]))

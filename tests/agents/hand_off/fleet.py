@@ -17,12 +17,13 @@ from tokenizers import Tokenizer, decoders, models
 from agents.channels.address import Address
 from agents.channels.dialer import Dialer
 from agents.messages.to_gateway import Stats, ToGateway
-from agents.messages.to_scheduler import AskStats
-from bench.text_tables import member, text_model
+from agents.messages.to_scheduler import AskStats, Sampling
+from bench.text_tables import DECODE, PREFILL, member, text_model
 from control.gateway.published import Published, PublishedModel, write_published
 from tests.agents.channels.channel_ends import Seen
 from tests.agents.engines.tiny_models import VOCABULARY
 from tests.agents.stage.instances import Instance
+from tests.agents.vllm_engine.nodes import VllmNode
 from tests.control.gateway.world import Process, World
 
 MODEL = "tiny"
@@ -39,7 +40,7 @@ class Fleet(World):
     def __init__(self, folder: Path, checkpoint: Path) -> None:
         super().__init__(folder)
         self.checkpoint = checkpoint
-        self.instances: dict[str, Instance] = {}
+        self.instances: dict[str, Instance | VllmNode] = {}
         self._opened = ExitStack()
         self._client: OpenAI | None = None
 
@@ -51,6 +52,14 @@ class Fleet(World):
         self.legs[name] = ("z1", leg)
         return instance
 
+    def add_vllm(self, name: str, leg: str) -> VllmNode:
+        folder = self.folder / name
+        folder.mkdir()
+        node = VllmNode(folder, self.checkpoint, MODEL, VOCABULARY, 256, gateway=self.keys)
+        self.instances[name] = self._opened.enter_context(node)
+        self.legs[name] = ("z1", leg)
+        return node
+
     def publish(self, *instances: str) -> None:
         self.version += 1
         names = instances or tuple(self.instances)
@@ -59,6 +68,18 @@ class Fleet(World):
         addresses = {name: Address(at["endpoint"], at["public_key"]) for name, at in said.items()}
         served = PublishedModel(routed, str(self.folder / "tokenizer"), 256, 1_700_000_000)
         write_published(self.folder / "table.json", Published(self.version, addresses, (served,)))
+
+    def pair(self, prefill: str, decode: str) -> None:
+        """Have requests go to these two, one for each leg, and nowhere else."""
+        self.legs |= {prefill: ("z1", PREFILL), decode: ("z1", DECODE)}
+        self.publish(prefill, decode)
+        self.wait_for("medley_gateway_table_version", self.version)
+        for name in (prefill, decode):
+            self.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0, timeout_s=240)
+
+    def ask(self, prompt: list[int], tokens: int, sampling: Sampling) -> "Stream":
+        chosen = {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": sampling.seed}
+        return self.stream(prompt, tokens, **chosen, extra_body={"top_k": sampling.top_k})
 
     def start_gateway(self, *arguments: str) -> None:
         id_tokenizer(self.folder / "tokenizer")

@@ -28,6 +28,23 @@ class VllmNode:
     options: tuple[str, ...] = ()
 
     @property
+    def kv_blocks(self) -> int:
+        return KV_BLOCKS // 2
+
+    @property
+    def peers(self) -> list[int]:
+        return [1]
+
+    @property
+    def scheduler(self) -> "subprocess.Popen[str]":
+        """Which is its only process, as the schedulers of other instances are the first of theirs."""
+        return self.process
+
+    @property
+    def workers(self) -> dict[str, "subprocess.Popen[str]"]:
+        return {}
+
+    @property
     def log(self) -> str:
         return (self.folder / "vllm.log").read_text()
 

@@ -16,7 +16,7 @@ from agents.messages.to_scheduler import Cancel, Generate, Sampling
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.settings import SchedulerSettings
 from agents.vllm_engine import scheduler as scheduler_module
-from agents.vllm_engine.exchange import Ask, EngineLoad, Made
+from agents.vllm_engine.exchange import Ask, EngineLoad, KvNews, Made
 from agents.vllm_engine.scheduler import VllmScheduler
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
 
@@ -30,6 +30,8 @@ class Counting:
     gate: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
     asks: dict[str, tuple[Ask, int]] = field(default_factory=dict)
+
+    kv = "it counts, and keeps no cache"
 
     @property
     def load(self) -> EngineLoad:
@@ -46,6 +48,15 @@ class Counting:
 
     def abort(self, request: str) -> None:
         self.asks.pop(request, None)
+
+    def export(self, request: str) -> None:
+        raise AssertionError(f"nothing of {request} can be exported")
+
+    def bring(self, request: str, kv: Any) -> None:
+        raise AssertionError(f"{kv} comes for {request}")
+
+    def take_news(self) -> tuple[KvNews, ...]:
+        return ()
 
     def step(self) -> tuple[Made, ...]:
         self.gate.wait()

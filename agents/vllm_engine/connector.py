@@ -1,0 +1,114 @@
+"""Our KV connector on vLLM's public connector interface: the KV cache of a request that another instance prefilled, or
+will decode.
+
+vLLM makes two of them, one for its scheduler and one for its worker, which is in this process; the orders of a step go
+from one to the other as the connector's metadata. Links to other instances are not its matter (`agents.hand_off`): what
+leaves and comes is host memory.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    KVConnectorRole,
+    SupportsHMA,
+)
+from vllm.v1.request import RequestStatus
+
+from agents.messages.to_scheduler import Leg
+from agents.vllm_engine.exchange import KvFacts
+from agents.vllm_engine.kv_book import KvBook, StepOrders
+from agents.vllm_engine.kv_copies import KvCopies
+from agents.vllm_engine.kv_layers import KvLayers, kv_layers
+
+PARAMETERS = "kv_transfer_params"
+"""Key in `SamplingParams.extra_args` that vLLM reads for connectors: of a leg, `request_parameters`."""
+
+
+def request_parameters(name: str, leg: Leg) -> dict[str, str]:
+    """Return what the connector is told with a request."""
+    return {"name": name, "leg": leg.value}
+
+
+@dataclass
+class _Metadata(KVConnectorMetadata):  # type: ignore[misc]  # vLLM is not where types are checked
+    orders: StepOrders
+
+
+class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        self.book = KvBook()
+        """Of the scheduler's connector."""
+        self._layers: KvLayers | str = kv_layers(kv_cache_config, vllm_config.parallel_config.world_size)
+        self._modules = vllm_config.compilation_config.static_forward_context
+        self._copies: KvCopies | None = None
+
+    @property
+    def facts(self) -> KvFacts | str:
+        """Return how the KV cache lies, or why none is handed over."""
+        return self._layers if isinstance(self._layers, str) else self._layers.facts
+
+    # The worker's side, in steps.
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        if isinstance(self._layers, KvLayers):
+            self._copies = KvCopies(self._layers, kv_caches, self._modules)
+
+    @property
+    def copies(self) -> KvCopies:
+        """Return the copier. To be used between steps."""
+        if self._copies is None:
+            raise RuntimeError("vLLM has shown no KV cache that is handed over")
+        return self._copies
+
+    def start_load_kv(self, _forward_context: Any, **_kwargs: Any) -> None:
+        for load in self._orders.loads:
+            self.copies.write(load.blocks, load.kv, load.first)
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        """Wait for nothing: a request takes part in steps after the one that loaded its KV cache."""
+
+    def save_kv_layer(self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any) -> None:
+        """Save nothing: blocks that are handed over stay, and are read between steps."""
+
+    def wait_for_save(self) -> None:
+        """Wait for nothing, as nothing is saved."""
+
+    def get_finished(self, _finished_req_ids: set[str]) -> tuple[set[str], set[str]]:
+        return set(self._orders.sent), set(self._orders.received)
+
+    @property
+    def _orders(self) -> StepOrders:
+        orders: StepOrders = self._get_connector_metadata().orders
+        return orders
+
+    # The scheduler's side.
+
+    def on_new_request(self, request: Any) -> None:
+        told = request.kv_transfer_params
+        if told:
+            self.book.begin(told["name"], request.request_id, Leg(told["leg"]), request.num_tokens)
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int, bool]:
+        coming = self.book.coming(request.request_id, num_computed_tokens)
+        return coming, coming > 0
+
+    def get_loaded_kv_cache_group_ids(self, _request: Any) -> tuple[int, ...]:
+        return tuple(range(len(self._kv_cache_config.kv_cache_groups)))
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        self.book.allocated(request.request_id, blocks.get_block_ids(), num_external_tokens)
+
+    def build_connector_meta(self, _scheduler_output: Any) -> KVConnectorMetadata:
+        return _Metadata(self.book.take_orders())
+
+    def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, None]:
+        return self.request_finished_all_groups(request, (block_ids,))
+
+    def request_finished_all_groups(self, request: Any, block_ids: tuple[list[int], ...]) -> tuple[bool, None]:
+        by_length = request.status == RequestStatus.FINISHED_LENGTH_CAPPED
+        return self.book.finished(request.request_id, block_ids, by_length), None

@@ -1,0 +1,65 @@
+"""vLLM on either side of a hand-off: with our own engine on the other, and with itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.weights.source import open_checkpoint
+from bench.text_tables import DECODE, PREFILL
+from tests.agents.engines.pipelines import Pipeline
+from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
+from tests.agents.hand_off.fleet import QUICK, Fleet
+from tests.agents.stage.questions import GREEDY, WARM, expected
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
+
+PAIRS = [("t1", "v1"), ("v1", "t1"), ("v1", "v2")]
+"""Prefill and decode, ours (t) and vLLM (v)."""
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tiny")
+    save_model("qwen3", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(checkpoint: Path) -> Pipeline:
+    return Pipeline.load(open_checkpoint(checkpoint), [LAYERS])
+
+
+@pytest.fixture(scope="module")
+def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Ours is cut into two stages."""
+    made = Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)
+    try:
+        made.add("t1", PREFILL, ((4, 2), ((1.0,), (0.6, 0.4))))
+        made.add_vllm("v1", DECODE)
+        made.add_vllm("v2", DECODE)
+        made.publish()
+        made.start_gateway(*QUICK)
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize(("prefill", "decode"), PAIRS)
+def test_a_request_handed_over_gets_the_tokens_of_one_engine(
+    fleet: Fleet, whole: Pipeline, prefill: str, decode: str
+) -> None:
+    fleet.pair(prefill, decode)
+    requests = {n: (prompt_of(5 + 11 * n, n), 4 + 3 * n, WARM if n % 3 == 2 else GREEDY) for n in range(10)}
+    before = {name: fleet.stats(name).done for name in (prefill, decode)}
+    streams = {n: fleet.ask(*request) for n, request in requests.items()}
+    for n, request in requests.items():
+        assert streams[n].end() == expected(whole, *request), f"request {n}"
+        assert streams[n].reason == "length"
+    fleet.wait_idle(prefill, decode)
+    after = {name: fleet.stats(name).done for name in (prefill, decode)}
+    computed = {name: after[name].prompt_tokens - before[name].prompt_tokens for name in before}
+    assert computed == {prefill: sum(len(prompt) for prompt, *_ in requests.values()), decode: 0}
+    assert after[decode].received_kv_bytes > before[decode].received_kv_bytes
