@@ -8,7 +8,7 @@ from agents.channels.errors import ChannelError, PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
 from agents.channels.settings import ChannelSettings
 from agents.messages.to_newcomer import Registered, ToNewcomer
-from agents.messages.to_registry import Register
+from agents.messages.to_registry import NOT_REGISTERED, Register
 
 
 async def register(
@@ -27,7 +27,7 @@ async def register(
             await dialer.wait_up(timeout_s)
             return await newcomer.node
     except TimeoutError:
-        raise PeerLostError(f"{registry.endpoint} has not registered us within {timeout_s:g} s") from None
+        raise PeerLostError(f"{registry.endpoint} {NOT_REGISTERED} within {timeout_s:g} s") from None
     finally:
         dialer.close()
 

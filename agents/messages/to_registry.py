@@ -7,6 +7,9 @@ from msgspec import Meta, Struct
 MAX_TOKEN = 256
 """Characters; a token has 64."""
 
+NOT_REGISTERED = "has not registered us"
+"""What an agent logs of a registry that it does not reach: a control plane that reads its log looks for it."""
+
 
 class Register(Struct, frozen=True, array_like=True, tag="register"):
     """Know me by the key that this connection is encrypted with: that I speak over it proves that the key is mine."""

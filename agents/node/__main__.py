@@ -21,7 +21,7 @@ from agents.tracing.json_lines import log_json_lines
 from templates_lib.values.engines import engine_pythons
 
 _log = logging.getLogger(__name__)
-_TRY_S = 60.0
+_TRY_S = 30.0
 
 
 def _arguments() -> argparse.Namespace:

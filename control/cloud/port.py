@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from control.cloud.node import CloudNode, NodeRequest
 
@@ -38,4 +38,14 @@ class Cloud(Protocol):
 
         It is gone when `list` does not name it any more.
         """
+        ...
+
+
+@runtime_checkable
+class LogReader(Protocol):
+    """An adapter whose `list` cannot tell that what a node was started with has failed, and whose nodes' logs can."""
+
+    def failure(self, name: str, now: datetime) -> str:
+        """Return why a node that runs will not come up by itself, in words of its log; empty: nothing says so. Raises
+        CloudError."""
         ...

@@ -23,5 +23,7 @@ class NodeStart:
     """Secrets that go into its environment, too."""
     engines: frozenset[str] = frozenset({DEFAULT_ENGINE})
     """Engines that its agent has."""
+    least_driver: int = 0
+    """Major release of NVIDIA's driver that its engines need; 0: they run on processors."""
     disk_gib: int = 0
     """Disk that it needs; 0: not known."""

@@ -100,6 +100,7 @@ class NodeExecutor:
             tags={OWNER_TAG: self.owner, INSTANCE_TAG: instance_id, **bill_tags(offer.usd_per_hour, now)},
             command=start.command,
             disk_gib=start.disk_gib,
+            least_driver=start.least_driver,
             environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},
             secrets={**start.secrets, TOKEN_VARIABLE: token},
         )

@@ -6,11 +6,13 @@ process, as often as one likes: what has nothing to mend changes nothing.
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from control.cloud.errors import CloudError
 from control.cloud.node import CloudNode, CloudNodeState
+from control.cloud.port import LogReader
 from control.db.errors import NotWantedError
 from control.db.instances import PostgresInstances
 from control.db.nodes import PostgresNodes
@@ -19,7 +21,11 @@ from control.executor.nodes import OWNER_TAG, NodeExecutor
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.held_node import HeldNode
 from control.lifecycle.intent import Intent, IntentKind
+from control.lifecycle.state import InstanceState
+from control.printable import printable
 
+_AT_ONCE = 8
+"""Logs read side by side."""
 LISTED_WITHIN = timedelta(minutes=2)
 """No cloud takes longer to list what it has created."""
 
@@ -82,6 +88,7 @@ def _recover_cloud(
             executor.intents.leaked(name, cloud, *bill_of(listed[name].tags), executor.clock())
             if _give_back(name, cloud, executor, recovered):
                 recovered.orphans.append(name)
+    _fail_those_that_do_not_come_up(cloud, before, listed, instances, executor)
     for node in before.values():
         if node.created_at is None:  # nobody knows that it exists: its intent is settled instead
             continue
@@ -90,6 +97,39 @@ def _recover_cloud(
                 _lose(node, instances, held_nodes, executor, recovered)
         elif listed[node.name].state is CloudNodeState.BROKEN and node.name in wanted:
             _replace(node, instances, executor, recovered)
+
+
+def _fail_those_that_do_not_come_up(
+    cloud: str,
+    held: Mapping[str, HeldNode],
+    listed: Mapping[str, CloudNode],
+    instances: PostgresInstances,
+    executor: NodeExecutor,
+) -> None:
+    """A node that will not register costs money for as long as it is waited for: its log may say so much sooner."""
+    adapter = executor.cloud(cloud)
+    if not isinstance(adapter, LogReader):
+        return
+    waited_for = {each.id for each in instances.living() if each.state == InstanceState.BOOTSTRAPPING}
+    asked = [
+        node
+        for node in held.values()
+        if node.instance_id in waited_for and node.name in listed and listed[node.name].state is CloudNodeState.RUNNING
+    ]
+
+    def look(node: HeldNode) -> str:
+        try:
+            return adapter.failure(node.name, executor.clock())
+        except CloudError:  # nothing is known, and the next look may say more
+            return ""
+
+    if not asked:
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for node, why in zip(asked, pool.map(look, asked), strict=True):
+            if why:
+                event = Event(EventKind.BROKE, f"{node.name} does not come up: {printable(why)}")
+                instances.apply(node.instance_id, event, executor.clock())
 
 
 def _listed(cloud: str, executor: NodeExecutor) -> dict[str, CloudNode]:

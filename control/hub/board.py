@@ -17,6 +17,7 @@ from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
+from control.printable import printable
 from templates_lib.values.engines import ACTIVATIONS, stage_engines
 from templates_lib.values.placement import ONLY
 
@@ -114,7 +115,7 @@ class Board:
     def announced(self) -> dict[str, str]:
         """Nodes that their clouds will take → why."""
         notices = {name: self._notice(name) for name in self._place}
-        return {name: _printable(notice.reason) for name, notice in notices.items() if notice is not None}
+        return {name: printable(notice.reason) for name, notice in notices.items() if notice is not None}
 
     @_in_turn
     def scheduler(self, instance: str, executor: str = ONLY) -> SchedulerReport | None:
@@ -159,7 +160,7 @@ class Board:
                 old = f"the agent of {node} is of an earlier release, which runs one executor with all of a node"
                 return Event(EventKind.BROKE, f"{old}: end the node, a new one has this release")
             if report is not None and report.failure:
-                return Event(EventKind.BROKE, f"{_printable(report.failure)} ({node})")
+                return Event(EventKind.BROKE, f"{printable(report.failure)} ({node})")
         return None
 
     def _all_there(self, deployed: Deployed) -> Event | None:
@@ -181,7 +182,7 @@ class Board:
         for node in deployed.nodes:
             notice = self._notice(node) if node is not None else None
             if kind is not None and notice is not None:
-                return Event(kind, f"{node} will be taken in {notice.in_s:.0f} s: {_printable(notice.reason)}")
+                return Event(kind, f"{node} will be taken in {notice.in_s:.0f} s: {printable(notice.reason)}")
         return None
 
     def _notice(self, node: str) -> Interruption | None:
@@ -231,12 +232,6 @@ class Board:
         workers = {self._keys[nodes[place.slot]]: nodes[place.slot] for place in executor.places}
         most = BLOCK_TOKENS, files.max_context_tokens, files.vocab_size
         return RunScheduler(tuple(map(tuple, stages)), *most, self._gateways, workers)
-
-
-def _printable(text: str) -> str:
-    """Replace what cannot be printed by blanks: a node's words are stored and shown to people, and a terminal obeys
-    some of them."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _load(report: NodeReport | None) -> NodeLoad | None:

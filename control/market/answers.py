@@ -10,6 +10,7 @@ from control.cloud.errors import CloudError, OwnFaultError, QuotaError, RetryLat
 from control.db.database import Database
 from control.db.market_memory import PostgresMarketMemory
 from control.offers.learned import quota_subject, subjects, why_excluded
+from control.printable import printable
 from policies.availability import CallOutcome, Learned, learn
 from templates_lib.values.offer import Offer
 
@@ -54,7 +55,7 @@ def avoided_by(memory: Mapping[str, Learned], offers: Iterable[Offer], now: date
 
 def note(database: Database, offer: Offer, outcome: CallOutcome, reason: str, now: datetime) -> None:
     """A call for a node of `offer` came to this. Raises DatabaseUnavailableError."""
-    said = "".join(letter if letter.isprintable() else " " for letter in reason)[:_REASON_LETTERS]
+    said = printable(reason)[:_REASON_LETTERS]
     own = offer.key
 
     def learned(subject: str, known: Learned | None) -> Learned | None:

@@ -12,6 +12,7 @@ from control.offers.live.source import LiveAnswer, LiveSource, NoAccessError, So
 from control.offers.quarantine import quarantine
 from control.offers.selection import Selection
 from control.offers.shipped import ShippedOffers
+from control.printable import printable
 from templates_lib.values.offer import Market, QuarantinedOffer
 
 TIME_OUT_S = 180.0
@@ -62,13 +63,13 @@ def _stored(offers: PostgresOffers, fetched: Fetched, now: datetime) -> Refreshe
 
 
 def _failed(offers: PostgresOffers, fetched: Fetched, why: str, now: datetime, *, left_out: bool) -> Refreshed:
-    said = "".join(letter if letter.isprintable() else " " for letter in why)
+    said = printable(why)
     offers.failed(fetched.cloud, fetched.source, said, said if left_out else None, now)
     return Refreshed(fetched.cloud, fetched.source, 0, (), (), said, left_out)
 
 
 def _notes(answer: LiveAnswer) -> tuple[str, ...]:
-    return tuple("".join(letter if letter.isprintable() else " " for letter in note) for note in answer.notes)
+    return tuple(map(printable, answer.notes))
 
 
 def _shipped_prices(cloud: str) -> dict[str, float]:

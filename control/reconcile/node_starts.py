@@ -11,7 +11,7 @@ from control.executor.node_start import NodeStart
 from control.reconcile.daemon_home import DaemonHome
 from templates_lib.models.hub_weights import ENDPOINT_VARIABLE, TOKEN_VARIABLE
 from templates_lib.values.clouds import LOCAL
-from templates_lib.values.engines import engines_at
+from templates_lib.values.engines import engines_at, least_driver
 
 _LOCAL = "127.0.0.1"
 _REMOTE_HOME = ".medley/node"
@@ -63,7 +63,8 @@ class NodeStarts(Mapping[str, NodeStart]):
         given = (*command, f"--control-key={self._public_key}", "--home", *where)
         where_hub = {name: os.environ[name] for name in (ENDPOINT_VARIABLE,) if name in os.environ}
         secrets = {name: Secret(os.environ[name]) for name in (TOKEN_VARIABLE,) if name in os.environ}
-        return NodeStart(given, where_hub, secrets, engines_at(cloud))
+        engines = engines_at(cloud)
+        return NodeStart(given, where_hub, secrets, engines, 0 if local else least_driver(engines))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._clouds)

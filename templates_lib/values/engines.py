@@ -1,6 +1,6 @@
 """The registry of engines: what runs an executor on a node, and where it is installed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +119,12 @@ def support_at(engine: str, cloud: str) -> EngineSupport | None:
     """Return the same of what nodes of a cloud start; None: they have no such engine."""
     kind = ENGINES.get(engine)
     return None if kind is None else kind.here if cloud == LOCAL else kind.rented
+
+
+def least_driver(engines: Collection[str]) -> int:
+    """Return the oldest major release of NVIDIA's driver that does for all of them, as far as they state it; 0: any."""
+    builds = [kind.cuda for name, kind in ENGINES.items() if name in engines]
+    return max((build.least_driver for build in builds if build is not None), default=0)
 
 
 def engines_at(cloud: str) -> frozenset[str]:

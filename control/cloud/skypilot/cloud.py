@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
 from control.cloud.node import CloudNode, CloudNodeState, NodeRequest
 from control.cloud.skypilot.failure import cloud_error
 from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.labels import NODE_LABEL
+from control.cloud.skypilot.log_failure import failure_in
 from control.cloud.skypilot.market import ANYWHERE
 from control.cloud.skypilot.messages import (
     CallFailed,
@@ -28,6 +29,11 @@ from control.cloud.skypilot.set_up import SetUp
 from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market
 
+_LOG_LINES = 60
+_LOG_AGAIN_S = 15.0
+"""Between two looks at the log of a node: each goes there by ssh."""
+_LOG_FORGOTTEN = timedelta(hours=1)
+
 
 class SkyPilotCloud:
     """`name` as SkyPilot and offers call it: aws, gcp, runpod, kubernetes. All adapters share one `fleet`."""
@@ -36,6 +42,8 @@ class SkyPilotCloud:
         self.name = name
         self._fleet = fleet
         self._set_up = set_up
+        self._log_read: dict[str, datetime] = {}
+        """When the log of a node was last read for a failure."""
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
         """Returns when the node is up and has its set-up and command as a job of SkyPilot's: minutes."""
@@ -95,6 +103,14 @@ class SkyPilotCloud:
             raise error if isinstance(error, RetryLaterError) else RetryLaterError(str(error), 30.0)
         self._fleet.forget(self.name, name)
         self._set_up.forget(name)
+
+    def failure(self, name: str, now: datetime) -> str:
+        asked = self._log_read.get(name)
+        if asked is not None and (now - asked).total_seconds() < _LOG_AGAIN_S:
+            return ""
+        recent = {other: at for other, at in self._log_read.items() if now - at < _LOG_FORGOTTEN}
+        self._log_read = {**recent, name: now}
+        return failure_in(self.log(name, _LOG_LINES))
 
     def log(self, name: str, lines: int) -> str:
         """The last lines of its provisioning, and then of what its set-up and command have printed."""

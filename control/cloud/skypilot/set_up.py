@@ -23,10 +23,24 @@ from control.cloud.skypilot.home import SkyPilotHome
 
 DISTRIBUTION = "medley-serving"
 _PACKAGES = ("agents", "templates_lib")
+SET_UP_FAILED = "medley: the set-up of this node has failed"
+"""Begins the last line of a set-up that fails: the control plane looks for it in the node's log."""
+_DRIVER = """\
+if ! driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>&1)"; then
+    echo "medley: no working driver of NVIDIA: $driver" >&2
+    exit 1
+fi
+driver="${{driver%%.*}}"
+if [ "$driver" -lt {least} ]; then
+    echo "medley: driver $driver of NVIDIA, and engines need {least} or later: choose another image (--image)" >&2
+    exit 1
+fi
+"""
 _SET_UP = """\
 (
 set -eu
-mkdir -p "$HOME/.medley/code"
+trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+{driver}mkdir -p "$HOME/.medley/code"
 tar -xzf "$HOME/.medley/code.tar.gz" -C "$HOME/.medley/code"
 cat > "$HOME/.medley/meets.py" <<'MEDLEY_END'
 import importlib.metadata, sys
@@ -54,8 +68,8 @@ uv pip install --quiet --python "$HOME/.medley/venv/bin/python" {requirements}
 echo "$HOME/.medley/venv/bin/python" > "$HOME/.medley/python"
 )
 """
-"""Shell script that takes the first Python with what the agent needs, as in an image made for it, and makes one
-otherwise."""
+"""Shell script that looks at the driver before anything is installed, and takes the first Python with what the agent
+needs, as in an image made for it, or makes one."""
 _RUN = """\
 set -a
 . "$HOME/.medley/secrets"
@@ -95,7 +109,11 @@ class SetUp:
         if not code.exists() or code.read_bytes() != content:
             _write(code, content)
         return LaunchFiles(
-            set_up=_SET_UP.format(requirements=shlex.join(agent_requirements())),
+            set_up=_SET_UP.format(
+                requirements=shlex.join(agent_requirements()),
+                failed=SET_UP_FAILED,
+                driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
+            ),
             run=_RUN.format(
                 environment="\n".join(_assigned(*item) for item in sorted(request.environment.items())),
                 command=shlex.join(request.command),

@@ -42,12 +42,15 @@ class FakeCloud:
         self.calls: list[Call] = []
         self.ends_slowly = False
         """Whether nodes that are terminated are listed as such until `settle`."""
+        self.failures: dict[str, str] = {}
+        """Node → what its log says of why it does not come up."""
         self._stock = dict(stock)
         self._nodes: dict[str, tuple[NodeRequest, CloudNode]] = {}
         self._faults: dict[str, deque[tuple[Exception, Effect]]] = {
             "create": deque(),
             "list": deque(),
             "terminate": deque(),
+            "failure": deque(),
         }
         self._on_the_way: list[NodeRequest] = []
         self._numbers = itertools.count(1)
@@ -79,6 +82,13 @@ class FakeCloud:
                 self._end(name)
             if fault is not None:
                 raise fault[0]
+
+    def failure(self, name: str, now: datetime) -> str:
+        with self._turn:
+            fault = self._called("failure", name, now)
+            if fault is not None:
+                raise fault[0]
+            return self.failures.get(name, "")
 
     def fail_next(self, method: str, error: Exception, effect: Effect = Effect.NONE) -> None:
         """The next call of `method` raises `error`; several are taken in turn."""

@@ -1,11 +1,13 @@
 """The adapter's own decisions, with SkyPilot's answers as given: what is cached, what is left over, what is sent."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from control.cloud.node import CloudNodeState
 from control.cloud.skypilot.cloud import SkyPilotCloud
 from control.cloud.skypilot.fleet import SkyPilotFleet
 from control.cloud.skypilot.home import SkyPilotHome
+from control.cloud.skypilot.log_failure import failure_in
 from control.cloud.skypilot.market import machine_rows
 from control.cloud.skypilot.messages import (
     Call,
@@ -34,6 +37,8 @@ from control.cloud.skypilot.messages import (
     Refresh,
     Reply,
     SweepMachines,
+    Tail,
+    Text,
 )
 from control.cloud.skypilot.process import SdkProcess
 from control.cloud.skypilot.set_up import SetUp, agent_requirements
@@ -188,8 +193,6 @@ def test_a_stock_out_that_has_left_nothing_is_told_as_it_is(home: SkyPilotHome) 
 
 
 def test_a_node_of_another_market_is_refused_at_once(home: SkyPilotHome) -> None:
-    from dataclasses import replace
-
     cloud, process = adapter(home, {})
     with pytest.raises(GiveUpError, match="owned"):
         cloud.create(replace(request(), market=Market.OWNED), START)
@@ -197,8 +200,6 @@ def test_a_node_of_another_market_is_refused_at_once(home: SkyPilotHome) -> None
 
 
 def test_where_an_offer_names_no_zone_or_region_none_is_asked_for(home: SkyPilotHome) -> None:
-    from dataclasses import replace
-
     cloud, process = adapter(home, {LaunchCluster: cluster()})
     for region, zone in (("us-east-1", "us-east-1a"), ("us-east-1", "us-east-1"), ("any", "any")):
         cloud.create(replace(request(), region=region, zone=zone), START)
@@ -227,6 +228,62 @@ def test_what_is_staged_runs_the_command_with_its_secrets_which_nothing_else_hol
     assert (node / ".medley" / "code" / "agents" / "node" / "__main__.py").is_file()
     SetUp(home).forget("medley-i1-0-0")
     assert list(home.launches.iterdir()) == []
+
+
+SMI = 'echo "{0}"; echo "{0}"'
+"""What NVIDIA's tool prints on a machine of two GPUs."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "installer", "words"),
+    [
+        (SMI.format("580.95.05"), None, ""),
+        (SMI.format("595.1"), None, ""),
+        (SMI.format("535.230.02"), None, "driver 535 of NVIDIA, and engines need 580"),
+        ('echo "cannot communicate with the NVIDIA driver"; exit 9', None, "cannot communicate"),
+        ("", None, "nvidia-smi"),  # there is none
+        (SMI.format("580.95.05"), "echo 'no space left on device' >&2; exit 2", "no space left on device"),
+    ],
+)
+def test_a_set_up_that_fails_says_why_in_the_last_lines_of_the_nodes_log(
+    home: SkyPilotHome, tmp_path: Path, tool: str, installer: str | None, words: str
+) -> None:
+    node, programs = tmp_path / "node", tmp_path / "programs"
+    programs.mkdir()
+    for name, script in (("nvidia-smi", tool), ("uv", installer or "")):
+        if script:
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o755)
+    sent = SetUp(home).stage(replace(request(command=("true",)), least_driver=580))
+    (node / ".medley").mkdir(parents=True)
+    shutil.copy(sent.files["~/.medley/code.tar.gz"], node / ".medley" / "code.tar.gz")
+    own = "" if installer else f":{Path(sys.executable).parent}"
+    environment = {"HOME": str(node), "PATH": f"{programs}{own}:/usr/bin:/bin"}
+    script, merged = ("bash", "-c", sent.set_up), subprocess.STDOUT
+    done = subprocess.run(script, env=environment, stdout=subprocess.PIPE, stderr=merged, text=True, check=False)
+    log = "".join(f"(setup pid=4711) {line}\n" for line in done.stdout.splitlines())
+    cloud, process = adapter(home, {Tail: Text(f"Instances are ready\n{log}")})
+    why = cloud.failure(NODE, START)
+    assert (done.returncode == 0, why == "") == (not words, not words), done.stdout
+    assert words in why
+    assert cloud.failure(NODE, START + timedelta(seconds=5)) == "", "it is not asked by ssh all the time"
+    assert process.count(Tail) == 1
+    assert cloud.failure(NODE, START + timedelta(seconds=20)) == why
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ('{"message":"registered as n"}\n', ""),
+        ('{"message":"tcp://10.0.0.1:7502 has not registered us within 30 s; trying on"}\n', "ports open"),
+        ('{"message":"tcp://h:1 has not registered us within 30 s; trying on"}\n{"message":"registered as n"}\n', ""),
+        ("(medley-node, pid=7) node: the registry refuses us: the token has expired\n", "the token has expired"),
+        ("", ""),
+    ],
+)
+def test_an_agent_that_reaches_nobody_or_gave_up_is_known_by_its_log(log: str, words: str) -> None:
+    found = failure_in(log)
+    assert (words in found, found == "") == (True, not words)
 
 
 def test_the_agents_code_is_packed_alike_each_time_and_holds_no_control_plane(home: SkyPilotHome) -> None:

@@ -328,3 +328,26 @@ def test_a_cloud_that_does_not_answer_does_not_keep_others_from_recovery(databas
     recovered = medley.recover()
     assert recovered.failed == {"fake": "fake: the key has expired"}
     assert recovered.adopted == [f"medley-{instance.id}-0-0"]
+
+
+def test_a_node_whose_log_says_that_it_will_not_come_up_fails_its_instance_while_it_is_waited_for(
+    database: Database, cloud: FakeCloud
+) -> None:
+    medley = fleet(database, cloud)
+    waited_for, fine, serving = (driven(database, EventKind.PROVISION) for _ in range(3))
+    names = {each.id: medley.executor.rent(each.id, 0, offer(), START).name for each in (waited_for, fine, serving)}
+    for each in (waited_for, fine, serving):
+        medley.instances.apply(each.id, Event(EventKind.NODES_UP, "all are rented"), NOON)
+    medley.instances.apply(serving.id, Event(EventKind.AGENTS_UP, "all are connected"), NOON)
+    cloud.failures = dict.fromkeys((names[waited_for.id], names[serving.id]), "driver 470\x1b[31m is too old")
+    cloud.fail_next("failure", BUSY)
+    cloud.fail_next("failure", BUSY)
+    medley.recover()
+    assert medley.instances.load(waited_for.id).state == InstanceState.BOOTSTRAPPING, "its log could not be read"
+    medley.recover()
+    states = [medley.instances.load(each.id).state for each in (waited_for, fine, serving)]
+    assert states == [InstanceState.FAILED, InstanceState.BOOTSTRAPPING, InstanceState.LOADING]
+    why = medley.instances.history(waited_for.id)[-1].reason
+    assert names[waited_for.id] in why
+    assert "driver 470 [31m is too old" in why
+    assert names[serving.id] not in {call.subject for call in cloud.calls if call.method == "failure"}
