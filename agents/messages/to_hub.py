@@ -46,6 +46,17 @@ class ExecutorReport(Struct, frozen=True, array_like=True):
     stage: StageReport | None = None
 
 
+MAX_GPUS = 64
+"""Of one node."""
+
+
+class GpuReport(Struct, frozen=True, array_like=True):
+    """A GPU as the node's driver knows it."""
+
+    name: Name
+    memory_mib: Count
+
+
 class NodeReport(Struct, frozen=True, array_like=True, tag="unit_report"):
     instance: MaybeName
     """Whose work it does; empty: none."""
@@ -55,6 +66,8 @@ class NodeReport(Struct, frozen=True, array_like=True, tag="unit_report"):
     metrics: Annotated[str, Meta(max_length=512)] = ""
     """URL of the node's metrics, in Prometheus' format."""
     interruption: Interruption | None = None
+    gpus: Annotated[tuple[GpuReport, ...], Meta(max_length=MAX_GPUS)] = ()
+    """All of the node; none: it has none, cannot tell, or is of the release before."""
 
     def of(self, executor: str) -> ExecutorReport:
         return next((each for each in self.executors if each.executor == executor), ExecutorReport(executor))

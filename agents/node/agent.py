@@ -9,8 +9,9 @@ from msgspec import structs
 from agents.channels.dialer import Dialer
 from agents.channels.errors import ChannelError
 from agents.channels.keys import KeyPair
-from agents.messages.to_hub import NodeReport
+from agents.messages.to_hub import GpuReport, NodeReport
 from agents.messages.to_node import ToNode, Work, WorkOfOne
+from agents.node.gpus import read_gpus
 from agents.node.instance_work import InstanceWork
 from agents.node.interruption_watch import InterruptionWatch
 from agents.node.metadata import metadata_of
@@ -31,6 +32,7 @@ class NodeAgent:
         self._settings = settings
         self._wanted = Work()
         self._running: InstanceWork | None = None
+        self._gpus: tuple[GpuReport, ...] = ()
         self._told = asyncio.Event()
         self._due = asyncio.Event()
         metadata = metadata_of(settings.cloud, settings.metadata)
@@ -40,6 +42,8 @@ class NodeAgent:
 
     async def run(self) -> None:
         beside = [asyncio.create_task(self._report())]
+        if self._settings.device == "cuda":
+            beside.append(asyncio.create_task(self._look_at_gpus()))
         if self._watch is not None:
             beside.append(asyncio.create_task(self._watch.run()))
         try:
@@ -79,6 +83,10 @@ class NodeAgent:
             await self._running.follow(work)
         self._due.set()
 
+    async def _look_at_gpus(self) -> None:
+        self._gpus = await read_gpus()
+        self._due.set()
+
     def _figures(self) -> tuple[NodeFigures, ...]:
         return () if self._running is None else self._running.figures()
 
@@ -95,7 +103,7 @@ class NodeAgent:
                 try:
                     report = self._running.report() if self._running is not None else NodeReport("")
                     notice = None if self._watch is None else self._watch.report()
-                    report = structs.replace(report, metrics=self._metrics, interruption=notice)
+                    report = structs.replace(report, metrics=self._metrics, interruption=notice, gpus=self._gpus)
                     self._dialer.send(report if self._dialer.protocol > 1 else report.of_one)
                 except ChannelError as error:
                     _log.warning("cannot report: %s", error)

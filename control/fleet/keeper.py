@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from agents.channels.address import Address
+from control.cloud.errors import GiveUpError
 from control.db.errors import DatabaseUnavailableError
 from control.diff.limits import Past
 from control.diff.next_moves import next_moves
@@ -72,6 +73,8 @@ class Keeper:
         """Instance → version after the last step that was noted."""
         self._warned: frozenset[str] = frozenset()
         """Nodes that their clouds will take, as far as that was told on."""
+        self._blamed: frozenset[str] = frozenset()
+        """Nodes that are not what they were rented as, as far as that was told on."""
         self._addresses: dict[str, Address] = {}
         self._published: Ready | None = None
         self._published_s = self._repaired_s = -self._settings.repair_s
@@ -219,6 +222,7 @@ class Keeper:
         for name, event in self._board.events(self._monotonic()):
             if name in self._known:
                 self._apply(self._known[name], event)
+        self._blame()  # after the events: what was reported in between has failed its instance already
         now = self._stores.executor.clock()
         for instance in tuple(self._known.values()):
             if (late := overdue(instance, self._settings.patience, now)) is not None:
@@ -235,6 +239,19 @@ class Keeper:
                     kept.order = kept.order.without(held.offer)
                     self.observer.taken(instance.fleet, offers[held.offer], announced[held.name])
         self._warned = frozenset(announced)
+
+    def _blame(self) -> None:
+        """An offer whose node is another machine than it says was not kept: the next node is had elsewhere."""
+        others = self._board.other_machines()
+        for instance in self._known.values():
+            kept = self._fleets[instance.fleet]
+            offers = {offer.key: offer for offer in kept.order.supply.offers}
+            for held in self._held.get(instance.id, {}).values():
+                if held.name in others.keys() - self._blamed and held.offer in offers:
+                    kept.order = kept.order.without(held.offer)
+                    error = GiveUpError(f"{held.name}: {others[held.name]}")
+                    self.observer.refused(instance.fleet, offers[held.offer], error)
+        self._blamed = frozenset(others)
 
     def _apply(self, instance: Instance, event: Event) -> None:
         step = self._stores.instances.apply(instance.id, event, self._stores.executor.clock())

@@ -14,6 +14,7 @@ from agents.messages.to_hub import ExecutorReport, Interruption, NodeReport, Sch
 from agents.messages.to_node import Run, RunScheduler, RunStage, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
+from control.hub.gpu_check import other_gpus
 from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
@@ -118,6 +119,18 @@ class Board:
         return {name: printable(notice.reason) for name, notice in notices.items() if notice is not None}
 
     @_in_turn
+    def other_machines(self) -> dict[str, str]:
+        """Nodes that are not what they were rented as → how they differ."""
+        found = {
+            node: self._difference(deployed, place)
+            for deployed in self._deployed.values()
+            if deployed.state in _RUN
+            for place, node in enumerate(deployed.nodes)
+            if node is not None
+        }
+        return {node: difference for node, difference in found.items() if difference}
+
+    @_in_turn
     def scheduler(self, instance: str, executor: str = ONLY) -> SchedulerReport | None:
         """Return where the scheduler of an executor is and how it does, as far as its node says so."""
         deployed = self._deployed.get(instance)
@@ -154,14 +167,22 @@ class Board:
         return self._lost(deployed, now_s) or self._announced(deployed) or self._progress(deployed)
 
     def _broke(self, deployed: Deployed) -> Event | None:
-        for node in deployed.nodes:
+        for place, node in enumerate(deployed.nodes):
             seen, report = (self._nodes.get(node), self.report(node)) if node is not None else (None, None)
             if seen is not None and seen.is_connected and seen.protocol < deployed.gang.protocol:
                 old = f"the agent of {node} is of an earlier release, which runs one executor with all of a node"
                 return Event(EventKind.BROKE, f"{old}: end the node, a new one has this release")
             if report is not None and report.failure:
                 return Event(EventKind.BROKE, f"{printable(report.failure)} ({node})")
+            if difference := self._difference(deployed, place):
+                return Event(EventKind.BROKE, f"{node} is refused: {difference}")
         return None
+
+    def _difference(self, deployed: Deployed, place: int) -> str:
+        """Return how a node differs from what it was rented as; empty: it does not, or has not said what it is."""
+        node = deployed.nodes[place]
+        report = None if node is None else self.report(node)
+        return "" if report is None else other_gpus(deployed.gang.configs[place], report.gpus)
 
     def _all_there(self, deployed: Deployed) -> Event | None:
         there = all(n is not None and n in self._keys and self._is_connected(n) for n in deployed.nodes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from control.cloud.errors import CloudError, StockOutError
+from control.cloud.errors import CloudError, GiveUpError, StockOutError
 from control.cloud.node import CloudNode, NodeRequest
 from control.db.database import Database
 from control.db.instances import PostgresInstances
@@ -299,3 +299,15 @@ def test_a_table_that_cannot_be_written_is_written_later(database: Database) -> 
     world.until(lambda: world.published)
     assert not full, "each of the refusals was met"
     assert world.published[-1] == []
+
+
+def test_the_offer_of_a_node_that_is_another_machine_was_not_kept(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(database)
+    world.keeper.keep(world.order(wish()))
+    world.until(lambda: list(world.states().values()) == ["bootstrapping"])
+    (name,) = [node.id for instance in world.stores.instances.living() for node in instance.nodes][:1]
+    monkeypatch.setattr(Board, "other_machines", lambda _: {name: "it was rented as L4:1/n10"})
+    world.tick(3)
+    assert world.refusals == [("f", "fake/here/small/on-demand", GiveUpError)], "once"
