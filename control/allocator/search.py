@@ -63,9 +63,12 @@ class SearchOutcome:
 class Search:
     """One solve. `run` reads: relax, fix the least unmet demand, find a plan, prove it."""
 
-    def __init__(self, problem: AllocationProblem, milp: MilpSolver, progress: Progress, known: Ints) -> None:
-        """`known`: template · G + group of what plans of problems much like this one rent."""
-        self._problem, self._milp, self._progress, self._known = problem, milp, progress, known
+    def __init__(
+        self, problem: AllocationProblem, milp: MilpSolver, progress: Progress, known: Ints, least: float = -np.inf
+    ) -> None:
+        """`known`: template · G + group of what plans of problems much like this one rent. `least`: the least that the
+        objective of a plan can be which leaves nothing unmet."""
+        self._problem, self._milp, self._progress, self._known, self._least = problem, milp, progress, known, least
         settings = problem.snapshot.settings
         self._limits: WorkLimits = settings.limits
         self._seed = settings.seed
@@ -87,8 +90,11 @@ class Search:
     def run(self) -> SearchOutcome:
         relaxed, values = self._relax()
         if not any(values):
+            self._raise_bound(self._least)
             self._recall()
-            if self._is_large() and can_refine(self._problem):
+            if self._best is not None and self._gap() <= self._limits.gap:
+                self._is_done = True
+            elif self._is_large() and can_refine(self._problem):
                 self._refine(relaxed)
             elif self._best is not None and not self._is_proven_at_once(relaxed):
                 self._find(relaxed)

@@ -162,8 +162,8 @@ class _Bracket:
 
     @property
     def most(self) -> float:
-        """The highest cap that was not seen to fail."""
-        return self._missed if not self._is_supposed else MOST
+        """The highest cap that is worth a look: nearer to one that was seen to fail nothing is looked for."""
+        return max(self.cap, self._missed - CLOSE) if not self._is_supposed else MOST
 
     def pass_over(self) -> bool:
         """Move the cap up, past what makes no better plan. Return whether it moved."""
@@ -173,7 +173,7 @@ class _Bracket:
             self._good = max(self._good, self.cap)
             self._widen()
         self._good = max(self._good, self.cap)
-        self.cap = (self._good + self._missed) / 2
+        self.cap = self._missed - CLOSE  # under lower caps no plan is better either
         return True
 
     def note(self, used: float, attained: Attained) -> None:

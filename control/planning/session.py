@@ -13,6 +13,7 @@ from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
+from control.planning.solves import RememberedSolves
 from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
 from policies.baselines import BASELINES, MEDLEY, Method, baseline
@@ -102,7 +103,7 @@ class PlanningSession:
         """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
         of the fleet that runs have to earn; None: the cheapest plan, whatever it moves. `advise`: further reasons of a
         plan, which stand before the others."""
-        library, timed = templates.library, partial(solve, clock=self.clock)
+        library, timed = templates.library, RememberedSolves(partial(solve, clock=self.clock))
         attain = self.attain(recording.recipe, templates)
         promise = _planned(recording.snapshot, library, timed, self.method, attain)
         plan, snapshot = promise.plan, promise.snapshot
@@ -116,7 +117,7 @@ class PlanningSession:
         said = (*(each.reason for each in waiting), *unkept(plan), *corrections(snapshot))
         plan = replace(plan, reasons=(*advise(plan, snapshot), *reasons(plan, snapshot), *said))
         self.plans.save(recording.name, plan, snapshot)
-        others, broken = self._compare(plan, snapshot, library, attain) if baselines else ({}, {})
+        others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
@@ -131,18 +132,18 @@ class PlanningSession:
     def found(self, snapshot: Snapshot, library: Library, attain: Attainment | None) -> Promise:
         """The plan alone, which is neither kept nor explained nor compared with anything. `attain`: as `attain` makes
         it for the snapshot's recipe."""
-        return _planned(snapshot, library, partial(solve, clock=self.clock), self.method, attain)
+        return _planned(snapshot, library, RememberedSolves(partial(solve, clock=self.clock)), self.method, attain)
 
     def compare(self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe) -> None:
         """Keep what baselines would cost in the place of `plan`."""
-        self._compare(plan, snapshot, templates.library, self.attain(recipe, templates))
+        timed = RememberedSolves(partial(solve, clock=self.clock))
+        self._compare(plan, snapshot, templates.library, self.attain(recipe, templates), timed)
 
     def _compare(
-        self, plan: Plan, snapshot: Snapshot, library: Library, attain: Attainment | None
+        self, plan: Plan, snapshot: Snapshot, library: Library, attain: Attainment | None, timed: Solve
     ) -> tuple[dict[str, Plan], dict[str, tuple[str, ...]]]:
         """(baseline → its plan, baseline → the guardrails that it breaks); what `plan` is compared with is kept. Where
         a percentile is promised, baselines are certified for it as `plan` is."""
-        timed = partial(solve, clock=self.clock)
         if attain is not None:  # the caps of `plan` are no place for others to begin from
             snapshot = versioned(replace(snapshot, settings=replace(snapshot.settings, utilisation_caps={})))
         promises = {name: _planned(snapshot, library, timed, baseline(name), attain) for name in BASELINES}
@@ -181,14 +182,7 @@ def _planned(snapshot: Snapshot, library: Library, timed: Solve, method: Method,
     """The method's plan on the snapshot; where a percentile is promised, under caps that keep it."""
     if attain is None:
         return Promise(method(snapshot, library, timed), snapshot, {})
-    known: list[Plan] = []
-
-    def made(under: Snapshot) -> Plan:
-        """Under caps a little different, a plan is often made of what earlier ones are made of."""
-        known.append(method(under, library, partial(timed, known=tuple(known))))
-        return known[-1]
-
-    return promised(snapshot, made, attain)
+    return promised(snapshot, lambda under: method(under, library, timed), attain)
 
 
 def _keeps(attain: Attainment, plan: Plan, snapshot: Snapshot, promise: Promise) -> bool:

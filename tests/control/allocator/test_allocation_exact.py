@@ -1,11 +1,13 @@
 """The allocator against an independently written full program."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from control.allocator import solve
 from control.checker import check
+from control.planning.solves import RememberedSolves
 from templates_lib.values.plan import Plan
 from tests.control.allocator.allocation_cases import World, random_world
 from tests.control.allocator.exact_allocation import Exact, exact_optimum
@@ -34,6 +36,35 @@ def test_so_does_one_that_begins_with_plans_of_other_demand_caps_and_fleets(seed
     assert_optimal(solve(world.snapshot, world.library, known=known), world, exact)
     known.append(solve(world.snapshot, world.library))
     assert_optimal(solve(world.snapshot, world.library, known=known), world, exact)
+
+
+@pytest.mark.parametrize("seed", CASES[::4])
+def test_so_are_those_that_follow_under_other_caps_and_over_fewer_templates(seed: int) -> None:
+    world, remembered = random_world(seed), RememberedSolves(solve)
+    homogeneous = world.library.select((world.library.nodes > 0).sum(axis=1) == 1)
+    for factor in (1.0, 0.8, 0.9):
+        settings = replace(world.settings, utilisation_cap=factor * world.settings.utilisation_cap)
+        for library in (world.library, homogeneous):
+            under = replace(world.snapshot, settings=settings)
+            plan, alone = remembered(under, library), solve(under, library)
+            assert check(plan, under) == ()
+            assert plan.unmet == pytest.approx(alone.unmet, abs=1e-4)
+            tolerance = 1e-5 * max(1.0, alone.objective)
+            assert plan.bound <= alone.objective + tolerance
+            assert plan.objective <= alone.objective * (1 + settings.limits.gap) + tolerance
+            assert alone.bound <= plan.objective + tolerance
+
+
+def test_what_was_found_before_is_not_proven_again() -> None:
+    """The second solve has no program but that of the first plan's templates."""
+    world = next(w for w in map(random_world, CASES) if not (p := solve(w.snapshot, w.library)).unmet and p.instances)
+    heard: list[str] = []
+    remembered = RememberedSolves(partial(solve, progress=lambda stage, *_: heard.append(stage)))
+    first = remembered(world.snapshot, world.library)
+    heard.clear()
+    again = remembered(world.snapshot, world.library)
+    assert again.objective == pytest.approx(first.objective)
+    assert set(heard) <= {"relaxation", "bound", "known"}
 
 
 def assert_optimal(plan: Plan, world: World, exact: Exact) -> None:
