@@ -25,6 +25,7 @@ def plan_document(report: PlanReport) -> dict[str, Any]:
     ]
     document["usd_per_hour_by_model"] = usd_per_hour_by_model(plan, snapshot)
     document["baselines"] = {name: _baseline(name, report) for name in report.baselines}
+    document["disks_usd_per_hour"] = report.disks_usd_per_hour
     document["cheapest_complete_baseline"] = report.cheapest_complete_baseline
     document["changes_fleet"] = report.changes_fleet
     document["basis"] = msgspec.to_builtins(report.basis)

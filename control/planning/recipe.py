@@ -85,6 +85,13 @@ class Recipe:
         self.sources = sources
 
     @property
+    def served(self) -> tuple[ServedModel, ...]:
+        """Return the models whose weights nodes hold."""
+        return tuple(
+            served for source in self.sources if isinstance(source, PipelineRecipe) for served in source.served
+        )
+
+    @property
     def tokens_per_unit(self) -> dict[str, float]:
         """Work class id → tokens of one unit, for those classes where it is known."""
         return {name: tokens for source in self.sources for name, tokens in source.tokens_per_unit.items()}

@@ -35,6 +35,8 @@ class PlanReport:
     tokens_per_unit: dict[str, float]
     """Work class id → tokens of one unit: 1 where the unit is a token, prompt + output tokens of an invocation. Not
     there where nobody said how long an invocation is."""
+    disks_usd_per_hour: float | None = None
+    """$/h of the disks of its nodes, which are not in the plan's cost; None: it is not known which models they hold."""
 
     def tokens_per_s(self, instance: PlannedInstance) -> float | None:
         """Return the tokens per second of all `count` instances; None where the tokens of some work are not known."""

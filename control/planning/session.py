@@ -9,6 +9,7 @@ from control.checker import check
 from control.explain import Explanation, explain, reasons
 from control.explain.certificate import Certificate, certificates, corrections, unkept
 from control.planning.cost_models import how_to_measure
+from control.planning.disks import disks_usd_per_hour
 from control.planning.promise import Attainment, AttainmentOf, Promise, promised
 from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
@@ -120,7 +121,8 @@ class PlanningSession:
         others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
-        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit)
+        disks = disks_usd_per_hour(plan, recording.recipe.served) if recording.recipe else None
+        return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit, disks)
 
     def attain(self, recipe: Recipe | None, templates: Templates) -> Attainment | None:
         """Return what simulates plans of the recipe; None where no model of it promises anything."""

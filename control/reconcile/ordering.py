@@ -13,13 +13,13 @@ from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.app_demand import Metered
+from control.planning.disks import models_on
 from control.planning.local_market import local_config
 from control.planning.world import World
 from control.reconcile.tokenizers import tokenizer_here
 from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
-from templates_lib.models.model_spec import ModelSpec
 from templates_lib.models.node_disk import disk_gib
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.engines import engines_at, stage_engines
@@ -63,7 +63,9 @@ def fleet_order(
         files={served.name: _files(served, weights) for served in world.recipe.served},
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
-        disk_gib={each.template.id: disk_gib(_models_on(each, world)) for each in to_run},
+        disk_gib={
+            each.template.id: disk_gib(models_on(each.template, each.model, world.recipe.served)) for each in to_run
+        },
         limits=world.fleet.limits,
         acts=acts,
     )
@@ -101,12 +103,6 @@ def _check_checkpoint(each: Target, world: World) -> None:
     why = None if stored is None else refusal_at(_cloud(each), each.template.engine, each.model, stored)
     if why is not None:
         raise UnrunnableError(why)
-
-
-def _models_on(each: Target, world: World) -> list[ModelSpec]:
-    """Return the models that a node of the target may hold parts of."""
-    parts = {executor.component for executor in executors_of(each.template) or ()} or {each.model}
-    return [served.model for served in world.recipe.served if any(map(served.is_component, parts))]
 
 
 def _cloud(each: Target) -> str:
