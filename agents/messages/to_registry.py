@@ -7,8 +7,9 @@ from msgspec import Meta, Struct
 MAX_TOKEN = 256
 """Characters; a token has 64."""
 
-NOT_REGISTERED = "has not registered us"
-"""What an agent logs of a registry that it does not reach: a control plane that reads its log looks for it."""
+REGISTERED, NOT_REGISTERED = "registered as", "has not registered us"
+"""What an agent logs of a registry that it has reached, and of one that it has not: a control plane that reads its log
+looks for it."""
 
 
 class Register(Struct, frozen=True, array_like=True, tag="register"):

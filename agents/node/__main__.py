@@ -13,6 +13,7 @@ import uvloop
 from agents.channels.address import Address
 from agents.channels.errors import BadKeyError, PeerLostError, RefusedError
 from agents.channels.keys import KeyPair
+from agents.messages.to_registry import REGISTERED
 from agents.node.agent import NodeAgent
 from agents.node.metadata import ADDRESS
 from agents.node.settings import NodeSettings
@@ -21,7 +22,7 @@ from agents.tracing.json_lines import log_json_lines
 from templates_lib.values.engines import engine_pythons
 
 _log = logging.getLogger(__name__)
-_TRY_S = 30.0
+_TRY_S = 15.0
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,7 +70,7 @@ async def _work(registry: Address, settings: NodeSettings, token: str) -> None:
             _log.warning("%s; trying on", error)
         else:
             break
-    _log.info("registered as %s", name)
+    _log.info("%s %s", REGISTERED, name)
     await NodeAgent(keys, key_file, settings).run()
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from control.cloud.errors import CloudError, GiveUpError, RetryLaterError, UnauthorisedError
@@ -30,9 +31,18 @@ from templates_lib.values.nearest_name import nearest_name
 from templates_lib.values.offer import Market
 
 _LOG_LINES = 60
-_LOG_AGAIN_S = 15.0
+_LOG_AGAIN = timedelta(seconds=15)
 """Between two looks at the log of a node: each goes there by ssh."""
-_LOG_FORGOTTEN = timedelta(hours=1)
+_ASTRAY = timedelta(seconds=30)
+"""How long a node is seen not to reach this control plane before it is given up: one that was away itself is found by
+then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LogRead:
+    at: datetime
+    astray_since: datetime | None = None
+    """Since when the node is seen not to reach the control plane."""
 
 
 class SkyPilotCloud:
@@ -42,8 +52,8 @@ class SkyPilotCloud:
         self.name = name
         self._fleet = fleet
         self._set_up = set_up
-        self._log_read: dict[str, datetime] = {}
-        """When the log of a node was last read for a failure."""
+        self._logs_read: dict[str, _LogRead] = {}
+        """Looks at the logs of nodes for a failure, the last of each."""
 
     def create(self, request: NodeRequest, now: datetime) -> CloudNode:
         """Returns when the node is up and has its set-up and command as a job of SkyPilot's: minutes."""
@@ -102,15 +112,19 @@ class SkyPilotCloud:
             error = cloud_error(self.name, reply)
             raise error if isinstance(error, RetryLaterError) else RetryLaterError(str(error), 30.0)
         self._fleet.forget(self.name, name)
+        self._logs_read.pop(name, None)
         self._set_up.forget(name)
 
     def failure(self, name: str, now: datetime) -> str:
-        asked = self._log_read.get(name)
-        if asked is not None and (now - asked).total_seconds() < _LOG_AGAIN_S:
+        last = self._logs_read.get(name, _LogRead(now - _LOG_AGAIN))
+        if now - last.at < _LOG_AGAIN:
             return ""
-        recent = {other: at for other, at in self._log_read.items() if now - at < _LOG_FORGOTTEN}
-        self._log_read = {**recent, name: now}
-        return failure_in(self.log(name, _LOG_LINES))
+        found = failure_in(self.log(name, _LOG_LINES))
+        astray_since = (last.astray_since or now) if found is not None and found.tries_on else None
+        self._logs_read[name] = _LogRead(now, astray_since)
+        if found is None or (astray_since is not None and now - astray_since < _ASTRAY):
+            return ""
+        return found.text
 
     def log(self, name: str, lines: int) -> str:
         """The last lines of its provisioning, and then of what its set-up and command have printed."""

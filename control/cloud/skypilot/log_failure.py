@@ -1,8 +1,9 @@
 """What a node's log says of why the node does not come up."""
 
 import re
+from dataclasses import dataclass
 
-from agents.messages.to_registry import NOT_REGISTERED
+from agents.messages.to_registry import NOT_REGISTERED, REGISTERED
 from control.cloud.skypilot.set_up import SET_UP_FAILED
 
 AGENT_ENDED = "node: "
@@ -14,19 +15,34 @@ _SHOWN_LINES = 5
 _SHOWN_CHARS = 600
 
 
-def failure_in(log: str) -> str:
-    """Return the last lines of a log that ends in a failed set-up, in an agent that gave up, or in one that has not
-    reached the control plane for a while; empty for any other."""
-    lines = [line for line in (_PREFIX.sub("", each).strip() for each in log.splitlines()) if line]
+@dataclass(frozen=True, slots=True)
+class LogFailure:
+    text: str
+    """Last lines of the log that tell of it."""
+    tries_on: bool = False
+    """The agent has not reached the control plane so far: it may yet, where that was away."""
+
+
+def failure_in(log: str) -> LogFailure | None:
+    """Return the failure of a log that ends in a failed set-up, in an agent that gave up, or in one that has not
+    reached the control plane; None for any other."""
+    lines = _own_lines(log)
     for number, line in enumerate(lines):
         if _FAILED.search(line):
-            return _shown(lines[: number + 1])
+            return LogFailure(_shown(lines[: number + 1]))
     if lines and lines[-1].startswith(AGENT_ENDED):
-        return _shown(lines)
-    if lines and NOT_REGISTERED in lines[-1]:
+        return LogFailure(_shown(lines))
+    missed = next((line for line in reversed(lines) if NOT_REGISTERED in line or REGISTERED in line), "")
+    if NOT_REGISTERED in missed:
         what = "it does not reach the control plane: are its ports open to this node?"
-        return f"{what} {_shown(lines[-1:])}"
-    return ""
+        return LogFailure(f"{what} {_shown([missed])}", tries_on=True)
+    return None
+
+
+def _own_lines(log: str) -> list[str]:
+    """Return the lines of the job alone, without SkyPilot's prefix; where no line has one, all."""
+    marked = [_PREFIX.sub("", line) for line in log.splitlines() if _PREFIX.match(line)]
+    return [line.strip() for line in marked or log.splitlines() if line.strip()]
 
 
 def _shown(lines: list[str]) -> str:

@@ -275,15 +275,36 @@ def test_a_set_up_that_fails_says_why_in_the_last_lines_of_the_nodes_log(
     ("log", "words"),
     [
         ('{"message":"registered as n"}\n', ""),
-        ('{"message":"tcp://10.0.0.1:7502 has not registered us within 30 s; trying on"}\n', "ports open"),
-        ('{"message":"tcp://h:1 has not registered us within 30 s; trying on"}\n{"message":"registered as n"}\n', ""),
-        ("(medley-node, pid=7) node: the registry refuses us: the token has expired\n", "the token has expired"),
+        ('{"message":"tcp://10.0.0.1:7502 has not registered us within 15 s; trying on"}\n', "ports open"),
+        ('{"message":"tcp://h:1 has not registered us within 15 s; trying on"}\n{"message":"registered as n"}\n', ""),
+        (
+            "Instances are up\n(medley-node, pid=7) node: the registry refuses us: the token has expired\n"
+            "ERROR: Job 1 failed with return code list: [1]\n",
+            "the token has expired",
+        ),
+        (
+            '(medley-node, pid=7) {"message":"tcp://h:1 has not registered us within 15 s; trying on"}\n'
+            '(medley-node, pid=7) {"message":"something else"}\nnode: of somebody else\n',
+            "ports open",
+        ),
         ("", ""),
     ],
 )
 def test_an_agent_that_reaches_nobody_or_gave_up_is_known_by_its_log(log: str, words: str) -> None:
     found = failure_in(log)
-    assert (words in found, found == "") == (True, not words)
+    assert (found is not None and words in found.text) == bool(words)
+    assert found is None or found.tries_on == (words == "ports open")
+
+
+def test_a_node_that_does_not_reach_a_control_plane_that_was_away_gets_time_to(home: SkyPilotHome) -> None:
+    cloud, process = adapter(home, {Tail: Text("tcp://h:1 has not registered us within 15 s; trying on\n")})
+    assert cloud.failure(NODE, START) == "", "this control plane may have been away when it tried"
+    assert cloud.failure(NODE, START + timedelta(seconds=16)) == ""
+    assert "ports open" in cloud.failure(NODE, START + timedelta(seconds=32))
+    process.answers[Tail] = Text("registered as n\n")
+    assert cloud.failure(NODE, START + timedelta(seconds=48)) == ""
+    process.answers[Tail] = Text("tcp://h:1 has not registered us within 15 s; trying on\n")
+    assert cloud.failure(NODE, START + timedelta(seconds=64)) == "", "it is counted anew"
 
 
 def test_the_agents_code_is_packed_alike_each_time_and_holds_no_control_plane(home: SkyPilotHome) -> None:
