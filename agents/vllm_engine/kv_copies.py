@@ -4,9 +4,8 @@ from typing import Any
 
 import torch
 
-from agents.engines.torch_engine.block_table import WindowGroup
 from agents.engines.vllm_stage.kv_places import KvPlaces
-from agents.vllm_engine.exchange import KvFacts
+from agents.vllm_engine.host_kv import empty_kv, first_kept_token
 from agents.vllm_engine.kv_book import Blocks
 from agents.vllm_engine.kv_layers import KvLayers
 
@@ -74,18 +73,6 @@ class KvCopies:
         of_token = torch.tensor(blocks[self._groups[layer]])[tokens // block_tokens]
         device = self._caches[layer].device
         return of_token.to(device), (tokens % block_tokens).to(device)
-
-
-def first_kept_token(window: int, tokens: int) -> int:
-    """Return the first token that a layer keeps of a request with `tokens` in its cache."""
-    return WindowGroup(window, ()).first_kept_token(tokens)
-
-
-def empty_kv(facts: KvFacts, tokens: int) -> torch.Tensor:
-    """(2, layers, tokens, KV heads, head_dim) in host memory."""
-    shape = (2, len(facts.windows), tokens, facts.kv_heads, facts.head_dim)
-    dtype = getattr(torch, facts.dtype.removeprefix("torch."))
-    return torch.empty(shape, dtype=dtype, pin_memory=facts.is_pinned)
 
 
 def _spans(first: int, end: int) -> list[range]:

@@ -147,7 +147,7 @@ class Legs:
     def begin(self, held: HeldRequest) -> None:
         """Begin a leg: what is to be prefilled is asked of the engine at once."""
         request = held.request
-        sequence = Sequence((held.gateway, request.attempt), request, 0, held.expires_s, held.limit)
+        sequence = Sequence((held.gateway, request.attempt), request, int(held.id), held.expires_s, held.limit)
         self._legs[held.id] = held, sequence
         offer = self._hand_offs.begin(sequence)
         if request.leg is Leg.PREFILL:
@@ -248,6 +248,7 @@ class Legs:
             return
         if offer.token is None:
             return  # vLLM begins a request with all its tokens: it is offered again when that one is known
+        sequence.phase = SequencePhase.OFFERED
         if offer.tokens != len(sequence.tokens) or offer.token >= self._vocab_size:
             told = f"{offer.tokens} tokens and token {offer.token} are offered"
             self._fail([(held, sequence)], f"{told}, of a prompt of {len(sequence.tokens)}")
@@ -259,7 +260,6 @@ class Legs:
             self._hand_offs.taken(sequence)
             self._host.finish(held, FinishReason.LENGTH)
             return
-        sequence.phase = SequencePhase.OFFERED
         self._host.tell_engine(held.ask)
 
     def _expect_kv(self, held: HeldRequest, sequence: Sequence, news: Reserved) -> None:
@@ -337,7 +337,7 @@ class Legs:
     def _leg_of(self, sequence: Sequence | None) -> tuple[HeldRequest, Sequence] | None:
         if sequence is None:
             return None
-        return next((leg for leg in self._legs.values() if leg[1] is sequence), None)
+        return self._legs.get(str(sequence.arrival))
 
     def _fail(self, legs: list[tuple[HeldRequest, Sequence]], reason: str) -> None:
         for held, _ in legs:

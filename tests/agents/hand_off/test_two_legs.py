@@ -1,6 +1,5 @@
 """Prefilled here, decoded there: whatever the cuts, and whoever dies, a client sees the tokens of one engine, once."""
 
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Fleet, fleet_of
+from tests.agents.hand_off.scenarios import cancel_at_random, kill_during_hand_offs
 from tests.tcp_abort import abort
 
 
@@ -79,19 +79,7 @@ def kv_bytes(whole: Pipeline, tokens: int) -> int:
 
 
 def test_64_streams_with_random_cancels_leave_nothing_held_on_either_side(pair: Fleet, whole: Pipeline) -> None:
-    draw = random.Random(5)
-    prompts = {n: prompt_of(draw.randint(1, 60), n) for n in range(64)}
-    streams = {n: pair.stream(prompt, 12) for n, prompt in prompts.items()}
-    cancelled = {n for n in prompts if n % 3 == 0}
-    for n in cancelled:
-        streams[n].wait(draw.randint(0, 8)).cancel()
-    for n, prompt in prompts.items():
-        tokens = streams[n].end()
-        expected = whole.generate(prompt, 12)
-        assert tokens == expected[: len(tokens)]
-        assert n in cancelled or len(tokens) == 12, f"request {n}"
-    pair.wait_idle()
-    assert pair.stream(prompt_of(200), 15).end() == whole.generate(prompt_of(200), 15)
+    cancel_at_random(pair, whole)
 
 
 @pytest.mark.needs("tcp_abort")
@@ -125,21 +113,10 @@ def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(
     victims = [("p1", "1.0"), ("d1", "0.0"), ("p2", "scheduler"), ("d2", "scheduler")]
     with fleet_of(tmp_path, checkpoint, legs, *QUICK) as fleet:
         for round_, (name, role) in enumerate(victims):
-            held = [i.workers["0.0"] for n, i in fleet.instances.items() if n[0] == "d" and n != "d3"]
-            for worker in held:
-                worker.send_signal(signal.SIGSTOP)
-            prompts = [prompt_of(30 + 12 * n, 10 * round_ + n) for n in range(9)]
-            streams = [fleet.stream(prompt, 25) for prompt in prompts]
-            for stream in streams:
-                stream.wait(1)  # its prompt is computed: it is being handed off, or was
+            stopped = [i.workers["0.0"] for n, i in fleet.instances.items() if n[0] == "d" and n != "d3"]
             instance = fleet.instances[name]
-            (instance.scheduler if role == "scheduler" else instance.workers[role]).kill()
-            for worker in held:
-                worker.send_signal(signal.SIGCONT)
-            for prompt, stream in zip(prompts, streams, strict=True):
-                assert stream.end() == whole.generate(prompt, 25)
-                assert stream.reason == "length"
-            fleet.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 0)
+            victim = instance.scheduler if role == "scheduler" else instance.workers[role]
+            kill_during_hand_offs(fleet, whole, round_, name, victim, stopped)
         fleet.wait_idle("p3", "d3")
         assert "Traceback" not in fleet.gateway_log
 

@@ -11,6 +11,7 @@ from bench.text_tables import DECODE, PREFILL
 from tests.agents.engines.pipelines import Pipeline
 from tests.agents.engines.tiny_models import LAYERS, prompt_of, save_model
 from tests.agents.hand_off.fleet import QUICK, Fleet
+from tests.agents.hand_off.scenarios import cancel_at_random, kill_during_hand_offs
 from tests.agents.stage.questions import GREEDY, WARM, expected
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
@@ -34,10 +35,11 @@ def whole(checkpoint: Path) -> Pipeline:
 
 @pytest.fixture(scope="module")
 def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Ours is cut into two stages."""
+    """One of ours is cut into two stages."""
     made = Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)
     try:
         made.add("t1", PREFILL, ((4, 2), ((1.0,), (0.6, 0.4))))
+        made.add("t2", DECODE, ((6,), ((1.0,),)))
         made.add_vllm("v1", DECODE)
         made.add_vllm("v2", DECODE)
         made.publish()
@@ -63,3 +65,41 @@ def test_a_request_handed_over_gets_the_tokens_of_one_engine(
     computed = {name: after[name].prompt_tokens - before[name].prompt_tokens for name in before}
     assert computed == {prefill: sum(len(prompt) for prompt, *_ in requests.values()), decode: 0}
     assert after[decode].received_kv_bytes > before[decode].received_kv_bytes
+
+
+def test_what_the_decode_instance_has_in_its_prefix_cache_is_written_once(fleet: Fleet, whole: Pipeline) -> None:
+    """Of 64 tokens all is there, and nothing is sent; of 90, the last two blocks come."""
+    fleet.pair("t1", "v2")
+    prompt, longer = prompt_of(64, 90), [*prompt_of(64, 90), *prompt_of(26, 91)]
+    assert fleet.stream(prompt, 9).end() == whole.generate(prompt, 9)
+    fleet.wait_idle("t1", "v2")
+    before = fleet.stats("v2").done.received_kv_bytes
+    assert fleet.stream(prompt, 9).end() == whole.generate(prompt, 9)
+    fleet.wait_idle("t1", "v2")
+    assert fleet.stats("v2").done.received_kv_bytes == before
+    assert fleet.stream(longer, 9).end() == whole.generate(longer, 9)
+    fleet.wait_idle("t1", "v2")
+    assert fleet.stats("v2").done.received_kv_bytes > before
+
+
+@pytest.mark.parametrize(("prefill", "decode"), PAIRS)
+def test_cancels_amid_the_transfer_leave_nothing_held_on_either_side(
+    fleet: Fleet, whole: Pipeline, prefill: str, decode: str
+) -> None:
+    fleet.pair(prefill, decode)
+    cancel_at_random(fleet, whole, prefill, decode)
+
+
+def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(fleet: Fleet, whole: Pipeline) -> None:
+    """Last of this module: first vLLM that decodes is killed while it stands still, then vLLM that prefills while the
+    other side does."""
+    fleet.legs |= {"t1": ("z1", PREFILL), "v1": ("z1", PREFILL), "t2": ("z1", DECODE), "v2": ("z1", DECODE)}
+    fleet.publish()
+    fleet.wait_for("medley_gateway_table_version", fleet.version)
+    for name in fleet.instances:
+        fleet.wait_for(f'medley_gateway_instance_up{{instance="{name}"}}', 1.0)
+    v1, v2 = (fleet.instances[name].scheduler for name in ("v1", "v2"))
+    kill_during_hand_offs(fleet, whole, 1, "v2", v2, [v2])
+    kill_during_hand_offs(fleet, whole, 2, "v1", v1, [fleet.instances["t2"].workers["0.0"]])
+    fleet.wait_idle("t1", "t2")
+    assert "Traceback" not in fleet.gateway_log

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,63 +16,9 @@ from agents.messages.to_scheduler import Cancel, Generate, Sampling
 from agents.scheduler.layout import NodeLimits, PipelineLayout
 from agents.scheduler.settings import SchedulerSettings
 from agents.vllm_engine import scheduler as scheduler_module
-from agents.vllm_engine.exchange import Ask, EngineLoad, KvNews, Made
 from agents.vllm_engine.scheduler import VllmScheduler
 from tests.agents.channels.channel_ends import FAST, PATIENCE_S, Ends, Seen
-
-BLOCKS = 64
-
-
-@dataclass
-class Counting:
-    """An engine whose token is the number of tokens before it; one request holds one block. `gate` holds it up."""
-
-    gate: threading.Event = field(default_factory=threading.Event)
-    error: Exception | None = None
-    asks: dict[str, tuple[Ask, int]] = field(default_factory=dict)
-
-    kv = "it counts, and keeps no cache"
-
-    @property
-    def load(self) -> EngineLoad:
-        return EngineLoad(len(self.asks), BLOCKS, BLOCKS - len(self.asks))
-
-    @property
-    def has_work(self) -> bool:
-        return bool(self.asks)
-
-    def add(self, ask: Ask) -> None:
-        if 99 in ask.tokens:
-            raise ValueError("99 is no token")
-        self.asks[ask.id] = (ask, 0)
-
-    def abort(self, request: str) -> None:
-        self.asks.pop(request, None)
-
-    def export(self, request: str) -> None:
-        raise AssertionError(f"nothing of {request} can be exported")
-
-    def bring(self, request: str, kv: Any) -> None:
-        raise AssertionError(f"{kv} comes for {request}")
-
-    def take_news(self) -> tuple[KvNews, ...]:
-        return ()
-
-    def step(self) -> tuple[Made, ...]:
-        self.gate.wait()
-        if self.error is not None:
-            raise self.error
-        made = []
-        for id_, (ask, count) in list(self.asks.items()):
-            token = len(ask.tokens) + count
-            reason = FinishReason.STOP if token in ask.stop_ids else None
-            if reason is None and count + 1 == ask.max_new_tokens:
-                reason = FinishReason.LENGTH
-            self.asks[id_] = (ask, count + 1)
-            if reason is not None:
-                del self.asks[id_]
-            made.append(Made(id_, (token,), (), reason, cached_tokens=16))
-        return tuple(made)
+from tests.agents.vllm_engine.counting_engine import BLOCKS, Counting
 
 
 @dataclass
@@ -112,7 +58,7 @@ def run(scenario: Callable[[At], Coroutine[Any, Any, None]], max_waiting: int = 
 
             node = NodeLimits("n", 1.0, 8, 32, BLOCKS)
             layout = PipelineLayout("m", ((node,),), 16, 128, 100)
-            settings = SchedulerSettings(max_waiting, FAST)
+            settings = SchedulerSettings(max_waiting, channel=FAST)
             gateways = {ends.client.public: "gateway"}
             scheduler = VllmScheduler("tcp://127.0.0.1:0", keys, gateways, layout, load, settings)
             dialer = ends.dial(scheduler.endpoint, seen, server_key=keys.public)
