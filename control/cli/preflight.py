@@ -31,7 +31,7 @@ def preflight(
     something fails.
     """
     from control.cli.planning import planned
-    from control.offers.live.quotas import quota_readers
+    from control.offers.live.readers import cloud_readers
     from control.planning.world import read_world
     from control.preflight.planned import Planned
     from control.preflight.site import Site
@@ -45,7 +45,7 @@ def preflight(
         opened(database_url) as database,
         makers(database, DaemonHome.below(home()), images) as clouds,
     ):
-        site = Site(address, clouds, datetime.now(UTC), images, quota_readers(os.environ))
+        site = Site(address, clouds, datetime.now(UTC), images, cloud_readers(os.environ))
         found = list(walk(Planned(world, report.plan), site))
     failed = sum(each.status == "fail" for each in found)
     if output is Output.TABLE:

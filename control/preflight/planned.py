@@ -7,6 +7,7 @@ from control.planning.world import World
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.placement_kinds import executors_of
 from templates_lib.values.clouds import LOCAL
+from templates_lib.values.offer import Market, Offer
 from templates_lib.values.placement import Stage
 from templates_lib.values.plan import Plan, PlannedInstance
 
@@ -29,6 +30,12 @@ class Planned:
     def regions(self, cloud: str) -> tuple[str, ...]:
         zones = {each.zone for each in self.plan.instances if cloud_of(each) == cloud}
         return tuple(sorted({offer.region for offer in self.world.quotes.offers if offer.zone_id in zones}))
+
+    def offers(self, cloud: str) -> tuple[Offer, ...]:
+        """Return the offers of a cloud that nodes of the plan are rented from: machines that are sold, not promised."""
+        nodes = self.plan.nodes()
+        listed = (each for each in self.world.quotes.offers if each.cloud == cloud and nodes[each.key])
+        return tuple(each for each in listed if not each.derived and each.market in (Market.ON_DEMAND, Market.SPOT))
 
     def served(self) -> Iterator[tuple[ServedModel, tuple[str, ...]]]:
         """Yield each model of the fleet that has instances in the plan, with the clouds that these are in."""

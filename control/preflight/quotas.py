@@ -1,31 +1,30 @@
 """Quotas of accounts: whether they let a plan run all of its nodes at once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
+from control.offers.cloud_reader import CloudReader
 from control.offers.live.source import SourceError
-from control.offers.quota import Quota, QuotaAnswer
+from control.offers.quota import Quota
 from control.preflight.finding import Finding, Status
 from control.preflight.planned import Planned
 from templates_lib.values.hardware import UnknownHardwareError, instance_type
-from templates_lib.values.offer import Market, Offer
+from templates_lib.values.offer import Offer
 
 NAME = "account.quota"
-QuotaReader = Callable[[Sequence[Offer]], QuotaAnswer]
-"""Reads the quotas that nodes of offers count against. Raises SourceError."""
 
 
-def of_quotas(planned: Planned, cloud: str, read: QuotaReader | None) -> Iterator[Finding]:
-    """Yield a finding for each quota of `cloud` that nodes of the plan count against. `read` None: it has none that
+def of_quotas(planned: Planned, cloud: str, reader: CloudReader | None) -> Iterator[Finding]:
+    """Yield a finding for each quota of `cloud` that nodes of the plan count against. `reader` None: it has none that
     could be read."""
     nodes = planned.plan.nodes()
-    offers = [each for each in planned.world.quotes.offers if each.cloud == cloud and nodes[each.key] and _counts(each)]
+    offers = [each for each in planned.offers(cloud) if _is_known(each)]
     if not offers:
         return
-    if read is None:
+    if reader is None:
         yield Finding(NAME, cloud, Status.UNKNOWN, "its limits cannot be read from here: they show at a launch")
         return
     try:
-        answer = read(offers)
+        answer = reader.quotas(offers)
     except SourceError as error:
         yield Finding(NAME, cloud, Status.UNKNOWN, f"quotas cannot be read: {error}")
         return
@@ -39,13 +38,12 @@ def of_quotas(planned: Planned, cloud: str, read: QuotaReader | None) -> Iterato
         yield Finding(NAME, f"{cloud} {', '.join(without)}", Status.UNKNOWN, what)
 
 
-def _counts(offer: Offer) -> bool:
-    """A size that is not sold is not rented, and reserved machines are promised already."""
+def _is_known(offer: Offer) -> bool:
     try:
         instance_type(offer.cloud, offer.instance_type)
     except UnknownHardwareError:
         return False
-    return offer.market in (Market.ON_DEMAND, Market.SPOT)
+    return True
 
 
 def _finding(quota: Quota, nodes: Mapping[str, int]) -> Finding:

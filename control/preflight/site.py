@@ -10,10 +10,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from control.cloud.errors import CloudError, RetryLaterError
 from control.cloud.port import Cloud
+from control.offers.cloud_reader import CloudReader
 from control.preflight.drivers import of_drivers
 from control.preflight.finding import Finding, Status
+from control.preflight.places import of_image, of_machines
 from control.preflight.planned import Planned
-from control.preflight.quotas import QuotaReader, of_quotas
+from control.preflight.quotas import of_quotas
 from templates_lib.values.clouds import OWNED, SKYPILOT, cloud_kind
 
 TOOLS = {"rsync": "SkyPilot copies files to nodes with it"}
@@ -29,8 +31,8 @@ class Site:
     now: datetime
     images: Mapping[str, str] = field(default_factory=dict)
     """As of `SkyPilotSettings`."""
-    quotas: Mapping[str, QuotaReader] = field(default_factory=dict)
-    """Cloud → what reads quotas there."""
+    readers: Mapping[str, CloudReader] = field(default_factory=dict)
+    """Cloud → what it can be asked."""
 
 
 def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
@@ -44,10 +46,11 @@ def of_site(planned: Planned, site: Site) -> Iterator[Finding]:
     for cloud in planned.elsewhere:
         yield from _account(cloud, site, has_tools or cloud not in rented)
         if cloud in rented:
-            yield from of_quotas(planned, cloud, site.quotas.get(cloud))
+            yield from of_quotas(planned, cloud, site.readers.get(cloud))
+            yield from of_machines(planned, cloud, site.readers.get(cloud))
             yield from of_drivers(planned, cloud, site.images.get(cloud, ""))
         if cloud in site.images:
-            yield _image(cloud, site.images[cloud], planned.regions(cloud))
+            yield from of_image(planned, cloud, site.images[cloud], site.readers.get(cloud))
     if planned.elsewhere:
         yield _address(planned, site.address)
     yield from _flows(planned)
@@ -83,15 +86,6 @@ def _account(cloud: str, site: Site, has_tools: bool) -> Iterator[Finding]:
     else:
         what = f"it answers, and lists {len(nodes)} of our nodes; rights to rent show at the first launch"
         yield Finding(name, cloud, Status.PASS, what)
-
-
-def _image(cloud: str, image: str, regions: tuple[str, ...]) -> Finding:
-    """An AMI is of one region."""
-    if image.startswith("ami-") and len(regions) > 1:
-        what = f"{image} is of one region, and nodes are planned in {', '.join(regions)}: plan one region, or no image"
-        return Finding("image.region", cloud, Status.FAIL, what)
-    what = f"{image}: whether the account may use it shows at the first launch"
-    return Finding("image.region", cloud, Status.UNKNOWN, what)
 
 
 def _address(planned: Planned, given: str) -> Finding:

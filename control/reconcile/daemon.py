@@ -30,7 +30,7 @@ from control.fleet.run import TICK_S, run
 from control.hub.hub import Hub
 from control.lifecycle.history import PastTransition
 from control.market.watch import LOOK_S, MarketWatch
-from control.offers.live.quotas import quota_readers
+from control.offers.live.readers import cloud_readers
 from control.planning.world import World
 from control.reconcile.clouds import Clouds
 from control.reconcile.daemon_home import DaemonHome
@@ -139,7 +139,7 @@ class Daemon:
             on_transition=_on_transition,
             starts=starts, reach=self._reach,
             preflight=LaunchCheck(
-                self._clouds, settings.address, settings.images, _now, time.monotonic, quota_readers(os.environ)
+                self._clouds, settings.address, settings.images, _now, time.monotonic, cloud_readers(os.environ)
             ),
             tokenizer=Tokenizers(home.tokenizers, made.effects),
         )  # fmt: skip

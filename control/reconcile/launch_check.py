@@ -6,10 +6,10 @@ from datetime import datetime
 from functools import partial
 
 from control.cloud.port import Cloud
+from control.offers.cloud_reader import CloudReader
 from control.planning.world import World
 from control.preflight.finding import failing
 from control.preflight.planned import Planned
-from control.preflight.quotas import QuotaReader
 from control.preflight.site import Site
 from control.preflight.walk import preflight
 from control.reconcile.clouds import Clouds
@@ -29,7 +29,7 @@ class LaunchCheck:
     images: Mapping[str, str]
     clock: Callable[[], datetime]
     monotonic: Callable[[], float]
-    quotas: Mapping[str, QuotaReader] = field(default_factory=dict)
+    readers: Mapping[str, CloudReader] = field(default_factory=dict)
     """As of `Site`."""
     _passed_s: dict[object, float] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class LaunchCheck:
         adapters: dict[str, Callable[[], Cloud]] = {
             cloud: partial(self.clouds.need, cloud) for cloud in planned.elsewhere if self.clouds.has(cloud)
         }
-        found = preflight(planned, Site(self.address, adapters, self.clock(), self.images, self.quotas))
+        found = preflight(planned, Site(self.address, adapters, self.clock(), self.images, self.readers))
         failed = failing(found)
         if not failed:
             self._passed_s = {key: at for key, at in self._passed_s.items() if now_s - at < GOOD_FOR_S} | {about: now_s}

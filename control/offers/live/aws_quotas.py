@@ -1,7 +1,7 @@
 """Quotas of an AWS account: vCPUs of the families of machines, by region and market."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,10 +26,9 @@ _FAMILY = re.compile(r"(?P<letters>[a-z]+?)(?P<generation>\d+)")
 _PAGE = "https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
 
 
-def aws_quotas(offers: Sequence[Offer], environment: Mapping[str, str]) -> QuotaAnswer:
+def aws_quotas(offers: Sequence[Offer]) -> QuotaAnswer:
     """Read the quotas that nodes of `offers` count against, and what of them is in use. Raises SourceError where none
     can be read; needed are servicequotas:ListServiceQuotas and ec2:DescribeInstances."""
-    del environment  # boto3 reads it by itself
     clients = AwsClients.of_environment()
     quotas: list[Quota] = []
     failures: list[SourceError] = []

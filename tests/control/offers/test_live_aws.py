@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from control.offers.live.aws import AwsOffers
-from control.offers.live.quotas import quota_readers
+from control.offers.live.readers import cloud_readers
 from control.offers.live.source import NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.hardware import instance_type
@@ -163,7 +163,7 @@ def rented(endpoint: AwsEndpoint) -> Iterator[None]:
 def test_quotas_are_read_with_what_the_account_has_in_use(endpoint: AwsEndpoint) -> None:
     config = instance_type("aws", "g6.xlarge").config_id
     offers = [Offer("aws", "us-east-2", "use2-az1", "g6.xlarge", config, market, 1.0) for market in BOTH]
-    read = quota_readers(os.environ)["aws"]
+    read = cloud_readers(os.environ)["aws"].quotas
     answer = read(offers)
     assert answer.notes == ()
     found = {each.pool.id: (each.pool.limit, each.used) for each in answer.quotas}
@@ -172,3 +172,23 @@ def test_quotas_are_read_with_what_the_account_has_in_use(endpoint: AwsEndpoint)
     endpoint.deny = "servicequotas"
     with pytest.raises(NoAccessError, match="quotas of us-east-2"):
         read(offers)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_machines_and_images_are_looked_for_where_they_are_wanted() -> None:
+    reader = cloud_readers(os.environ)["aws"]
+    assert reader.sold is not None
+    assert reader.image_gib is not None
+    config = instance_type("aws", "g6.xlarge").config_id
+
+    def offer(zone: str, name: str = "g6.xlarge") -> Offer:
+        return Offer("aws", "us-east-2", zone, name, config, Market.SPOT, 1.0)
+
+    there, by_name, anywhere = offer("use2-az1"), offer("us-east-2b"), offer("us-east-2")
+    nowhere, not_sold = offer("use2-az9"), offer("use2-az1", "g9.xlarge")
+    sold = reader.sold([there, by_name, anywhere, nowhere, not_sold])
+    assert sold == {there.key, by_name.key, anywhere.key}
+    (known, *_) = boto3.client("ec2", region_name="us-east-2").describe_images()["Images"]
+    size = reader.image_gib(known["ImageId"], "us-east-2")
+    assert size == max(each["Ebs"]["VolumeSize"] for each in known["BlockDeviceMappings"])
+    assert reader.image_gib("ami-0123456789abcdef0", "us-east-2") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from control.offers.live.gcp import GcpOffers
-from control.offers.live.quotas import quota_readers
+from control.offers.live.readers import cloud_readers
 from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
 from templates_lib.values.offer import Market
@@ -196,7 +196,7 @@ def test_quotas_of_regions_and_project_are_read_with_what_is_in_use(endpoint: Gc
     endpoint.used = {"NVIDIA_L4_GPUS": 1.0, "CPUS_ALL_REGIONS": 12.0}
     l4 = [each for each in GcpOffers([ALL], os.environ).fetch(NOON).offers if each.instance_type == "g2-standard-4"]
     assert {each.market for each in l4} == set(BOTH)
-    read = quota_readers(os.environ)["gcp"]
+    read = cloud_readers(os.environ)["gcp"].quotas
     answer = read(l4)
     assert answer.notes == ()
     nodes = {each.key: 3 for each in l4}

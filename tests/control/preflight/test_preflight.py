@@ -14,6 +14,7 @@ from control.cli.main import app
 from control.cloud.errors import OwnFaultError, RetryLaterError, UnauthorisedError
 from control.cloud.port import Cloud
 from control.db.database import Database, open_database
+from control.offers.cloud_reader import CloudReader
 from control.offers.live.source import NoAccessError
 from control.offers.quota import Quota, QuotaAnswer
 from control.preflight.drivers import of_drivers
@@ -79,7 +80,7 @@ def quota(offers: Sequence[Offer], limit: float = 1e6, used: float | None = 0.0)
 
 
 def walked(planned: Planned, address: str = PUBLIC, cloud: Cloud | None = None, **site: object) -> dict[str, Finding]:
-    site = {"quotas": {"aws": quota}, **site}
+    site = {"readers": {"aws": CloudReader(quota)}, **site}
     there: dict[str, Callable[[], Cloud]] = {"aws": lambda: cloud or FakeCloud("aws", {})}
     found = list(preflight(planned, Site(address, there, NOW, **site)))  # type: ignore[arg-type]
     assert len({(each.name, each.subject) for each in found}) == len(found), "each thing is looked at once"
@@ -149,7 +150,7 @@ def test_a_quota_holds_for_all_nodes_of_the_plan(
     nodes = sum(made.plan.nodes().values())
     assert nodes > 1
     read = partial(quota, limit=float(nodes + beyond), used=used)
-    found = walked(made, quotas={"aws": read})["account.quota"]
+    found = walked(made, readers={"aws": CloudReader(read)})["account.quota"]
     assert found.status is status
     assert f"takes {nodes} nodes of {nodes + beyond}" in found.detail
     assert ("a page" in found.detail) == (status is not Status.PASS), "where more is asked for"
@@ -160,8 +161,9 @@ def test_quotas_that_cannot_be_read_are_not_known(made: Planned, hub: Hub) -> No
     def refused(_: object) -> QuotaAnswer:
         raise NoAccessError("AWS does not let us ask")
 
-    for quotas in ({}, {"aws": refused}, {"aws": lambda _: QuotaAnswer((), ("aws: half of it",))}):
-        with_unknown = list(preflight(made, Site(PUBLIC, {"aws": lambda: FakeCloud("aws", {})}, NOW, quotas=quotas)))
+    half = CloudReader(lambda _: QuotaAnswer((), ("aws: half of it",)))
+    for readers in ({}, {"aws": CloudReader(refused)}, {"aws": half}):
+        with_unknown = list(preflight(made, Site(PUBLIC, {"aws": lambda: FakeCloud("aws", {})}, NOW, readers=readers)))
         about = [each.status for each in with_unknown if each.name == "account.quota"]
         assert set(about) == {Status.UNKNOWN}
         assert not any(each.status is Status.FAIL for each in with_unknown)
@@ -194,6 +196,54 @@ def test_a_machine_of_ones_own_may_be_this_one(made: Planned, hub: Hub) -> None:
     found = {each.name: each.status for each in preflight(planned, Site("127.0.0.1", there, NOW))}
     assert found["network.address"] is Status.UNKNOWN
     assert "tool.skypilot" not in found
+
+
+def nobody_says(*_: object) -> None:
+    raise NoAccessError("AWS does not let us ask")
+
+
+@pytest.mark.usefixtures("tools")
+def test_machines_must_be_sold_where_they_are_planned(made: Planned, hub: Hub) -> None:
+    sold = {each.key for each in made.offers("aws")}
+    assert len(sold) > 1
+    lost = min(sold)
+    for answer, status in ((sold, Status.PASS), (sold - {lost}, Status.FAIL)):
+        reader = CloudReader(quota, sold=lambda _, answer=answer: frozenset(answer))
+        assert walked(made, readers={"aws": reader})["machine.zone"].status is status
+    (failed,) = [
+        each
+        for each in preflight(made, Site(PUBLIC, {"aws": lambda: FakeCloud("aws", {})}, NOW, readers={"aws": reader}))
+        if each.status is Status.FAIL
+    ]
+    assert failed.subject.split(" in ")[0] in lost
+    unknown = walked(made, readers={"aws": CloudReader(quota, sold=nobody_says)})  # type: ignore[arg-type]
+    assert unknown["machine.zone"].status is Status.UNKNOWN
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("size", "status", "words"),
+    [
+        (45, Status.PASS, "45 GiB"),
+        (None, Status.FAIL, "has no ami-0123"),
+        (500, Status.FAIL, "needs a disk of 500 GiB"),
+    ],
+)
+def test_an_image_must_be_in_the_region_and_fit_the_disk(
+    made: Planned, hub: Hub, size: int | None, status: Status, words: str
+) -> None:
+    asked = []
+
+    def image_gib(image: str, region: str) -> int | None:
+        asked.append((image, region))
+        return size
+
+    found = walked(made, readers={"aws": CloudReader(quota, image_gib=image_gib)}, images={"aws": "ami-0123"})
+    assert (found["image.region"].status, words in found["image.region"].detail) == (status, True)
+    assert asked == [("ami-0123", "us-east-2")]
+    reader = CloudReader(quota, image_gib=nobody_says)  # type: ignore[arg-type]
+    unknown = walked(made, readers={"aws": reader}, images={"aws": "ami-0123"})
+    assert unknown["image.region"].status is Status.UNKNOWN
 
 
 def with_gpu(made: Planned, cloud: str, name: str) -> Planned:

@@ -1,0 +1,34 @@
+"""Clouds that can be asked about a launch before it, each with what asks."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from control.offers.cloud_reader import CloudReader
+from control.offers.live.aws_places import aws_image_gib, aws_sold
+from control.offers.live.aws_quotas import aws_quotas
+from control.offers.live.gcp_quotas import gcp_quotas
+from control.offers.live.source import NoAnswerError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def cloud_readers(environment: Mapping[str, str]) -> dict[str, CloudReader]:
+    """Return them by cloud. `environment`: of the process; boto3 reads it by itself."""
+    return {
+        "aws": CloudReader(_installed(aws_quotas), _installed(aws_sold), _installed(aws_image_gib)),
+        "gcp": CloudReader(_installed(partial(gcp_quotas, environment=environment))),
+    }
+
+
+def _installed(ask: Callable[P, R]) -> Callable[P, R]:
+    """Have a library that is missing tell so, as a cloud that does not answer."""
+
+    def asking(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return ask(*args, **kwargs)
+        except ImportError as error:
+            raise NoAnswerError(f"{error}: install medley-serving[clouds]") from None
+
+    return asking
