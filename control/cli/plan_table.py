@@ -8,6 +8,7 @@ from rich.text import Text
 from control.cli.cost_chart import terminal_chart
 from control.cli.output import table
 from control.cli.plan_document import stages
+from control.cli.step_time_lines import step_time_lines
 from control.planning.proof import proof_text
 from control.planning.report import SERVED, PlanReport, unmet_share
 from templates_lib.values.plan import Plan, PlannedInstance
@@ -172,5 +173,6 @@ def _basis(report: PlanReport) -> Text:
         lines[0] += f" Prices: of {dates or 'no date'}, from {'; '.join(basis.price_sources)}"
     if basis.derived_offers:
         lines.append(f"Derived (sizes nobody sells, priced per GPU): {', '.join(basis.derived_offers)}")
+    lines += [f"Step times: {line}" for line in step_time_lines(basis.step_times)]
     lines += [f"Note: {note}" for note in basis.notes]
     return Text("\n".join(lines), style="dim")

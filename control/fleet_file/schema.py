@@ -14,7 +14,7 @@ from control.fleet_file.reconcile_section import ReconcileSection
 from control.fleet_file.section import FilePath, Name, SpecSection, check_different
 from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.offer import Market
-from templates_lib.values.settings import Mode, Settings, SloSplit, Survive
+from templates_lib.values.settings import Mode, Settings, SloSplit, StepTimes, Survive
 
 DEFAULT = Settings()
 
@@ -99,6 +99,8 @@ class SolverSection(SpecSection):
     """GPU memory of a template at most, in multiples of the model's weights as served."""
     slo_split: SloSplit = SloSplit.EVEN
     """Split of a latency budget over the stages of a placement."""
+    step_times: StepTimes = StepTimes.BEST
+    """Source of step times that were not measured here: a fitted estimate, measured kernels, or the better of them."""
     seed: NonNegativeCount = DEFAULT.seed
     """Seed of the solver: one snapshot and one seed give one plan."""
     gap: Share = DEFAULT.limits.gap

@@ -1,8 +1,11 @@
 """Step times for a recipe: measured where there is a profile, estimated elsewhere."""
 
+from collections.abc import Mapping
+
 from control.planning.recipe import PipelineRecipe
 from templates_lib.apps.served_model import ServedModel
-from templates_lib.cost.estimated import estimated_cost_model
+from templates_lib.cost.chosen import unmeasured_cost_model
+from templates_lib.cost.kernel_based import KERNELS
 from templates_lib.cost.measured import MeasuredCostModel
 from templates_lib.values.engines import estimate_of
 from templates_lib.values.gpu import Gpu
@@ -19,22 +22,28 @@ def cost_models_of(recipe: PipelineRecipe) -> dict[str, MeasuredCostModel]:
     """Make the cost models by engine. Raises ValueError for an engine without an estimate."""
     gpus = gpus_of(recipe)
     engines = sorted({served.engine for served in recipe.served})
-    return {e: MeasuredCostModel(e, recipe.profiles, estimated_cost_model(gpus, estimate_of(e))) for e in engines}
+    return {
+        e: MeasuredCostModel(e, recipe.profiles, unmeasured_cost_model(gpus, estimate_of(e), recipe.step_times))
+        for e in engines
+    }
 
 
 def evidence_of(recipe: PipelineRecipe) -> str:
-    """`measured`, `estimated`, or which of both for which nodes."""
-    without = _without_profile(recipe)
+    """`measured`, `estimated`, or which of both for which nodes; and where what is estimated rests on kernels."""
+    models = cost_models_of(recipe)
+    without = _without_profile(recipe, models)
+    by_kernels = {node.gpu for s, node in without if models[s.engine].unmeasured_source(s.model, node) == KERNELS}
+    estimated = f"estimated, of measured kernels on {', '.join(sorted(by_kernels))}" if by_kernels else "estimated"
     if len(without) == len(recipe.served) * len(recipe.nodes):
-        return "estimated"
+        return estimated
     names = ", ".join(sorted({f"{served.name} on {node.id}" for served, node in without}))
-    return f"measured, but estimated for {names}" if names else "measured"
+    return f"measured, but {estimated} for {names}" if names else "measured"
 
 
 def how_to_measure(recipe: PipelineRecipe) -> str:
     """Name the command to run where step times of this machine's nodes are estimated; empty where none are."""
     here = {gpu.name for gpu in recipe.gpus}
-    if not any(node.gpu in here for _, node in _without_profile(recipe)):
+    if not any(node.gpu in here for _, node in _without_profile(recipe, cost_models_of(recipe))):
         return ""
     return (
         "step times of this machine's nodes are estimated: `medley profile run -f SPEC` measures them, and so does "
@@ -42,8 +51,9 @@ def how_to_measure(recipe: PipelineRecipe) -> str:
     )
 
 
-def _without_profile(recipe: PipelineRecipe) -> list[tuple[ServedModel, NodeConfig]]:
-    models = cost_models_of(recipe)
+def _without_profile(
+    recipe: PipelineRecipe, models: Mapping[str, MeasuredCostModel]
+) -> list[tuple[ServedModel, NodeConfig]]:
     return [
         (served, node)
         for served in recipe.served

@@ -9,7 +9,7 @@ from templates_lib.sources.listed_source import ListedTemplate
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.node_config import NodeConfig
 from templates_lib.values.node_profile import NodeProfile
-from templates_lib.values.settings import SloSplit
+from templates_lib.values.settings import SloSplit, StepTimes
 from templates_lib.values.work import Unit, WorkClass
 
 
@@ -44,6 +44,8 @@ class PipelineRecipe:
     """GPUs of `nodes` that the catalogue does not know."""
     profiles: tuple[NodeProfile, ...] = ()
     """Measured profiles; all else is estimated."""
+    step_times: StepTimes = StepTimes.BEST
+    """Source of what is estimated."""
 
     @property
     def parameters(self) -> dict[str, float]:

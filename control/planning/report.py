@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from control.planning.step_time_basis import StepTimeBasis
 from templates_lib.values.plan import Plan, PlannedInstance
 from templates_lib.values.snapshot import Snapshot
 
@@ -21,6 +22,8 @@ class Basis:
     derived_offers: tuple[str, ...]
     """Offers used whose size nobody sells."""
     notes: tuple[str, ...] = ()
+    step_times: tuple[StepTimeBasis, ...] = ()
+    """By GPU and engine of the plan; empty where the recipe of its templates is not at hand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from control.planning.recipe import Recipe
 from control.planning.recording import FORMAT, Recording, RecordingError, versioned
 from control.planning.report import Basis, PlanReport, unmet_share
 from control.planning.solves import RememberedSolves
+from control.planning.step_time_basis import step_time_bases
 from control.planning.templates import Templates, obtain, stored_template
 from control.planning.world import World
 from policies.baselines import BASELINES, MEDLEY, Method, baseline
@@ -121,6 +122,7 @@ class PlanningSession:
         others, broken = self._compare(plan, snapshot, library, attain, timed) if baselines else ({}, {})
         per_unit = recording.recipe.tokens_per_unit if recording.recipe else {}
         basis = _basis(plan, snapshot, templates.cost_model, recording.notes)
+        basis = replace(basis, step_times=step_time_bases(plan, recording.recipe))
         disks = disks_usd_per_hour(plan, recording.recipe.served) if recording.recipe else None
         return PlanReport(recording.name, snapshot, plan, others, basis, broken, per_unit, disks)
 

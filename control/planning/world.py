@@ -101,6 +101,7 @@ def world_of(document: Document, own: Collection[OwnModel] = (), market: MarketV
         slo_split=file.solver.slo_split,
         unpruned=_with_most_replicas(fleet.settings.guardrails),
         gpus=tuple(local_gpu(machine) for machine in fleet.machines),
+        step_times=file.solver.step_times,
     )
     weights = weights_places() | {model.name: model.weights for model in own if model.weights}
     places = weights | _own_weights(file, Path(document.file).parent)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
+from templates_lib.cost.chosen import ChosenCostModel
 from templates_lib.cost.step_terms import step_terms
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.cost_model import Floats, NodeStep, Parallel, StageCostModel
@@ -33,6 +34,12 @@ class MeasuredCostModel:
         known = [self._profiles[key] for key in sorted(self._profiles)]
         text = msgspec.json.encode([self._otherwise.fingerprint, known], order="sorted")
         return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+    def unmeasured_source(self, model: ModelSpec, node: NodeConfig) -> str:
+        """Source of times of `model` on `node` as long as nobody measures them there (on one GPU of it)."""
+        if isinstance(self._otherwise, ChosenCostModel):
+            return self._otherwise.of(model, node, Parallel()).source
+        return self._otherwise.source
 
     def profile(self, model: ModelSpec, node: NodeConfig) -> NodeProfile | None:
         """Return the profile that times of `model` on `node` rest on; None where they rest on the estimate."""

@@ -44,7 +44,7 @@ class NodeStep:
 class StageCostModel(Protocol):
     @property
     def source(self) -> str:
-        """`measured` or `estimated`."""
+        """`measured`, `estimated`, `kernels`, or which of them where."""
         ...
 
     @property

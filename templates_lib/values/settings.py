@@ -18,6 +18,17 @@ class SloSplit(StrEnum):
     UNEVEN = "uneven"
 
 
+class StepTimes(StrEnum):
+    """Source of step times that were not measured on the nodes themselves."""
+
+    BEST = "best"
+    """For each GPU and engine what was less far off measured deployments, of what is installed."""
+    ESTIMATED = "estimated"
+    """Formulas fitted to public measurements."""
+    KERNELS = "kernels"
+    """NVIDIA's measured kernels (extra `kernels`), where they were timed."""
+
+
 class Survive(StrEnum):
     NOTHING = "nothing"
     INSTANCE = "instance"

@@ -1,0 +1,70 @@
+"""For each GPU of a plan, what its step times rest on and how far they may be off."""
+
+from dataclasses import dataclass
+
+from control.planning.cost_models import cost_models_of
+from control.planning.recipe import PipelineRecipe, Recipe
+from templates_lib.cost.kernel_based import KERNELS
+from templates_lib.cost.kernel_tables import FRAMEWORKS
+from templates_lib.cost.measured import MeasuredCostModel
+from templates_lib.cost.step_time_errors import ALL, load_step_time_errors
+from templates_lib.values.engines import estimate_of
+from templates_lib.values.node_config import NodeConfig
+from templates_lib.values.plan import Plan, PlannedInstance
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeBasis:
+    """Step times of one GPU under one engine, and their median relative error."""
+
+    gpu: str
+    engine: str
+    source: str
+    """`measured`, `estimated` or `kernels`."""
+    ttft_error: float | None
+    """Of the time to the first token, or of single steps where they are `measured`; None where nobody knows."""
+    tpot_error: float | None
+    judged_on: str
+    """What the errors are of: `steps` held out of the profile; deployments of this `gpu`, none of which was fitted; or,
+    where it has none, of `other GPUs`, each left out in turn. Empty where nobody knows."""
+    deployments: int
+    """How many were compared."""
+    judged_engine: str
+    """The engine of those deployments: another one where `engine` has none of its own."""
+
+
+def step_time_bases(plan: Plan, recipe: Recipe | None) -> tuple[StepTimeBasis, ...]:
+    """One for each GPU and engine of the plan's pipelines, and for each source where there are several. `plan`'s
+    instances have their software."""
+    pipelines = next((s for s in recipe.sources if isinstance(s, PipelineRecipe)), None) if recipe else None
+    if pipelines is None:
+        return ()
+    models = cost_models_of(pipelines)
+    nodes = {node.id: node for node in pipelines.nodes}
+    found = {
+        _basis(pipelines, models, instance, nodes[config])
+        for instance in plan.instances
+        for config in instance.nodes
+        if config in nodes and instance.software is not None and instance.software.engine in models
+    }
+    return tuple(sorted(found, key=lambda each: (each.gpu, each.engine, each.source, each.ttft_error or 0.0)))
+
+
+def _basis(
+    recipe: PipelineRecipe, models: dict[str, MeasuredCostModel], instance: PlannedInstance, node: NodeConfig
+) -> StepTimeBasis:
+    engine = instance.software.engine if instance.software else ""
+    served = next((each.model for each in recipe.served if each.is_component(instance.model)), None)
+    profile = models[engine].profile(served, node) if served is not None else None
+    if profile is not None:
+        error = profile.errors.median
+        return StepTimeBasis(node.gpu, engine, "measured", error, error, "steps", 0, engine)
+    source = models[engine].unmeasured_source(served, node) if served is not None else "estimated"
+    as_engine = FRAMEWORKS.get(estimate_of(engine), estimate_of(engine))
+    known = load_step_time_errors().engines.get(as_engine, {})
+    for gpu, judged_on in ((node.gpu, node.gpu), (ALL, "other GPUs")):
+        if gpu in known:
+            held_out = known[gpu].kernels if source == KERNELS else known[gpu].estimated
+            if (off := held_out.gpu_out).rows:
+                return StepTimeBasis(node.gpu, engine, source, off.ttft, off.tpot, judged_on, off.rows, as_engine)
+    return StepTimeBasis(node.gpu, engine, source, None, None, "", 0, "")
