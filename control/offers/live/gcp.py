@@ -40,7 +40,7 @@ class GcpOffers:
     def fetch(self, now: datetime) -> LiveAnswer:
         access = gcp_access(self.environment)
         machines = {m.name: m for m in load_instance_types() if m.cloud == CLOUD and self._named(m)}
-        shapes, unreachable = asked(lambda: _shapes(access, machines), "machine types")
+        shapes, unreachable = asked(lambda: machine_shapes(access, machines), "machine types")
         book = asked(lambda: price_book(_skus(access)), "prices")
         notes = [f"gcp: does not answer for {', '.join(unreachable)} now"] if unreachable else []
         offers, unpriced = self._offers(machines, shapes, book, now)
@@ -92,7 +92,9 @@ class GcpOffers:
         return offers, unpriced
 
 
-def _shapes(access: GcpAccess, machines: Mapping[str, InstanceType]) -> tuple[dict[tuple[str, str], Shape], list[str]]:
+def machine_shapes(
+    access: GcpAccess, machines: Mapping[str, InstanceType]
+) -> tuple[dict[tuple[str, str], Shape], list[str]]:
     """Return the shapes by (machine, zone), and the zones that could not be reached."""
     from google.cloud import compute_v1
 

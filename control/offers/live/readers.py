@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from control.offers.cloud_reader import CloudReader
 from control.offers.live.aws_places import aws_image_gib, aws_sold
 from control.offers.live.aws_quotas import aws_quotas
+from control.offers.live.gcp_places import gcp_sold
 from control.offers.live.gcp_quotas import gcp_quotas
 from control.offers.live.source import NoAnswerError
 
@@ -18,7 +19,10 @@ def cloud_readers(environment: Mapping[str, str]) -> dict[str, CloudReader]:
     """Return them by cloud. `environment`: of the process; boto3 reads it by itself."""
     return {
         "aws": CloudReader(_installed(aws_quotas), _installed(aws_sold), _installed(aws_image_gib)),
-        "gcp": CloudReader(_installed(partial(gcp_quotas, environment=environment))),
+        "gcp": CloudReader(
+            _installed(partial(gcp_quotas, environment=environment)),
+            _installed(partial(gcp_sold, environment=environment)),
+        ),
     }
 
 

@@ -10,7 +10,7 @@ from control.offers.live.gcp import GcpOffers
 from control.offers.live.readers import cloud_readers
 from control.offers.live.source import LiveAnswer, NoAccessError, NoAnswerError
 from control.offers.selection import Selection
-from templates_lib.values.offer import Market
+from templates_lib.values.offer import Market, Offer
 from tests.control.market.markets import NOON
 from tests.control.offers.gcp_endpoint import GcpEndpoint, gcp, machine, sku
 
@@ -213,3 +213,19 @@ def test_quotas_of_regions_and_project_are_read_with_what_is_in_use(endpoint: Gc
     endpoint.refuse = {"regions": [403]}
     with pytest.raises(NoAccessError, match="quotas of regions"):
         read(l4)
+
+
+def test_machines_are_looked_for_where_they_are_wanted(endpoint: GcpEndpoint) -> None:
+    sold = cloud_readers(os.environ)["gcp"].sold
+    assert sold is not None
+
+    def offer(zone: str, name: str = "g2-standard-4") -> Offer:
+        return Offer("gcp", "us-central1", zone, name, "L4:1/n10", Market.SPOT, 1.0)
+
+    there, anywhere = offer(US), offer("us-central1")
+    assert sold([there, anywhere, offer("us-central1-f"), offer(US, "g2-standard-48")]) == {there.key, anywhere.key}
+    assert sold([offer(US, "g9-standard-4")]) == frozenset()
+    endpoint.unreachable = [US]
+    with pytest.raises(NoAnswerError, match=US):
+        sold([there])
+    assert sold([anywhere]) == {anywhere.key}
