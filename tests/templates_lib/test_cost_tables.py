@@ -9,15 +9,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from templates_lib.cost.coefficients import load_coefficients
 from templates_lib.cost.deployment import deployment_of
 from templates_lib.cost.kernel_based import kernel_cost_model
 from templates_lib.cost.kernel_tables import KernelTables, installed_release, kernel_tables
+from templates_lib.cost.kernel_times import FittedKernels
 from templates_lib.cost.log_grid import Curve, Surface, filled
 from templates_lib.cost.source_comparison import compare_sources
 from templates_lib.cost.step_time_errors import judged, load_step_time_errors
+from templates_lib.cost.table_kernels import TableKernels
 from templates_lib.models.catalogue import load_models
 from templates_lib.ports.cost_model import Parallel
 from templates_lib.values.hardware import load_gpus, node_config_from_id
+from templates_lib.values.node_config import NodeConfig
 from tests.templates_lib.test_cost_validation import row
 
 GEMM = {"gemm_dtype": ["bfloat16"] * 5, "m": [1, 64, 1, 64, 64], "n": [128, 128, 256, 256, 128], "k": [64] * 5,
@@ -75,6 +79,20 @@ def test_all_reduces_of_graphs_count_in_bytes_and_windows_do_not(tables: KernelT
     assert tables.all_reduce[2].seconds.tolist() == [1e-5]
     assert tables.prefill["bfloat16", 64, 8, 2].seconds.tolist() == [2e-5]
     assert tables.decode["bfloat16", 64, 8, 2].y.tolist() == [8.0]
+
+
+def test_an_all_reduce_is_never_faster_than_the_links_of_its_node(tables: KernelTables) -> None:
+    gpu, nodes = load_gpus()["L40S"], [NodeConfig("n", "L40S", 2, gbps, 25.0, 64.0) for gbps in (256.0, 1.0)]
+    message = np.array([2048.0, 1e9])
+    fast, slow = (
+        TableKernels(gpu, tables.system, tables.framework)
+        .at(FittedKernels.of(gpu, load_coefficients(), node))
+        .all_reduce(2, message, 1.0)
+        for node in nodes
+    )
+    assert fast[0] == pytest.approx(1e-5)
+    assert fast[1] >= 1e9 / (256e9 / 8)
+    np.testing.assert_array_less(message / (1e9 / 8) * (1 - 1e-9), slow)
 
 
 def test_what_was_not_timed_is_named_and_not_offered(tables: KernelTables) -> None:
