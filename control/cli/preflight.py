@@ -26,9 +26,9 @@ def preflight(
 ) -> None:
     """Look at all that a launch needs, before a dollar is spent.
 
-    Plans the file, then asks in order: tools of this machine, accounts and their quotas, images and their drivers, the
-    way from nodes to the control plane, engines, weights, tokenizers, disks. Nothing is rented. Exit code 1 when
-    something fails.
+    Plans the file, then asks in order: tools of this machine, accounts and their quotas, machines in their zones,
+    drivers and images, the way from nodes to the control plane, engines, weights, tokenizers, disks. Nothing is
+    rented. Exit code 1 when something fails.
     """
     from control.cli.planning import planned
     from control.offers.live.readers import cloud_readers
