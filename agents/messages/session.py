@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 
 from agents.messages.bounds import Name, Text
 
-NEWEST_PROTOCOL = 2
+NEWEST_PROTOCOL = 3
 OLDEST_PROTOCOL = 1
 """Serving goes on while agents are upgraded: the previous version is spoken too. Version 2 has nodes run several
-executors (`to_node.Work`, `to_hub.NodeReport`)."""
+executors (`to_node.Work`, `to_hub.NodeReport`), version 3 engines that are schedulers too (`to_node.RunWhole`)."""
 
 Version = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

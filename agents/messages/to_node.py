@@ -71,6 +71,22 @@ class RunStage(Struct, frozen=True, array_like=True):
     """The experts are spread over the devices of all replicas, not of each."""
 
 
+class RunWhole(Struct, frozen=True, array_like=True):
+    """Have the executor's scheduler compute the model here, as it is the engine too: beside `RunScheduler`."""
+
+    weights: Name
+    """As of `RunStage`."""
+    dtype: Name
+    memory_mib: Count
+    """For weights and KV cache; 0: all that the node has."""
+    shards: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    """Devices of the node that each part is cut over."""
+    whole_experts: bool = False
+    """Each device holds some experts whole, and not a part of all."""
+    parts: Annotated[int, Meta(ge=1, le=MAX_PARTS)] = 1
+    """Consecutive parts of the model, on devices of their own."""
+
+
 class Run(Struct, frozen=True, array_like=True):
     """What one executor of the instance runs here, and the part of the node that it may use."""
 
@@ -84,6 +100,7 @@ class Run(Struct, frozen=True, array_like=True):
     """Numbers of the node's devices; empty: all of them."""
     restarts: bool = False
     """When it dies it is started again, as others of its unit go on."""
+    whole: RunWhole | None = None
 
 
 class Work(Struct, frozen=True, array_like=True, tag="unit_work"):

@@ -3,16 +3,13 @@
 import asyncio
 import contextlib
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import psutil
-from msgspec.structs import astuple
 
 from agents.channels.address import Address
 from agents.channels.errors import BadKeyError
@@ -21,19 +18,14 @@ from agents.messages.to_hub import ExecutorReport, SchedulerReport, StageReport
 from agents.messages.to_node import Run, RunScheduler, RunStage
 from agents.node.child import Child
 from agents.node.metrics import NodeFigures
+from agents.node.scheduler_command import scheduler_command
 from agents.node.scheduler_link import SchedulerLink
 from agents.node.settings import NodeSettings
 from agents.node.worker_commands import worker_commands
-from agents.scheduler.instance_file import InstanceFile
-from agents.scheduler.layout import NodeLimits, PipelineLayout
 from templates_lib.models.weights_place import NoWeightsError
 from templates_lib.values.engines import engine_kind
 
 _MIB = 1 << 20
-
-
-AGENT = "agent"
-"""What the agent is called at its own scheduler, which it asks for its status like a gateway."""
 
 
 class ExecutorWork:
@@ -124,8 +116,10 @@ class ExecutorWork:
         key_file.unlink(missing_ok=True)
         keys.save(key_file)
         command = scheduler_command(run, scheduler, self._keys.public, key_file, self._settings)
-        self._scheduler = await Child.start("scheduler", command, self._fail)
-        if not engine_kind(run.engine).loader:
+        kind = engine_kind(run.engine)
+        name = run.engine if kind.is_whole else "scheduler"
+        self._scheduler = await Child.start(name, command.arguments, self._fail, command.environment)
+        if not kind.loader:
             self._measure(self._scheduler)
         line = await self._scheduler.first_line()
         if not line:
@@ -174,19 +168,3 @@ class ExecutorWork:
         if not self.failure:
             self.failure = reason
             self._died(reason)
-
-
-def scheduler_command(
-    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
-) -> tuple[str, ...]:
-    """Write the scheduler's instance file and return its command line. `own_key`: the public key of the agent itself.
-    Raises ValueError for unknown stages or an unknown engine."""
-    stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
-    limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
-    layout = PipelineLayout(run.model, stages, *limits)
-    anywhere = f"tcp://{settings.interface}:0"
-    gateways = {**scheduler.gateways, own_key: AGENT}
-    content = InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
-    path = settings.home / f"{run.executor}.json"
-    path.write_bytes(msgspec.json.encode(content))
-    return (sys.executable, "-m", engine_kind(run.engine).scheduler, "--instance", str(path), "--key", str(key))

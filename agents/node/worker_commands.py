@@ -14,7 +14,7 @@ from templates_lib.models.hub_weights import is_on_hub
 from templates_lib.models.weights_place import weights_path
 from templates_lib.values.engines import engine_kind
 
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,13 @@ def worker_commands(
     those of the node that are theirs; empty: all.
 
     Raises NoWeightsError, and ValueError for an engine that this node does not have, and for more parts than layers."""
-    kind = engine_kind(engine)
-    python = settings.pythons.get(engine) if kind.python_variable else Path(sys.executable)
-    if python is None:
-        raise ValueError(f"this node has no {engine}: {kind.python_variable} is to name the Python of its environment")
+    python = python_of(engine, settings)
     count = run.replicas * run.parts
-    threads, pace = _cpu_share(settings, count, compute)
+    threads, pace = cpu_share(settings, count, compute)
     common = (
         *(str(python), "-m", "agents.stage", "--engine", engine),
         *("--scheduler", run.scheduler, f"--scheduler-key={run.scheduler_key}"),
-        *("--key", str(key), "--checkpoint", _checkpoint(run.weights), "--dtype", run.dtype),
+        *("--key", str(key), "--checkpoint", checkpoint(run.weights), "--dtype", run.dtype),
         *("--kv-blocks", str(run.kv_blocks), "--threads", str(threads), "--pace", str(pace)),
         *("--interface", settings.interface),
         *(("--memory-mib", str(run.memory_mib // count)) if run.memory_mib else ()),
@@ -60,7 +57,7 @@ def worker_commands(
                 *(*common, "--worker", str(worker), "--first-layer", str(first_layer), "--layers", str(layers)),
                 *_experts(run, worker, meeting),
             ),
-            {_VISIBLE: _visible(worker, run.shards, devices, os.environ.get(_VISIBLE))}
+            {VISIBLE: visible(worker, run.shards, devices, os.environ.get(VISIBLE))}
             if settings.device == "cuda"
             else {},
         )
@@ -68,8 +65,18 @@ def worker_commands(
     )
 
 
-def _checkpoint(weights: str) -> str:
-    """A worker fetches what it needs of the hub itself, as that takes its time and may be broken off."""
+def python_of(engine: str, settings: NodeSettings) -> Path:
+    """Return the Python that has the engine. Raises ValueError for one that this node does not have."""
+    kind = engine_kind(engine)
+    python = settings.pythons.get(engine) if kind.python_variable else Path(sys.executable)
+    if python is None:
+        raise ValueError(f"this node has no {engine}: {kind.python_variable} is to name the Python of its environment")
+    return python
+
+
+def checkpoint(weights: str) -> str:
+    """Return where a process finds the weights. What is on the hub it fetches itself, as that takes its time and may be
+    broken off. Raises NoWeightsError."""
     return weights if is_on_hub(weights) else str(weights_path(weights))
 
 
@@ -96,10 +103,11 @@ def _experts(run: RunStage, worker: int, meeting: Path) -> tuple[str, ...]:
     return "--replica", str(replica), "--replicas", str(run.replicas), "--experts-store", store
 
 
-def _visible(worker: int, shards: int, devices: tuple[int, ...], given: str | None) -> str:
-    """The worker's devices, of the executor's `devices` and of those that the node itself may see. Nothing else keeps a
-    process from taking memory of the first device, whichever it computes on. Raises ValueError where there are not as
-    many."""
+def visible(worker: int, shards: int, devices: tuple[int, ...], given: str | None) -> str:
+    """Return a process's devices, of the executor's `devices` and of those that the node itself may see.
+
+    Nothing else keeps a process from taking memory of the first device, whichever it computes on. Raises ValueError
+    where there are not as many."""
     own: Sequence[int] = range(worker * shards, (worker + 1) * shards)
     if devices:
         if own[-1] >= len(devices):
@@ -109,12 +117,12 @@ def _visible(worker: int, shards: int, devices: tuple[int, ...], given: str | No
         return ",".join(map(str, own))
     names = [name.strip() for name in given.split(",") if name.strip()]
     if max(own) >= len(names):
-        raise ValueError(f"worker {worker} needs {max(own) + 1} devices of this node, and {_VISIBLE} is {given!r}")
+        raise ValueError(f"worker {worker} needs {max(own) + 1} devices of this node, and {VISIBLE} is {given!r}")
     return ",".join(names[number] for number in own)
 
 
-def _cpu_share(settings: NodeSettings, count: int, compute: float) -> tuple[int, float]:
-    """Threads and pace of each of `count` engines on a CPU, which share `compute` of what one alone would have."""
+def cpu_share(settings: NodeSettings, count: int, compute: float) -> tuple[int, float]:
+    """Return threads and pace of each of `count` engines on a CPU, which share `compute` of what one would have."""
     threads, pace = max(1, settings.threads // count), settings.pace * compute
     if settings.device != "cpu" or pace == 1.0:
         return threads, pace

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ import uvloop
 
 from agents.channels.errors import BadKeyError
 from agents.channels.keys import KeyPair
+from agents.engines.loading import check_engine
 from agents.engines.vllm_stage.environment import prepare_vllm
 from agents.scheduler.instance_file import BadInstanceFileError, InstanceFile, read_instance_file
+from agents.scheduler.layout import PipelineLayout
 from agents.tracing.json_lines import log_json_lines
 from agents.vllm_engine.engine_thread import Engine
+from agents.vllm_engine.exchange import Split
 from agents.vllm_engine.legs import Carrier
 from agents.vllm_engine.scheduler import VllmScheduler
+from agents.weights.source import open_checkpoint
+from templates_lib.models.hub_weights import fetch_layers, is_on_hub
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -29,18 +35,37 @@ _ENVIRONMENT = {
 }
 
 
-def _arguments() -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="agents.vllm_engine", description=__doc__)
     parser.add_argument("--instance", type=Path, required=True, help="as of agents.scheduler: one stage of one node")
     parser.add_argument("--key", type=Path, required=True, help="file of its key pair")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of safetensors, or GGUF")
+    parser.add_argument("--checkpoint", required=True, help="folder of safetensors, GGUF, or hf:ORG/NAME to fetch")
     parser.add_argument("--dtype", choices=["bfloat16", "float16", "float32"], required=True)
     parser.add_argument("--threads", type=int, default=1, help="of the engine, on a CPU")
     parser.add_argument("--memory-mib", type=int, help="what weights and KV cache may take; default: all there is")
     parser.add_argument("--pace", type=float, default=1.0, help="share of the time that it may compute, above 0")
+    parser.add_argument("--tensor-parallel", type=int, default=1, help="devices that each part is cut over")
+    parser.add_argument("--parts", type=int, default=1, help="parts, on devices of their own")
+    parser.add_argument("--whole-experts", action="store_true", help="each device holds some experts whole")
     cache = Path.home() / ".cache" / "medley" / "weights"
     parser.add_argument("--converted", type=Path, default=cache, help="folder for what GGUF files are converted to")
-    return parser.parse_args()
+    return parser
+
+
+def _load(arguments: argparse.Namespace, layout: PipelineLayout) -> Engine:
+    """Raises whatever keeps the model from being loaded."""
+    place = arguments.checkpoint
+    path = fetch_layers(place) if is_on_hub(place) else Path(place)
+    prepare_vllm()  # from here on nothing is fetched
+    from agents.vllm_engine.weights import check_memory, safetensors_folder
+
+    check_engine("vllm", open_checkpoint(path), place)
+    check_memory(path, layout, arguments.dtype, arguments.memory_mib)
+    folder = safetensors_folder(path, arguments.dtype, arguments.converted)
+    from agents.vllm_engine.engine import VllmEngine
+
+    split = Split(arguments.tensor_parallel, arguments.parts, arguments.whole_experts)
+    return VllmEngine(folder, layout, arguments.dtype, split)
 
 
 def _carrier(*about: Any) -> Carrier:
@@ -52,27 +77,18 @@ def _carrier(*about: Any) -> Carrier:
 
 async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Namespace) -> VllmScheduler:
     """Serve; return the scheduler once it has failed, or was told to stop."""
-
-    def load() -> Engine:
-        from agents.vllm_engine.weights import check_memory, safetensors_folder
-
-        check_memory(arguments.checkpoint, instance.layout, arguments.dtype, arguments.memory_mib)
-        folder = safetensors_folder(arguments.checkpoint, arguments.dtype, arguments.converted)
-        from agents.vllm_engine.engine import VllmEngine
-
-        return VllmEngine(folder, instance.layout, arguments.dtype)
-
     scheduler = VllmScheduler(
         instance.bind,
         keys,
         instance.gateways,
         instance.layout,
-        load,
+        partial(_load, arguments, instance.layout),
         pace=arguments.pace,
         interface=instance.interface,
         make_carrier=_carrier,
     )
-    print(json.dumps({"endpoint": scheduler.endpoint, "public_key": keys.public}), flush=True)
+    where = {"endpoint": scheduler.endpoint, "stages": scheduler.endpoint, "public_key": keys.public}
+    print(json.dumps(where), flush=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody may read on, and libraries print
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, scheduler.over.set)
@@ -82,8 +98,7 @@ async def _serve(instance: InstanceFile, keys: KeyPair, arguments: argparse.Name
 
 
 def _main() -> int:
-    arguments = _arguments()
-    prepare_vllm()
+    arguments = parser().parse_args()
     os.environ.update(_ENVIRONMENT, OMP_NUM_THREADS=str(arguments.threads))
     try:
         instance, keys = read_instance_file(arguments.instance), KeyPair.load(arguments.key)

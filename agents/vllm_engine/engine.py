@@ -25,7 +25,7 @@ from agents.messages.to_gateway import FinishReason, TokenLogprobs
 from agents.messages.to_scheduler import Leg
 from agents.scheduler.layout import PipelineLayout
 from agents.vllm_engine import connector
-from agents.vllm_engine.exchange import Ask, EngineLoad, KvFacts, KvNews, Made
+from agents.vllm_engine.exchange import WHOLE, Ask, EngineLoad, KvFacts, KvNews, Made, Split
 from agents.vllm_engine.seeded_draw import ARGUMENT, SeededDraw
 
 CPU_BLOCK_TOKENS = 32
@@ -44,8 +44,9 @@ _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 class VllmEngine:
     """Model in vLLM's engine. Belongs to one thread."""
 
-    def __init__(self, folder: Path, layout: PipelineLayout, dtype: str) -> None:
-        """`folder`: config.json and safetensors. `layout`: one stage of one node.
+    def __init__(self, folder: Path, layout: PipelineLayout, dtype: str, split: Split = WHOLE) -> None:
+        """`folder`: config.json and safetensors. `layout`: one stage of one node. `split`: over devices that this
+        process sees; each beyond the first is driven by a process of its own, which ends with this one.
 
         Raises whatever vLLM does where the model cannot be loaded."""
         ((node,),) = layout.stages
@@ -65,12 +66,15 @@ class VllmEngine:
             block_size=block_tokens,
             num_gpu_blocks_override=kv_blocks + 1,  # vLLM keeps one for itself
             kv_cache_memory_bytes=1,  # given, so that vLLM does not measure; the number of blocks is what counts
-            max_num_seqs=node.batch_cap,
+            max_num_seqs=node.batch_cap * split.parts,  # each part works on a batch, and this counts all of them
             max_num_batched_tokens=node.chunk_tokens + node.batch_cap,
             max_logprobs=MAX_TOP_LOGPROBS,
             logits_processors=[SeededDraw],
             disable_log_stats=True,
-            distributed_executor_backend="uni",
+            tensor_parallel_size=split.tensor_parallel,
+            pipeline_parallel_size=split.parts,
+            enable_expert_parallel=split.whole_experts,
+            distributed_executor_backend="mp" if split.devices > 1 else "uni",
             kv_transfer_config=_HAND_OVER,
         )
         self._llm = _loaded(arguments)

@@ -1,4 +1,4 @@
-"""Messages between an instance's scheduler and the engine's thread."""
+"""What an instance's scheduler and the engine's thread say to each other, and what the engine is made with."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -102,3 +102,22 @@ class EngineLoad:
     kv_blocks: int
     kv_blocks_free: int
     """Blocks that hold nothing but reusable prefixes are free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How vLLM cuts the model over the devices that its process sees."""
+
+    tensor_parallel: int = 1
+    """Devices that each part is cut over, by heads and feed-forward width."""
+    parts: int = 1
+    """Consecutive parts of the layers, on devices of their own: a pipeline inside the node."""
+    whole_experts: bool = False
+    """Each device of a part holds some experts whole, and not a part of all."""
+
+    @property
+    def devices(self) -> int:
+        return self.tensor_parallel * self.parts
+
+
+WHOLE = Split()

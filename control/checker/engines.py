@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from control.checker.case import Case
 from control.checker.violation import Violation
+from templates_lib.values.engine_limits import beyond
 from templates_lib.values.engine_support import EngineSupport
 from templates_lib.values.engines import ENGINES
+from templates_lib.values.placement import PipelinePlacement, Placement, Stage
+from templates_lib.values.plan import PlannedInstance
 from templates_lib.values.stored_weights import StoredWeights
 from templates_lib.values.template import Software
 
@@ -21,6 +26,7 @@ def violations(case: Case) -> Iterator[Violation]:
         )
         stored = case.checkpoints.get(software.model)
         yield from _held(where, support, software, stored)
+        yield from _cut(where, support, planned)
         if stored is not None:
             yield from _read(where, support, software, stored)
 
@@ -32,6 +38,24 @@ def _held(where: str, support: EngineSupport, software: Software, stored: Stored
         names = " or ".join(sorted(filter(None, may_be)))
         expected = f"{software.model} held in {names}, as engine {software.engine} has it after loading"
         yield Violation("engine", f"{where}.dtype", expected, software.dtype)
+
+
+def _cut(where: str, support: EngineSupport, planned: PlannedInstance) -> Iterator[Violation]:
+    """Its nodes share the model as the engine can."""
+    how = beyond(support, _stages(planned.placement))
+    if how:
+        expected = f"{planned.model} not {' and '.join(how)}, which its engine does not do"
+        yield Violation("engine", f"{where}.engine", expected, f"a placement on {planned.nodes}")
+
+
+def _stages(placement: Placement | None) -> tuple[Stage, ...]:
+    """Return the stages of a placement; none where it has executors instead, or cannot be read."""
+    if placement is None:
+        return ()
+    try:
+        return msgspec.convert(placement.payload, PipelinePlacement).stages
+    except msgspec.ValidationError:
+        return ()
 
 
 def _read(where: str, support: EngineSupport, software: Software, stored: StoredWeights) -> Iterator[Violation]:

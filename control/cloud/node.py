@@ -33,6 +33,8 @@ class NodeRequest:
     """Size of its disk, where it is made with the machine; 0: the adapter's own."""
     least_driver: int = 0
     """Major release of NVIDIA's driver that its command needs, where a set-up can look at it; 0: any, or none."""
+    engines: frozenset[str] = frozenset()
+    """Engines that its executors are to run: what they need beside the agent's own packages is installed."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Environment too, but neither stored nor shown by an adapter."""

@@ -22,7 +22,7 @@ class NodeStart:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     """Secrets that go into its environment, too."""
     engines: frozenset[str] = frozenset({DEFAULT_ENGINE})
-    """Engines that its agent has."""
+    """Engines that its agent has; of a node that is about to be rented, those that its instance runs."""
     least_driver: int = 0
     """Major release of NVIDIA's driver that its engines need; 0: they run on processors."""
     disk_gib: int = 0

@@ -101,6 +101,7 @@ class NodeExecutor:
             command=start.command,
             disk_gib=start.disk_gib,
             least_driver=start.least_driver,
+            engines=start.engines,
             environment={**start.environment, NODE_VARIABLE: name, CLOUD_VARIABLE: offer.cloud},
             secrets={**start.secrets, TOKEN_VARIABLE: token},
         )

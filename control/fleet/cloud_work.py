@@ -104,8 +104,10 @@ class CloudWork:
         wanted, start = fleet.order.of(instance), fleet.order.starts.get(instance.zone.partition("/")[0])
         if wanted is None or start is None:
             return
-        start = replace(start, disk_gib=fleet.order.disk_gib.get(wanted.template.id, 0))
-        where = places(wanted, fleet.gang(instance.id), fleet.order.supply.offers, start)
+        gang = fleet.gang(instance.id)
+        engines = start.engines & {executor.engine for executor in gang.executors}
+        start = replace(start, engines=engines, disk_gib=fleet.order.disk_gib.get(wanted.template.id, 0))
+        where = places(wanted, gang, fleet.order.supply.offers, start)
         stores = self._stores
         done = provision(stores.instances, stores.nodes, stores.executor, instance.id, where, fleet.allowance)
         self._answers.put((instance.fleet, done))

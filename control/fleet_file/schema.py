@@ -57,7 +57,7 @@ class PolicySection(SpecSection):
     survive_share: Share = DEFAULT.survive_share
     """Share of the demand that stays covered after the loss."""
     startup_minutes: NonNegative = DEFAULT.startup_minutes
-    """Minutes from the request for a node to its first token."""
+    """Minutes from the request for a node to its first token, beside those that installing its engine takes."""
     adjustment_interval_minutes: Positive = DEFAULT.adjustment_interval_minutes
     """Minutes over which a start has to pay."""
     restart_hours: NonNegative = DEFAULT.restart_hours

@@ -11,7 +11,7 @@ from msgspec import structs
 from agents.messages.session import NEWEST_PROTOCOL
 from agents.messages.to_gateway import SchedulerState
 from agents.messages.to_hub import ExecutorReport, Interruption, NodeReport, SchedulerReport, StageReport
-from agents.messages.to_node import Run, RunScheduler, RunStage, Share, Work
+from agents.messages.to_node import Run, RunScheduler, RunStage, RunWhole, Share, Work
 from control.hub.deployed import Deployed, ModelFiles
 from control.hub.gang import BLOCK_TOKENS, GangExecutor, GangPlace
 from control.hub.gpu_check import other_gpus
@@ -19,7 +19,7 @@ from control.lifecycle.event import Event, EventKind
 from control.lifecycle.node_load import NodeLoad, together
 from control.lifecycle.state import InstanceState
 from control.printable import printable
-from templates_lib.values.engines import ACTIVATIONS, stage_engines
+from templates_lib.values.engines import ACTIVATIONS, ENGINES, stage_engines
 from templates_lib.values.placement import ONLY
 
 P = ParamSpec("P")
@@ -170,7 +170,7 @@ class Board:
         for place, node in enumerate(deployed.nodes):
             seen, report = (self._nodes.get(node), self.report(node)) if node is not None else (None, None)
             if seen is not None and seen.is_connected and seen.protocol < deployed.gang.protocol:
-                old = f"the agent of {node} is of an earlier release, which runs one executor with all of a node"
+                old = f"the agent of {node} is of an earlier release, which cannot run what its instance is made of"
                 return Event(EventKind.BROKE, f"{old}: end the node, a new one has this release")
             if report is not None and report.failure:
                 return Event(EventKind.BROKE, f"{printable(report.failure)} ({node})")
@@ -242,7 +242,9 @@ class Board:
         stage = (
             _run_stage(deployed, executor, place, files, said) if said and executor.engine in stage_engines() else None
         )
-        return structs.replace(run, model=files.name, scheduler=scheduler, stage=stage)
+        is_whole = executor.engine in ENGINES and ENGINES[executor.engine].is_whole
+        whole = _run_whole(deployed, executor, place, files) if is_whole else None
+        return structs.replace(run, model=files.name, scheduler=scheduler, stage=stage, whole=whole)
 
     def _run_scheduler(self, executor: GangExecutor, files: ModelFiles, nodes: list[str]) -> RunScheduler:
         stages: list[list[Share]] = [[] for _ in range(executor.places[-1].stage + 1)]
@@ -276,7 +278,19 @@ def _executor_load(report: ExecutorReport) -> NodeLoad:
 def _run_stage(
     deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles, scheduler: SchedulerReport
 ) -> RunStage:
-    dtype, memory_mib = ACTIVATIONS.get(executor.dtype, executor.dtype), deployed.memory_mib[held.slot] * held.compute
-    layers = held.first_layer, held.layers, held.replica.kv_blocks, dtype, int(memory_mib)
+    layers = held.first_layer, held.layers, held.replica.kv_blocks, _dtype(executor), _memory_mib(deployed, held)
     split = held.shards, held.whole_experts, held.replicas, held.parts, held.joint
     return RunStage(scheduler.stages, scheduler.public_key, files.weights, *layers, *split)
+
+
+def _run_whole(deployed: Deployed, executor: GangExecutor, held: GangPlace, files: ModelFiles) -> RunWhole:
+    split = held.shards, held.whole_experts, held.parts
+    return RunWhole(files.weights, _dtype(executor), _memory_mib(deployed, held), *split)
+
+
+def _dtype(executor: GangExecutor) -> str:
+    return ACTIVATIONS.get(executor.dtype, executor.dtype)
+
+
+def _memory_mib(deployed: Deployed, held: GangPlace) -> int:
+    return int(deployed.memory_mib[held.slot] * held.compute)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from templates_lib.sources.placement_kinds import PlacementError, unit_of
+from templates_lib.values.engine_limits import beyond
 from templates_lib.values.engines import ENGINES, stage_engines
 from templates_lib.values.placement import ONLY, Executor, Stage, StageNodes, UnitPlacement
 from templates_lib.values.template import ServingTemplate
@@ -108,6 +109,8 @@ class Gang:
     @property
     def protocol(self) -> int:
         """The oldest that its agents may speak (`agents.messages.session`)."""
+        if any(ENGINES[each.engine].is_whole for each in self.executors if each.engine in ENGINES):
+            return 3
         first = self.executors[0]
         whole = all(place.compute == 1 for place in first.places) and not first.devices
         return 1 if self.is_of_one and whole and first.engine in stage_engines() else 2
@@ -121,27 +124,28 @@ class Gang:
 def gang_of(template: ServingTemplate) -> Gang:
     """Raises UnplaceableError for a placement that cannot be read, or that splits a node in a way no engine does."""
     for executor in _unit(template).executors:
-        for nodes in (nodes for stage in executor.stages for nodes in stage.nodes):
-            _check_split(template.id, executor.engine, nodes)
+        _check_split(template.id, executor)
     return placed_gang(template)
 
 
-def _check_split(template: str, engine: str, nodes: StageNodes) -> None:
-    kind = ENGINES.get(engine)
+def _check_split(template: str, executor: Executor) -> None:
+    nodes = [nodes for stage in executor.stages for nodes in stage.nodes]
+    kind = ENGINES.get(executor.engine)
     there = [each for each in (kind.here, kind.rented) if each is not None] if kind else []
-    if (nodes.tp > 1 and not any(each.tensor_parallel for each in there)) or (
-        nodes.ep > 1 and not any(each.expert_parallel for each in there)
-    ):
+    refused = [beyond(support, executor.stages) for support in there]
+    if refused and all(refused):
+        configs = ", ".join(dict.fromkeys(each.config for each in nodes))
         raise UnplaceableError(
-            f"template {template}: {nodes.config} is to be cut over devices by tensors or experts, which engine "
-            f"{engine} does not do for a stage (data and pipeline parallel it may be): leave `engine` out of the spec"
+            f"template {template}: a model on {configs} is to be {' and '.join(refused[0])}, which engine "
+            f"{executor.engine} does not do: leave `engine` out of the spec"
         )
-    if nodes.ep not in (1, nodes.tp, nodes.tp * nodes.dp):
-        raise UnplaceableError(
-            f"template {template}: {nodes.config} is to be split {nodes.tp} x {nodes.dp} x {nodes.pp} x {nodes.ep} "
-            "(tensor, data, pipeline, expert parallel); engines spread experts over the devices of one replica, or of "
-            "all"
-        )
+    for each in nodes:
+        if each.ep not in (1, each.tp, each.tp * each.dp):
+            raise UnplaceableError(
+                f"template {template}: {each.config} is to be split {each.tp} x {each.dp} x {each.pp} x {each.ep} "
+                "(tensor, data, pipeline, expert parallel); engines spread experts over the devices of one replica, or "
+                "of all"
+            )
 
 
 def batch_cap(nodes: StageNodes) -> int:

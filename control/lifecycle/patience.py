@@ -12,8 +12,8 @@ from templates_lib.values.instance import Instance
 class Patience:
     provisioning: timedelta = timedelta(minutes=10)
     """Time until the gang is whole (docs/instances.md): what waits for the rest costs money."""
-    bootstrapping: timedelta = timedelta(minutes=10)
-    """Time until every agent has registered: an image is pulled and a driver loaded in less."""
+    bootstrapping: timedelta = timedelta(minutes=15)
+    """Time until every agent has registered: an image is pulled, a driver loaded and an engine installed in less."""
     loading: timedelta = timedelta(minutes=30)
     """Time until the first step: 500 GB of weights at 300 MB/s."""
     draining: timedelta = timedelta(minutes=10)

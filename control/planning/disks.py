@@ -20,6 +20,11 @@ def models_on(placed: Placed, model: str, served: Iterable[ServedModel]) -> list
     return [each.model for each in served if any(map(each.is_component, parts))]
 
 
+def engines_on(placed: Placed) -> tuple[str, ...]:
+    """Return the engines of a template's executors."""
+    return tuple(executor.engine for executor in executors_of(placed) or ())
+
+
 def disks_usd_per_hour(plan: Plan, served: Iterable[ServedModel]) -> float:
     """Return $/h of the disks of all nodes of a plan. Clouds whose disks are not in the list, and machines of one's
     own, cost nothing here."""
@@ -29,7 +34,12 @@ def disks_usd_per_hour(plan: Plan, served: Iterable[ServedModel]) -> float:
         per_gib_month = _prices().get(each.zone.partition("/")[0], 0.0)
         if per_gib_month:
             nodes = each.count * sum(each.nodes.values())
-            usd += nodes * disk_gib(models_on(each, each.model, listed)) * per_gib_month / _HOURS_PER_MONTH
+            usd += (
+                nodes
+                * disk_gib(models_on(each, each.model, listed), engines_on(each))
+                * per_gib_month
+                / _HOURS_PER_MONTH
+            )
     return usd
 
 

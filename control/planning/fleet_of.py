@@ -16,7 +16,8 @@ from control.planning.local_market import local_machines, local_quotes
 from control.planning.offer_sources import OfferSources
 from control.planning.own_market import own_hosts, own_quotes
 from control.planning.served import served_apps
-from templates_lib.values.clouds import LOCAL, OWNED
+from templates_lib.values.clouds import LOCAL, OWNED, SKYPILOT, cloud_kind
+from templates_lib.values.engines import environments
 from templates_lib.values.settings import Guardrails, Replicas, Settings, WorkLimits
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ def _settings(file: FleetFile) -> Settings:
     return Settings(
         mode=policy.mode,
         utilisation_cap=policy.utilisation_cap,
-        startup_minutes=policy.startup_minutes,
+        startup_minutes=policy.startup_minutes + _install_minutes(file),
         adjustment_interval_minutes=policy.adjustment_interval_minutes,
         restart_hours=policy.restart_hours,
         survive=policy.survive,
@@ -81,6 +82,14 @@ def _settings(file: FleetFile) -> Settings:
         ),
         seed=solver.seed,
     )
+
+
+def _install_minutes(file: FleetFile) -> float:
+    """Return what the environments of engines add to the start-up of a rented node, of the model that waits longest."""
+    if not any(cloud_kind(cloud.cloud).adapter == SKYPILOT for cloud in file.clouds):
+        return 0.0
+    needed = environments(model.engine for model in file.models)
+    return max((each.minutes for each in needed.values()), default=0.0)
 
 
 def _reconcile(file: FleetFile) -> ReconcileSettings:

@@ -15,6 +15,8 @@ from templates_lib.cost.fit import UnfittableError, fit_step_terms
 from templates_lib.cost.pipeline_cost import PipelineCost
 from templates_lib.models.model_spec import ModelSpec
 from templates_lib.ports.source import Progress
+from templates_lib.values.clouds import LOCAL
+from templates_lib.values.engines import engines_at
 from templates_lib.values.node_profile import NodeProfile, ProfileErrors
 from templates_lib.values.profile_row import ProfileRow
 
@@ -70,7 +72,7 @@ def _needs(world: World) -> Iterator[_Need]:
     """Yield what has to be measured; what is the same for two served models is needed once."""
     found: dict[str, _Need] = {}
     for served in world.recipe.served:
-        for machine in world.fleet.machines:
+        for machine in world.fleet.machines if served.engine in engines_at(LOCAL) else ():
             subject = local_subject(machine, served.model, served.engine)
             found.setdefault(f"{subject.fingerprint}/{machine.name}", _Need(machine, served.model, subject))
     yield from found.values()

@@ -27,6 +27,8 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.held_model import held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
+from templates_lib.values.engine_limits import refusal_of_phases
+from templates_lib.values.engines import support_of
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
@@ -65,6 +67,10 @@ def served_apps(
             engine=section.engine,
             arrivals=arrivals,
         )
+        why = refusal_of_phases(whole.engine, support_of(whole.engine), whole.name, whole.phases)
+        if why is not None:
+            problems.append(at("engine").problem(why))
+            continue
         apps.append(llm_app(whole))
         demand[whole.name] = asked
     if problems:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
-from templates_lib.values.engines import ENGINES, engines_at, stage_engines
+from templates_lib.values.engines import ENGINES, engines_at, model_engines
 
 
 def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def not_startable(served: Iterable[ServedModel], clouds: Collection[str]) -> tup
             others = sorted({*clouds} - {*without})
             found += filter(None, (refusal_at(cloud, each.engine, each.name, stored) for cloud in others))
     for (engine, without), names in lacking.items():
-        others = sorted({name for cloud in without for name in engines_at(cloud)} & set(stage_engines()))
+        others = sorted({name for cloud in without for name in engines_at(cloud)} & set(model_engines()))
         found.append(
             f"nodes of {', '.join(without)} have no engine {engine} yet: {', '.join(names)} can be planned there, and "
             f"not started (they start {', '.join(others)})"

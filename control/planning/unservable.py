@@ -9,6 +9,8 @@ from control.planning.recipe import PipelineRecipe
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.sources.enumeration import config_bytes, node_sets
 from templates_lib.throughput.nearest import NearestMiss, nearest_miss
+from templates_lib.values.engine_limits import most_nodes
+from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import GIB
 from templates_lib.values.library import Library
 from templates_lib.values.work import Phase
@@ -32,8 +34,9 @@ def lacking(recipe: PipelineRecipe, library: Library) -> Iterator[tuple[ServedMo
 def nearest_to(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> NearestMiss | None:
     """The configuration nearest to an objective that none can meet; None: as of `nearest_miss`."""
     gpus, most_bytes = gpus_of(recipe), recipe.rho * served.model.weight_bytes
-    most_nodes = [min(recipe.n_max, int(most_bytes // config_bytes(node, gpus))) for node in recipe.nodes]
-    return nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most_nodes)
+    n_max = most_nodes(support_of(served.engine), recipe.n_max)
+    most = [min(n_max, int(most_bytes // config_bytes(node, gpus))) for node in recipe.nodes]
+    return nearest_miss(served, phase, recipe.nodes, gpus, cost_models_of(recipe)[served.engine], most)
 
 
 def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
@@ -46,13 +49,14 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
             f"{recipe.rho:g} allows {most_bytes / GIB:.1f} GiB for weights of {weights / GIB:.1f} GiB; raise solver.rho"
         )
     bags = [frozenset(bag) for bag in recipe.zone_bags]
-    members = node_sets(served.model, recipe.nodes, gpus, bags, recipe.n_max, recipe.rho).members
+    n_max = most_nodes(support_of(served.engine), recipe.n_max)
+    members = node_sets(served.model, recipe.nodes, gpus, bags, n_max, recipe.rho).members
     largest = float(np.append(sizes, 0.0)[members].sum(axis=1).max(initial=0.0))
     if 0 < largest < weights:
         return (
             f"{served.name} is larger than every node set: its weights are {weights / GIB:.1f} GiB, "
-            f"the largest set within n_max {recipe.n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
-            "raise solver.n_max or solver.rho, or offer larger nodes"
+            f"the largest set within n_max {n_max} and rho {recipe.rho:g} holds {largest / GIB:.1f} GiB; "
+            + ("raise solver.n_max or solver.rho, or offer larger nodes" if n_max == recipe.n_max else _of_one(served))
         )
     miss = nearest_to(recipe, served, phase)
     if miss is None:
@@ -68,4 +72,11 @@ def _why(recipe: PipelineRecipe, served: ServedModel, phase: Phase) -> str:
     return (
         f"{served.name}: no configuration meets its objective for {phase.value}; {miss}; "
         f"relax its SLO or offer faster nodes{f'; {advice}' if advice else ''}"
+    )
+
+
+def _of_one(served: ServedModel) -> str:
+    return (
+        f"engine {served.engine} has a whole model on one node: offer larger nodes, raise solver.rho, or leave "
+        "`engine` out"
     )

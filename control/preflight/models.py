@@ -10,10 +10,10 @@ from control.preflight.planned import Planned, cloud_of
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.models.hub_weights import HubAwayError, HubCheckpoint, fetch_text, find_checkpoint, is_on_hub
-from templates_lib.models.node_disk import GIB, IMAGE_BYTES, disk_gib
+from templates_lib.models.node_disk import GIB, beside_weights_bytes, disk_gib
 from templates_lib.models.weights_place import NoWeightsError, weights_path
 from templates_lib.values.clouds import LOCAL, SKYPILOT, cloud_kind
-from templates_lib.values.engines import engines_at, stage_engines, support_at
+from templates_lib.values.engines import engines_at, model_engines, support_at
 
 _GB = 1e9
 _SAME = {"num_hidden_layers": "layers", "hidden_size": "hidden_size", "vocab_size": "vocab_size"}
@@ -59,7 +59,7 @@ def _engine(served: ServedModel, cloud: str) -> Iterator[Finding]:
     subject, engine, stored = f"{served.name} on {cloud}", served.engine, served.model.stored
     support = support_at(engine, cloud)
     if support is None:
-        others = ", ".join(sorted(engines_at(cloud) & set(stage_engines()))) or "none"
+        others = ", ".join(sorted(engines_at(cloud) & set(model_engines()))) or "none"
         what = f"nodes of {cloud} do not start engine {engine}: set `engine` of the model to one they start ({others})"
         yield Finding("engine.installed", subject, Status.FAIL, what)
         return
@@ -151,8 +151,8 @@ def _disks(planned: Planned, served: ServedModel, found: HubCheckpoint) -> Itera
             layers = f"layers {stage.first_layer} to {stage.first_layer + stage.layers - 1}"
             fetched = found.bytes_for(stage.first_layer, stage.layers)
             most[cloud] = max(most.get(cloud, (0, "")), (fetched, layers))
-    size = disk_gib((served.model,))
-    room = size * GIB - IMAGE_BYTES
+    size = disk_gib((served.model,), (served.engine,))
+    room = size * GIB - beside_weights_bytes((served.engine,))
     for cloud, (fetched, layers) in sorted(most.items()):
         detail = (
             f"a node with {layers} fetches {fetched / _GB:,.1f} GB; its disk of {size} GiB has "

@@ -13,7 +13,7 @@ from control.gateway.published import Hold
 from control.hub.deployed import ModelFiles
 from control.hub.gang import Gang, UnplaceableError, gang_of
 from control.planning.app_demand import Metered
-from control.planning.disks import models_on
+from control.planning.disks import engines_on, models_on
 from control.planning.local_market import local_config
 from control.planning.world import World
 from control.reconcile.tokenizers import tokenizer_here
@@ -21,8 +21,7 @@ from control.timing.text_pipelines import TextPipelines
 from templates_lib.apps.served_model import ServedModel
 from templates_lib.models.held_model import refusal_at
 from templates_lib.models.node_disk import disk_gib
-from templates_lib.sources.placement_kinds import executors_of
-from templates_lib.values.engines import engines_at, stage_engines
+from templates_lib.values.engines import engines_at, model_engines
 from templates_lib.values.plan import Plan
 from templates_lib.values.snapshot import Snapshot
 from templates_lib.values.template import ServingTemplate
@@ -64,7 +63,10 @@ def fleet_order(
         memory_mib={local_config(machine).id: machine.memory_mib for machine in world.fleet.machines},
         starts=dict(starts),
         disk_gib={
-            each.template.id: disk_gib(models_on(each.template, each.model, world.recipe.served)) for each in to_run
+            each.template.id: disk_gib(
+                models_on(each.template, each.model, world.recipe.served), engines_on(each.template)
+            )
+            for each in to_run
         },
         limits=world.fleet.limits,
         acts=acts,
@@ -88,8 +90,8 @@ def unrunnable(world: World, plan: Plan) -> tuple[str, ...]:
 
 
 def _check_engine(each: Target, engines: Collection[str]) -> None:
-    for engine in (executor.engine for executor in executors_of(each.template) or () if executor.engine not in engines):
-        others = [name for name in engines if name in stage_engines()]
+    for engine in (engine for engine in engines_on(each.template) if engine not in engines):
+        others = [name for name in engines if name in model_engines()]
         raise UnrunnableError(
             f"{each.model} is planned on engine {engine}, which nodes of {_cloud(each)} do not have yet: set `engine` "
             f"to {_list(others)}, which they start, or look at the plan only"

@@ -23,7 +23,7 @@ class ServedModel:
     """Offer templates of one phase each."""
     aggregated: bool = False
     """Offer templates that do both. With both true, each is a route and the plan chooses."""
-    engine: str = "vllm"
+    engine: str = "vllm-stage"
     dispatch: str = "lockstep-v1"
     arrivals: Arrivals = field(default_factory=Arrivals)
     """How requests come: plans that promise a percentile are simulated with it."""

@@ -76,7 +76,7 @@ def _instead(engine: str, support: EngineSupport, stored: StoredWeights) -> str:
     ways += [
         f"set `engine: {name}`{_where(kind, stored)}"
         for name, kind in ENGINES.items()
-        if name != engine and kind.loader and _why_not(name, kind.support, "", stored) is None
+        if name != engine and kind.computes and _why_not(name, kind.support, "", stored) is None
     ]
     return ", or ".join(ways) or f"choose a model of a family that it runs, such as {_list(support.families or ())}"
 

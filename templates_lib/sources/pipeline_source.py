@@ -22,6 +22,7 @@ from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
+from templates_lib.values.engine_limits import most_nodes, refusal_of_phases
 from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import node_config_from_id
@@ -91,6 +92,9 @@ class PipelineTemplateSource:
         names = [s.name for s in self._served]
         if len(set(names)) < len(names):
             raise ValueError(f"models are served under the same name: {', '.join(sorted(names))}")
+        for served in self._served:
+            if why := refusal_of_phases(served.engine, support_of(served.engine), served.name, served.phases):
+                raise ValueError(why)
         for name in sorted(self._unpruned - set(names)):
             raise ValueError(f"no model {name!r} is served; {nearest_name(name, names)}")
         for config in self._nodes:
@@ -114,12 +118,17 @@ class PipelineTemplateSource:
             "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
+        if alone := [served.name for served in self._served if self._most_nodes(served) < self._n_max]:
+            content["of_one_node"] = alone
         if lacking := self._without_their_types():
             content["without_their_types"] = lacking
         if any(served.slo.queueing for served in self._served):
             content["waiting"] = WAITING
         encoded = msgspec.json.encode(content, enc_hook=_plain, order="sorted")
         return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+    def _most_nodes(self, served: ServedModel) -> int:
+        return most_nodes(support_of(served.engine), self._n_max)
 
     def _without_their_types(self) -> list[tuple[str, str]]:
         """Return which GPUs an engine does not compute on, though they have a type of their own for the model."""
@@ -222,7 +231,7 @@ class PipelineTemplateSource:
         from templates_lib.sources.pipeline_batch import pipeline_batch
 
         served, phase = self._works[unit]
-        sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._n_max, self._rho)
+        sets = node_sets(served.model, self._nodes, self._gpus, self._zone_bags, self._most_nodes(served), self._rho)
         advance(0, sets.size)
         for share in own_shares(served, phase):
             table = throughput_table(

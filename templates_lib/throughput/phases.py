@@ -49,14 +49,16 @@ class NodePhases:
         """One a split, for all layer counts.
 
         None where the GPU lacks a data type, or the node a network to hand KV caches over. A node that joins no
-        others holds all layers or nothing: its works are for that count only.
+        others, or whose engine does not cut models over nodes, holds all layers or nothing: its works are for that
+        count only.
 
         Raises ValueError for a GPU that `gpus` does not hold.
         """
         gpu, model, engine = self._gpu(node), self.served.model, support_of(self.served.engine)
         if not computes(gpu, model, engine) or (self.phase is not Phase.AGGREGATED and not node.joins_others):
             return
-        layers = np.arange(1 if node.joins_others else model.layers, model.layers + 1)
+        is_cut = node.joins_others and engine.cuts_over_nodes
+        layers = np.arange(1 if is_cut else model.layers, model.layers + 1)
         for parallel in splits(model, node.gpu_count, engine):
             yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))
 

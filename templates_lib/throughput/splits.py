@@ -19,6 +19,8 @@ def splits(model: ModelSpec, gpu_count: int, engine: EngineSupport = ANYTHING) -
             if (gpu_count // tp) % pp:
                 continue
             dp = gpu_count // tp // pp
+            if dp > 1 and not engine.data_parallel:
+                continue
             found.append(Parallel(tp, dp, pp, 1))
             whole = model.experts is not None and tp * dp > 1 and model.experts.count % (tp * dp) == 0
             if whole and engine.expert_parallel:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from templates_lib.values.work import Phase
+
 PLAIN_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 """Storage formats that are numbers as they are, and bytes of one."""
 FORMATS = (*PLAIN_BYTES, "fp8", "int8", "int4", "mxfp4", "nvfp4")
@@ -30,6 +32,13 @@ class EngineSupport:
     """A stage may be cut over devices of a node by heads and width."""
     expert_parallel: bool = True
     """Or by whole experts."""
+    data_parallel: bool = True
+    """A node may hold several replicas of its layers."""
+    cuts_over_nodes: bool = True
+    """An instance may have several stages, and a stage several nodes; else it is one node with the whole model."""
+    hands_over: bool = True
+    """The KV cache of a prompt that one instance has computed goes to another, which continues it: instances may be of
+    one phase alone."""
     usable_share: float = 0.9
     """Share of a GPU's memory for weights, KV cache and activations, as vLLM's `gpu_memory_utilization`; the rest is
     for the CUDA context, captured graphs, collective buffers and fragmentation."""
@@ -46,6 +55,11 @@ class EngineSupport:
     def computed_in(self, stated: str) -> str:
         """Return the type of activations or KV cache that stands for the one that a checkpoint states."""
         return stated if self.computes_in is None or stated in self.computes_in else "bf16"
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases that instances of it serve."""
+        return tuple(Phase) if self.hands_over else (Phase.AGGREGATED,)
 
     @property
     def held(self) -> frozenset[str]:

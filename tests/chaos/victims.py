@@ -9,7 +9,7 @@ import psutil
 
 from control.cloud.local.members import MARK_VARIABLE
 
-PROGRAMS = ("agents.node", "agents.scheduler", "agents.stage")
+PROGRAMS = ("agents.node", "agents.scheduler", "agents.stage", "agents.vllm_engine")
 
 
 @dataclass(frozen=True)

@@ -265,11 +265,31 @@ def test_engines_are_held_to_what_they_declare() -> None:
         found = check(sound(instances=(planned, DECODE)), snapshot, checkpoints=checkpoints)
         return {each.where.rpartition(".")[2] for each in found if each.rule == "engine"}
 
-    assert on("torch", "bf16") == on("vllm", "mxfp4") == on("sglang", "nvfp4") == on("vllm", "mxfp4", "mamba") == set()
+    assert on("torch", "bf16") == on("sglang", "nvfp4") == on("vllm-stage", "mxfp4", "mamba") == set()
+    assert on("vllm", "mxfp4") == on("vllm", "mxfp4", "gpt_oss") == set()
+    assert on("vllm", "mxfp4", "mamba") == {"engine"}
     assert on("torch", "nvfp4") == {"dtype"}  # it keeps none: a plan of an earlier release, whose bytes are too few
     assert on("torch", support_of("torch").weights["mxfp4"], "gpt_oss") == set()
     assert on("torch", "mxfp4", "mamba") == {"engine"}
     assert on("torch", "mxfp4", "llama") == {"engine"}  # it reads mxfp4 of gpt_oss alone
+
+
+def test_a_model_is_cut_as_its_engine_cuts_it() -> None:
+    def found(engine: str, **changes: int) -> set[str]:
+        node = {"count": 1, "tp": 2, "dp": 1, "pp": 1, "ep": 1, "batch_cap": 8, "chunk_tokens": 64, "kv_blocks": 9}
+        nodes = [{"config": L4, "weight": 1.0, **node, **changes}]
+        stages = [{"first_layer": 0, "layers": 3, "first": True, "last": True, "nodes": nodes}]
+        parts = ("m", "r1", "bf16", engine, "lockstep-v1", {L4: 1}, Placement("pipeline", 1, {"stages": stages}))
+        name = template_id(*parts)
+        made = replace(PREFILL, template_id=name).with_template(ServingTemplate(name, *parts))
+        snapshot = replace(world(), instances=(make.running(name, [L4_A]),))
+        violations = check(sound(instances=(made, DECODE)), snapshot)
+        return {each.expected for each in violations if each.rule == "engine"}
+
+    assert found("vllm") == found("torch", batch_cap=0) == found("torch", dp=2) == set()
+    for changes, how in (({"count": 2}, "several nodes"), ({"dp": 2}, "several times"), ({"batch_cap": 0}, "apart")):
+        (expected,) = found("vllm", **changes)
+        assert how in expected
 
 
 def test_a_recorded_snapshot_says_which_checkpoints_it_was_planned_from(tmp_path: Path) -> None:
@@ -378,7 +398,10 @@ class TestFiles:
 
 
 def test_the_checker_uses_no_code_of_the_planner_or_the_library_build() -> None:
-    values = ("engine", "library", "offer", "plan", "settings", "snapshot", "stored_weights", "template", "work")
+    values = (
+        *("engine", "library", "offer", "placement", "plan", "settings", "snapshot", "stored_weights", "template"),
+        "work",
+    )
     allowed = ("control.checker", *(f"templates_lib.values.{v}" for v in values))
     ours = ("control", "policies", "templates_lib", "agents", "migrations")
     for path in (Path(__file__).parents[2] / "control" / "checker").glob("*.py"):

@@ -1,5 +1,5 @@
-"""A fleet on the local cloud that serves one model with two engines: a node of vLLM, and a pipeline of our own. The
-node of vLLM dies under load, and another takes its place."""
+"""A fleet on the local cloud that serves one model with two engines: a node with all of it in vLLM, and a pipeline of
+torch nodes. The node of vLLM dies under load, and another takes its place."""
 
 import asyncio
 import time
@@ -77,7 +77,7 @@ class Client:
 
     def amid(self, instance: str, victims: list[Victim]) -> list[Stream]:
         """Streams of which some are under way in `instance`, which computes nothing meanwhile."""
-        workers = [victim.process for victim in victims if victim.program == "agents.stage"]
+        workers = [victim.process for victim in victims if victim.program == "agents.vllm_engine"]
         running = f'medley_gateway_instance_running{{instance="{instance}"}}'
         while True:
             streams = self.begin()
@@ -134,7 +134,12 @@ def test_a_node_of_vllm_dies_in_a_fleet_of_two_engines_and_every_answer_is_whole
         await asyncio.to_thread(lambda: client.finish(client.begin()))
 
         running = of_nodes(node.name for node in place.cloud().list({}, START))
-        assert {victim.program for victim in running} >= {"agents.node", "agents.scheduler", "agents.stage"}
+        assert {victim.program for victim in running} >= {
+            "agents.node",
+            "agents.scheduler",
+            "agents.stage",
+            "agents.vllm_engine",
+        }
         assert await plane.end() == {}
         assert not any(lives(victim.process.pid) for victim in running)
         assert instance_views(database) == []

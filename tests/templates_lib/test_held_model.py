@@ -1,5 +1,6 @@
 """What engines make of checkpoints: one declaration, by which plans are made and nodes refuse."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from templates_lib.throughput.splits import splits
 from templates_lib.values.engine_support import PLAIN_BYTES, EngineSupport
 from templates_lib.values.engines import ENGINES, EngineKind, support_of
 from templates_lib.values.stored_weights import StoredWeights
+from tests.conftest import VLLM_PYTHON
 from tests.templates_lib import throughput_worlds as worlds
 
 LLAMA: dict[str, Any] = {
@@ -54,7 +56,7 @@ def test_weights_that_an_engine_widens_are_planned_in_the_bytes_that_it_holds(fo
     assert quantised.weight_bytes < 0.8 * plain.weight_bytes
     assert held.weight_bytes == pytest.approx(plain.weight_bytes)
     assert (held.dtype, held.activation_dtype, held.kv_dtype) == ("bf16", "bf16", "bf16")
-    assert held_by("vllm", quantised) == quantised  # as the checkpoint stores them
+    assert held_by("vllm-stage", quantised) == quantised  # as the checkpoint stores them
 
 
 @pytest.mark.usefixtures("widening")
@@ -101,12 +103,38 @@ def test_a_refusal_names_model_engine_and_format_and_what_would_run_it() -> None
 
 def test_nodes_may_run_less_than_their_engine_could() -> None:
     mixtral = stored(spec(model_type="mixtral"))
-    assert refusal("vllm", "m", mixtral) is None
-    here = refusal_at("local", "vllm", "m", mixtral)
+    assert refusal("vllm-stage", "m", mixtral) is None
+    here = refusal_at("local", "vllm-stage", "m", mixtral)
     assert here is not None
-    assert "engine vllm on nodes of local" in here
-    assert refusal_at("aws", "vllm", "m", mixtral) is None  # they have no such engine, which is another matter
-    assert refusal_of_node("vllm", "m", mixtral) is not None
+    assert "engine vllm-stage on nodes of local" in here
+    assert "`engine: vllm`, which starts on rented nodes only" in here
+    assert refusal_at("aws", "vllm-stage", "m", mixtral) is None  # they have no such engine, which is another matter
+    assert refusal_of_node("vllm-stage", "m", mixtral) is not None
+    assert refusal_of_node("vllm", "m", mixtral) is None
+
+
+@pytest.mark.needs("vllm")
+def test_what_is_declared_of_vllm_is_what_its_registries_name() -> None:
+    packages = next(VLLM_PYTHON.parent.parent.glob("lib/python3*/site-packages"))
+    registry = (packages / "vllm/model_executor/models/registry.py").read_text()
+    known = registry.partition("_TEXT_GENERATION_MODELS = {")[2].partition("\n}")[0]
+    names = (packages / "transformers/models/auto/modeling_auto.py").read_text()
+    causal = names.partition("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")[2].partition("\n)")[0]
+    architectures = dict(re.findall(r'\("([\w-]+)", "(\w+)"\)', causal))
+    for family in support_of("vllm").families or ():
+        assert f'"{architectures[family]}": (' in known, family
+    methods = (packages / "vllm/model_executor/layers/quantization/__init__.py").read_text()
+    of_format = {"fp8": "fp8", "int4": "awq", "int8": "compressed-tensors", "mxfp4": "mxfp4", "nvfp4": "modelopt_fp4"}
+    quantised = support_of("vllm").weights.keys() - PLAIN_BYTES
+    assert quantised == of_format.keys()
+    assert all(f'"{of_format[each]}",' in methods for each in quantised)
+
+
+def test_every_checkpoint_that_is_described_is_run_by_vllm_or_refused_with_its_family() -> None:
+    for name, config in measured_configs().items():
+        described = stored(model_from_hf_config(config, name, ""))
+        why = refusal("vllm", name, described)
+        assert why is None or f"family {described.family!r}" in why
 
 
 @pytest.mark.usefixtures("widening")
@@ -114,6 +142,9 @@ def test_an_engine_is_asked_how_it_can_be_cut_and_where_it_computes() -> None:
     model = worlds.model()
     assert {each.tp for each in splits(model, 4)} == {1, 2, 4}
     assert {each.tp for each in splits(model, 4, support_of("plain"))} == {1}
+    assert {(each.tp, each.dp, each.pp) for each in splits(model, 4, support_of("vllm"))} == {
+        *((4, 1, 1), (2, 1, 2), (1, 1, 4))
+    }
     old = replace(worlds.gpu("V"), dtypes=("fp16",))
     assert computes(old, model)
     assert not computes(old, model, support_of("wide"))

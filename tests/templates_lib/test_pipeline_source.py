@@ -47,7 +47,7 @@ def _source(**changed: Any) -> PipelineTemplateSource:
     fields: dict[str, Any] = {"n_max": 4, "rho": 12.0, "zone_bags": EVERYWHERE, **changed}
     served = fields.pop("served", (PHI, QWEN))
     configs = fields.pop("configs", CONFIGS)
-    return PipelineTemplateSource(served, configs, GPUS, {"vllm": COSTS}, **fields)
+    return PipelineTemplateSource(served, configs, GPUS, {"vllm-stage": COSTS}, **fields)
 
 
 def _batches(source: PipelineTemplateSource, units: Iterable[str] | None = None) -> dict[str, TemplateBatch]:

@@ -14,12 +14,14 @@ import shlex
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
 from control.cloud.node import NodeRequest
 from control.cloud.skypilot.home import SkyPilotHome
+from templates_lib.values.engines import ENGINES, environments
 
 DISTRIBUTION = "medley-serving"
 _PACKAGES = ("agents", "templates_lib")
@@ -70,12 +72,36 @@ echo "$HOME/.medley/venv/bin/python" > "$HOME/.medley/python"
 """
 """Shell script that looks at the driver before anything is installed, and takes the first Python with what the agent
 needs, as in an image made for it, or makes one."""
+_SET_UP_ENGINE = """\
+(
+set -eu
+trap 'code=$?; [ "$code" = 0 ] || echo "{failed} with exit code $code" >&2' EXIT
+for python in "$HOME/.medley/{engine}/bin/python" "${{{variable}:-}}" python3; do
+    if command -v "$python" > /dev/null && "$python" "$HOME/.medley/meets.py" {has}; then
+        command -v "$python" > "$HOME/.medley/{engine}.python"
+        exit 0
+    fi
+done
+if ! command -v cc > /dev/null && ! command -v gcc > /dev/null; then
+    echo "medley: this node has no C compiler, which engine {engine} needs: choose an image with gcc" >&2
+    exit 1
+fi
+export PATH="$HOME/.local/bin:$PATH"
+command -v uv > /dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh
+uv venv --quiet --seed --python {python} "$HOME/.medley/{engine}"
+uv pip install --quiet --require-hashes --only-binary :all: --python "$HOME/.medley/{engine}/bin/python" \
+    -r "$HOME/.medley/code/templates_lib/{lock}"
+echo "$HOME/.medley/{engine}/bin/python" > "$HOME/.medley/{engine}.python"
+)
+"""
+"""Shell script that does the same for an engine with an environment of its own, behind the other."""
 _RUN = """\
 set -a
 . "$HOME/.medley/secrets"
 rm -f "$HOME/.medley/secrets"
 {environment}
 PYTHONPATH="$HOME/.medley/code"
+{pythons}
 PATH="$(dirname "$(cat "$HOME/.medley/python")"):$PATH"
 MEDLEY_NODE_ADDRESS="$(printf '%s\\n' "$SKYPILOT_NODE_IPS" | head -n 1)"
 set +a
@@ -109,13 +135,13 @@ class SetUp:
         if not code.exists() or code.read_bytes() != content:
             _write(code, content)
         return LaunchFiles(
-            set_up=_SET_UP.format(
-                requirements=shlex.join(agent_requirements()),
-                failed=SET_UP_FAILED,
-                driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
-            ),
+            set_up=" &&\n".join(part.rstrip() for part in _set_up(request)),
             run=_RUN.format(
                 environment="\n".join(_assigned(*item) for item in sorted(request.environment.items())),
+                pythons="\n".join(
+                    f'{ENGINES[name].python_variable}="$(cat "$HOME/.medley/{name}.python")"'
+                    for name in environments(request.engines)
+                ),
                 command=shlex.join(request.command),
             ),
             files={"~/.medley/code.tar.gz": str(code), "~/.medley/secrets": str(directory / "secrets")},
@@ -127,6 +153,24 @@ class SetUp:
         longer."""
         for directory in self.home.launches.glob(f"{name}.*"):
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def _set_up(request: NodeRequest) -> Iterator[str]:
+    """Yield the set-up of the agent, and of each engine of the node that has an environment of its own."""
+    yield _SET_UP.format(
+        requirements=shlex.join(agent_requirements()),
+        failed=SET_UP_FAILED,
+        driver=_DRIVER.format(least=request.least_driver) if request.least_driver else "",
+    )
+    for name, environment in environments(request.engines).items():
+        yield _SET_UP_ENGINE.format(
+            engine=name,
+            variable=ENGINES[name].python_variable,
+            has=shlex.join(environment.has),
+            failed=SET_UP_FAILED,
+            python=environment.python,
+            lock=environment.lock,
+        )
 
 
 def agent_code() -> bytes:

@@ -163,6 +163,6 @@ def test_an_engine_of_a_later_release_is_refused_by_its_name_with_those_that_the
         deploy(site, agent, executor("a", "later"))
         await until(lambda: site.failure(agent) != "")
         assert "'later'" in site.failure(agent)
-        assert "torch, vllm, echo" in site.failure(agent)
+        assert "torch, vllm, vllm-stage, echo" in site.failure(agent)
 
     play(site, scenario)

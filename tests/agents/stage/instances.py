@@ -111,7 +111,7 @@ class Instance:
 
     def _start(self, name: str, *arguments: object) -> "subprocess.Popen[str] | Forked":
         module = "agents.scheduler" if name == "scheduler" else "agents.stage"
-        python = VLLM_PYTHON if self.engines.get(name) == "vllm" else sys.executable
+        python = VLLM_PYTHON if self.engines.get(name) == "vllm-stage" else sys.executable
         return _started((python, "-m", module, "--key", self.folder / f"{name}.key", *arguments))
 
     def _limits(self, name: str, weight: float) -> list[NodeLimits]:
@@ -125,7 +125,7 @@ class Instance:
         held = (f"path:{self.checkpoint}", first, layers, self.kv_blocks, "float32", 0)
         engine = self.engines.get(name, "torch")
         run = RunStage(at, key, *held, split.tp, split.whole_experts or split.joint, split.dp, split.pp, split.joint)
-        settings = NodeSettings(self.folder, Address(at, key), pythons={"vllm": VLLM_PYTHON})
+        settings = NodeSettings(self.folder, Address(at, key), pythons={"vllm-stage": VLLM_PYTHON})
         meeting = self.folder / f"{name}.meeting"
         meeting.mkdir()
         commands = worker_commands(engine, run, self.folder / f"{name}.key", settings, meeting)

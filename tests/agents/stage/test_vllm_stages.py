@@ -24,9 +24,9 @@ def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     made = Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)
     with ExitStack() as opened:
         opened.callback(made.stop)
-        made.add("p1", PREFILL, ((6,), ((1.0,),)), engines={"0.0": "vllm"})
+        made.add("p1", PREFILL, ((6,), ((1.0,),)), engines={"0.0": "vllm-stage"})
         cut = ((2, 3, 1), ((1.0,), (0.6, 0.4), (1.0,)))
-        made.add("d1", DECODE, cut, engines={"1.1": "vllm"})
+        made.add("d1", DECODE, cut, engines={"1.1": "vllm-stage"})
         made.publish()
         made.start_gateway(*QUICK)
         yield made
@@ -62,7 +62,7 @@ def test_one_pipeline_of_both_engines_answers_as_one_engine(fleet: Fleet, whole:
 
 def test_parts_and_replicas_of_a_node_are_vllms_too(checkpoint: Path, whole: Pipeline, tmp_path: Path) -> None:
     requests = {n: (prompt_of(3 + 9 * n, n), 6 + n) for n in range(6)}
-    splits, engines = {"0.0": Split(pp=2), "0.1": Split(dp=2)}, {"0.0": "vllm"}
+    splits, engines = {"0.0": Split(pp=2), "0.1": Split(dp=2)}, {"0.0": "vllm-stage"}
 
     async def scenario(gateway: Gateway) -> None:
         for n, (prompt, tokens) in requests.items():

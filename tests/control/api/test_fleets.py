@@ -117,10 +117,10 @@ def test_a_model_of_ones_own_may_be_named_and_then_stays(operator: Api) -> None:
 
 def test_a_fleet_that_nodes_cannot_start_is_planned_and_never_acts(operator: Api) -> None:
     away = {"clouds": [{"cloud": "aws", "regions": ["us-east-2"], "gpus": ["L4"]}]}
-    given = spec(models=[OTHER | {"engine": "vllm"}], **away)
+    given = spec(models=[OTHER | {"engine": "vllm-stage"}], **away)
     refused = operator.post("/fleets", {"spec": given, "mode": "auto"})
     assert refused.status_code == 409
-    assert "no engine vllm" in refused.json()["detail"]
+    assert "no engine vllm-stage" in refused.json()["detail"]
     assert operator.post("/fleets", {"spec": given}).status_code == 201
     assert operator("PUT", "/fleets/chat", {"spec": given, "mode": "approve"}, If_Match='"1"').status_code == 409
     given = spec(models=[OTHER], **away)

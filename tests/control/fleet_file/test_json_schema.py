@@ -5,7 +5,7 @@ from pathlib import Path
 
 from control.fleet_file.json_schema import json_schema
 from policies.forecasts import FORECASTS
-from templates_lib.values.engines import stage_engines
+from templates_lib.values.engines import model_engines
 from templates_lib.values.offer import Market
 
 SHIPPED = Path(__file__).parents[3] / "terraform" / "provider" / "medley_terraform" / "fleet_file.json"
@@ -17,6 +17,6 @@ def test_the_provider_carries_the_schema_as_it_is() -> None:
 
 def test_names_are_those_of_the_registries() -> None:
     known = json.loads(json_schema())["$defs"]
-    assert known["ModelSection"]["properties"]["engine"]["enum"] == list(stage_engines())
+    assert known["ModelSection"]["properties"]["engine"]["enum"] == list(model_engines())
     assert known["ForecastSection"]["properties"]["policy"]["enum"] == list(FORECASTS)
     assert known["Market"]["enum"] == list(Market)

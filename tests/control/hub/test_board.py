@@ -90,6 +90,25 @@ def test_replicas_inside_a_node_are_peers_and_its_workers_are_told_their_share()
     assert (stage.shards, stage.whole_experts, stage.replicas, stage.parts, stage.joint) == (2, True, 2, 3, True)
 
 
+def test_an_engine_of_whole_models_is_told_its_weights_with_its_scheduler_and_gets_no_stage() -> None:
+    place = GangPlace("L4:4/n10", 0, 0, 6, 1.0, 8, 64, 24, shards=2, parts=2)
+    gang = Gang((GangExecutor((place,), "vllm", "mxfp4"),))
+    one = replace(deployed("i1", S.LOADING), gang=gang, nodes=(FIRST,), memory_mib=(0,))
+    made = connected(one)
+    for _ in range(2):
+        work = made.work(FIRST)
+        assert work is not None
+        run = run_of(work)
+        assert run.scheduler is not None
+        assert run.whole is not None
+        assert (run.whole.dtype, run.whole.shards, run.whole.parts, run.stage) == ("bfloat16", 2, 2, None)
+        assert run.whole.weights == next(iter(one.files.values())).weights
+        assert over_the_wire(work) == work
+        assert work.of_one is None  # an agent of protocol 1 knows no such work
+        made.reported(FIRST, says("i1"))
+    assert gang.protocol > replace(gang, executors=(replace(gang.executors[0], engine="torch"),)).protocol
+
+
 @pytest.mark.parametrize("state", WITHOUT_WORK)
 def test_an_instance_that_is_not_to_run_has_no_work(state: InstanceState) -> None:
     made = connected(deployed("i1", state))

@@ -95,9 +95,31 @@ def test_more_parts_than_layers_cannot_be_placed() -> None:
 
 def test_an_engine_that_cuts_no_tensors_may_be_parallel_in_other_ways() -> None:
     wanted = uneven(dp=2, pp=2)
-    assert alone(gang_of(replace(wanted, engine="vllm"))).places[0].parts == 2
-    with pytest.raises(UnplaceableError, match="cut over devices by tensors or experts, which engine vllm does not do"):
-        gang_of(replace(uneven(tp=2), engine="vllm"))
+    assert alone(gang_of(replace(wanted, engine="vllm-stage"))).places[0].parts == 2
+    with pytest.raises(UnplaceableError, match="cut over devices by tensors, which engine vllm-stage does not do"):
+        gang_of(replace(uneven(tp=2), engine="vllm-stage"))
+
+
+@pytest.mark.parametrize(
+    ("given", "how"),
+    [
+        ({"count": 2}, "over several nodes"),
+        ({"dp": 2}, "several times"),
+        ({"batch_cap": 0}, "prompts and answers apart"),
+        ({"chunk_tokens": 0}, "prompts and answers apart"),
+    ],
+)
+def test_an_engine_of_whole_models_has_one_node_that_it_cuts_itself(given: dict[str, int], how: str) -> None:
+    def on(**changes: int) -> Gang:
+        stage = Stage(0, 6, True, True, (nodes("small", **changes),))
+        return gang_of(replace(template(stage), engine="vllm"))
+
+    (place,) = alone(on(tp=2, pp=2, ep=2)).places
+    assert (place.shards, place.parts, place.whole_experts) == (2, 2, True)
+    with pytest.raises(UnplaceableError, match=f"{how}.* engine vllm does not do"):
+        on(**given)
+    with pytest.raises(UnplaceableError, match="over several nodes"):
+        gang_of(replace(uneven(), engine="vllm"))
 
 
 @pytest.mark.parametrize(("split", "whole_experts"), [({"tp": 2}, False), ({"tp": 2, "ep": 2}, True)])

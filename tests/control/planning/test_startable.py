@@ -9,7 +9,6 @@ from control.fleet_file.problem import SpecError
 from control.planning.startable import never_started, not_startable
 from control.planning.world import read_world
 from templates_lib.models.catalogue import load_models
-from templates_lib.values.engines import DEFAULT_ENGINE
 from tests.control.planning.worlds import world_of
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
@@ -41,23 +40,23 @@ def own(folder: Path, text: str = OWN, **config: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("config", "named"),
+    ("config", "named", "other"),
     [
-        ({"model_type": "mamba"}, "'mamba'"),
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "int4"),
-        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4"),
+        ({"model_type": "mamba"}, "'mamba'", "vllm-stage"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "int4", "vllm"),
+        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, "nvfp4", "vllm"),
     ],
 )
 def test_a_model_that_its_engine_does_not_run_is_an_error_of_the_line(
-    tmp_path: Path, config: dict[str, object], named: str
+    tmp_path: Path, config: dict[str, object], named: str, other: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
         world_of(tmp_path, own(tmp_path, **config))
     (problem,) = caught.value.problems
     assert problem.line == 5  # the model: the engine is the one that is taken where none is named
-    assert all(part in problem.message for part in ("model mine", "engine torch", named, "`engine: vllm`"))
-    on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
-    assert world_of(tmp_path, own(tmp_path, on_vllm, **config)).never_started  # planned, and no more
+    assert all(part in problem.message for part in ("model mine", "engine torch", named, f"`engine: {other}`"))
+    planned_only = OWN.replace("    slo:", "    engine: vllm-stage\n    slo:")
+    assert world_of(tmp_path, own(tmp_path, planned_only, **config)).never_started
     on_torch = OWN.replace("    slo:", "    engine: torch\n    slo:")
     with pytest.raises(SpecError) as caught:
         world_of(tmp_path, own(tmp_path, on_torch, **config))
@@ -67,7 +66,7 @@ def test_a_model_that_its_engine_does_not_run_is_an_error_of_the_line(
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_say_what_of_them_nodes_cannot_start(example: Path) -> None:
     world = read_world(example)
-    planned_only = {served.name for served in world.recipe.served if served.engine != DEFAULT_ENGINE}
+    planned_only = {served.name for served in world.recipe.served if served.engine == "vllm-stage"}
     assert planned_only == {name for name in planned_only if any(name in note for note in world.notes)}
     assert bool(world.never_started) == bool(planned_only)
 
@@ -79,9 +78,28 @@ def test_the_catalogue_runs_on_the_default_engine(tmp_path: Path) -> None:
 
 
 def test_a_model_that_some_cloud_starts_is_never_said_not_to_start(tmp_path: Path) -> None:
-    served = world_of(tmp_path, own(tmp_path, OWN.replace("    slo:", "    engine: vllm\n    slo:"))).recipe.served
+    served = world_of(
+        tmp_path, own(tmp_path, OWN.replace("    slo:", "    engine: vllm-stage\n    slo:"))
+    ).recipe.served
     assert not_startable(served, ["local"]) == ()
     (why,) = not_startable(served, ["aws", "local"])
-    assert all(part in why for part in ("nodes of aws have no engine vllm", "mine", "torch"))
+    assert all(part in why for part in ("nodes of aws have no engine vllm-stage", "mine", "torch, vllm"))
     assert never_started(served, ["aws", "local"]) == ()
     assert never_started(served, ["aws", "gcp"]) != ()
+
+
+def test_whole_models_of_vllm_are_planned_and_rented_where_prompt_and_answer_are_of_one_instance(
+    tmp_path: Path,
+) -> None:
+    on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
+    with pytest.raises(SpecError) as caught:
+        world_of(tmp_path, own(tmp_path, on_vllm))
+    (problem,) = caught.value.problems
+    assert problem.line == 7
+    assert all(part in problem.message for part in ("model mine", "engine vllm", "`disaggregated: false`"))
+    alone = on_vllm.replace("    demand:", "    disaggregated: false\n    aggregated: true\n    demand:")
+    world = world_of(tmp_path, own(tmp_path, alone))
+    assert not world.never_started
+    awq = {"quantization_config": {"quant_method": "awq", "bits": 4}}
+    assert not world_of(tmp_path, own(tmp_path, alone, **awq)).never_started
+    assert never_started(world.recipe.served, ["local"]) != ()

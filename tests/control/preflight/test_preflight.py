@@ -355,7 +355,7 @@ def test_of_a_hub_that_is_away_nothing_is_known(made: Planned, hub: Hub, monkeyp
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize(
     ("line", "name"),
-    [("engine: vllm", "engine.installed"), ("weights: path:/nowhere", "tokenizer.files")],
+    [("engine: vllm-stage", "engine.installed"), ("weights: path:/nowhere", "tokenizer.files")],
 )
 def test_what_nodes_do_not_have_is_found(database: Database, tmp_path: Path, hub: Hub, line: str, name: str) -> None:
     world = world_of(tmp_path, SPEC.replace("    workload", f"    {line}\n    workload"))

@@ -26,7 +26,7 @@ kind: Fleet
 name: here
 models:
   - model: smollm2-135m-instruct
-    engine: vllm
+    engine: vllm-stage
     slo: {ttft_ms: 20000, tpot_ms: 2000, keep: throughput}
     workload: sharegpt
     demand: {requests_per_s: 0.01}
@@ -91,7 +91,7 @@ def test_an_engine_that_is_not_here_is_named_with_what_to_do(tmp_path: Path, mon
     world = read_world(tmp_path / "fleet.yaml")
     monkeypatch.delenv("MEDLEY_VLLM_PYTHON", raising=False)
     assert with_known_profiles(world, tmp_path).recipe.profiles == ()
-    with pytest.raises(NoEngineError, match="engine vllm is not installed here: MEDLEY_VLLM_PYTHON is not set"):
+    with pytest.raises(NoEngineError, match="engine vllm-stage is not installed here: MEDLEY_VLLM_PYTHON is not set"):
         ensure_profiles(world, tmp_path, quiet, NOW)
     monkeypatch.setenv("MEDLEY_VLLM_PYTHON", str(tmp_path / "none"))
     with pytest.raises(NoEngineError, match="which is no file; `make vllm-env`"):
@@ -104,9 +104,9 @@ def test_steps_of_vllm_are_measured_by_its_own_python(tmp_path: Path, monkeypatc
     (tmp_path / "fleet.yaml").write_text(SPEC)
     monkeypatch.setenv("MEDLEY_VLLM_PYTHON", str(VLLM_PYTHON))
     measured = ensure_profiles(read_world(tmp_path / "fleet.yaml"), tmp_path, quiet, NOW)
-    assert [(p.engine, p.config) for p in measured.recipe.profiles] == [("vllm", "most:1/n10")]
+    assert [(p.engine, p.config) for p in measured.recipe.profiles] == [("vllm-stage", "most:1/n10")]
     assert all(p.errors.median < SANE for p in measured.recipe.profiles)
     assert evidence_of(measured.recipe) == "measured"
     # What the other engine takes is not said by that.
-    (tmp_path / "fleet.yaml").write_text(SPEC.replace("engine: vllm", "engine: torch"))
+    (tmp_path / "fleet.yaml").write_text(SPEC.replace("engine: vllm-stage", "engine: torch"))
     assert with_known_profiles(read_world(tmp_path / "fleet.yaml"), tmp_path).recipe.profiles == ()

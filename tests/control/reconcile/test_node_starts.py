@@ -27,8 +27,8 @@ def test_nodes_know_where_the_hub_is_and_a_token_for_it_is_seen_by_nobody_else(
         assert start.secrets["HF_TOKEN"].reveal() == TOKEN
         assert TOKEN not in repr(start)
     assert {cloud: start.engines for cloud, start in starts.items()} == {
-        "aws": {"torch"},
-        "local": {"torch", "vllm", "echo"},
+        "aws": {"torch", "vllm"},
+        "local": {"torch", "vllm-stage", "echo"},
     }
 
 

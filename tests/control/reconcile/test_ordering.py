@@ -71,16 +71,23 @@ def test_all_that_keeps_a_plan_from_being_run_is_known_before_it_is_accepted(wor
     assert "kind 'mesh'" in kind
 
 
-@pytest.mark.parametrize("cloud", ["aws", "rack"])
-def test_vllm_runs_on_this_machine_and_is_not_rented_for(world: World, cloud: str) -> None:
-    here, away = (plan_of([planned(model=MODEL, engine="vllm", zone=zone)], [], []) for zone in (ZONE, f"{cloud}/a"))
+@pytest.mark.parametrize(("engine", "away"), [("vllm-stage", "aws"), ("vllm-stage", "rack"), ("vllm", "owned")])
+def test_an_engine_is_not_ordered_where_nodes_do_not_have_it(world: World, engine: str, away: str) -> None:
+    plan = plan_of([planned(model=MODEL, engine=engine, layers=(6,), zone=f"{away}/a")], [], [])
     start = NodeStart(("true",))
-    assert unrunnable(world, here) == ()
-    (why,) = unrunnable(world, away)
-    assert f"{MODEL} is planned on engine vllm, which nodes of {cloud} do not have yet: set `engine` to torch" in why
-    with pytest.raises(UnrunnableError, match="on engine vllm"):
-        fleet_order(world, away, SNAPSHOT, (), {cloud: start})
-    assert fleet_order(world, away, SNAPSHOT, (), {cloud: replace(start, engines=frozenset({"vllm"}))}).wanted
+    (why,) = unrunnable(world, plan)
+    assert f"{MODEL} is planned on engine {engine}, which nodes of {away} do not have yet: set `engine` to" in why
+    with pytest.raises(UnrunnableError, match=f"on engine {engine}"):
+        fleet_order(world, plan, SNAPSHOT, (), {away: start})
+    assert fleet_order(world, plan, SNAPSHOT, (), {away: replace(start, engines=frozenset({engine}))}).wanted
+
+
+def test_stages_of_vllm_run_on_this_machine_and_whole_models_on_rented_ones(world: World) -> None:
+    for engine, zone in (("vllm-stage", ZONE), ("vllm", "aws/a")):
+        assert unrunnable(world, plan_of([planned(model=MODEL, engine=engine, layers=(6,), zone=zone)], [], [])) == ()
+    whole = plan_of([planned(model=MODEL, engine="vllm", layers=(4, 2), zone="aws/a")], [], [])
+    (why,) = unrunnable(world, whole)
+    assert "over several nodes, which engine vllm does not do" in why
 
 
 def test_an_earlier_plan_that_cannot_be_read_any_more_does_not_matter(world: World) -> None:

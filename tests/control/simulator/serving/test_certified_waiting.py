@@ -42,7 +42,7 @@ def node(gpu: str, count: int) -> NodeConfig:
 def certified(config: NodeConfig, served: ServedModel = SERVED) -> dict[Phase, tuple[ServingTemplate, float]]:
     """By phase: the template of one such node, and its units/s."""
     bags = [frozenset({config.id})]
-    source = PipelineTemplateSource((served,), (config,), GPUS, {"vllm": COSTS}, n_max=1, rho=50, zone_bags=bags)
+    source = PipelineTemplateSource((served,), (config,), GPUS, {"vllm-stage": COSTS}, n_max=1, rho=50, zone_bags=bags)
     found = {}
     for batch in source.build(source.units(), lambda *_: None):
         for record, units in zip(batch.records, batch.entry_units_per_s.tolist(), strict=True):

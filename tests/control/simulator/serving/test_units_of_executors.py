@@ -25,7 +25,7 @@ from templates_lib.values.work import Edge, Leg, Route, Unit, WorkClass
 from tests.control.simulator.serving.test_plan_timeline import CONFIG, MODEL, SHAPE, plan_of, planned
 from tests.templates_lib.units import unit_template
 
-TEXT = tuple(ServedModel(name, MODEL, Slo(5000, 500), SHAPE, False, True, "vllm") for name in ("chat", "code"))
+TEXT = tuple(ServedModel(name, MODEL, Slo(5000, 500), SHAPE, False, True, "vllm-stage") for name in ("chat", "code"))
 PIPELINES = PipelineRecipe(TEXT, (CONFIG,), ((CONFIG.id,),), 2, 12.0, SloSplit.EVEN)
 CLASSES = (
     WorkClass("eyes/encode", "eyes", "encode", Unit.IMAGE_TOKEN, "", 100),
@@ -39,7 +39,7 @@ ALONE, KV_BLOCKS = 1.0, 800
 def executor(name: str, share: float, kv_blocks: int = 0) -> Executor:
     nodes = (StageNodes(CONFIG.id, 1, 1.0, 1, 1, 1, 1, 16, 2048, KV_BLOCKS),)
     stages = (Stage(0, MODEL.layers, True, True, nodes),)
-    return Executor(name, name, "vllm", "bf16", stages, ((0,),), Share((), share, kv_blocks))
+    return Executor(name, name, "vllm-stage", "bf16", stages, ((0,),), Share((), share, kv_blocks))
 
 
 def unit(*executors: Executor) -> ServingTemplate:

@@ -1,0 +1,61 @@
+"""The scheduler of an executor as a program: alone, or with the engine that it is."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import astuple
+
+from agents.messages.to_node import Run, RunScheduler, RunWhole
+from agents.node.settings import NodeSettings
+from agents.node.worker_commands import VISIBLE, WorkerCommand, checkpoint, cpu_share, python_of, visible
+from agents.scheduler.instance_file import InstanceFile
+from agents.scheduler.layout import NodeLimits, PipelineLayout
+from templates_lib.values.engines import engine_kind
+
+AGENT = "agent"
+"""What the agent is called at its own scheduler, which it asks for its status like a gateway."""
+
+
+def scheduler_command(
+    run: Run, scheduler: RunScheduler, own_key: str, key: Path, settings: NodeSettings
+) -> WorkerCommand:
+    """Write the scheduler's instance file and return its command. `own_key`: the public key of the agent itself.
+
+    Raises NoWeightsError, and ValueError for unknown stages, for an engine that this node does not have, and for more
+    devices than it has."""
+    path = settings.home / f"{run.executor}.json"
+    path.write_bytes(msgspec.json.encode(_instance_file(run, scheduler, own_key, settings)))
+    kind = engine_kind(run.engine)
+    common = ("-m", kind.scheduler, "--instance", str(path), "--key", str(key))
+    if not kind.is_whole:
+        return WorkerCommand((sys.executable, *common))
+    if run.whole is None:
+        raise ValueError(f"engine {run.engine} serves a whole model by itself, and the hub did not say which weights")
+    arguments = (str(python_of(run.engine, settings)), *common, *_of_engine(run, run.whole, settings))
+    if settings.device != "cuda":
+        return WorkerCommand(arguments)
+    devices = visible(0, run.whole.shards * run.whole.parts, run.devices, os.environ.get(VISIBLE))
+    return WorkerCommand(arguments, {VISIBLE: devices})
+
+
+def _instance_file(run: Run, scheduler: RunScheduler, own_key: str, settings: NodeSettings) -> InstanceFile:
+    stages = tuple(tuple(NodeLimits(*astuple(share)) for share in peers) for peers in scheduler.stages)
+    limits = scheduler.block_tokens, scheduler.max_context_tokens, scheduler.vocab_size
+    layout = PipelineLayout(run.model, stages, *limits)
+    anywhere = f"tcp://{settings.interface}:0"
+    gateways = {**scheduler.gateways, own_key: AGENT}
+    return InstanceFile(layout, gateways, scheduler.workers, anywhere, anywhere, settings.interface)
+
+
+def _of_engine(run: Run, whole: RunWhole, settings: NodeSettings) -> Iterator[str]:
+    threads, pace = cpu_share(settings, 1, run.compute)
+    yield from ("--checkpoint", checkpoint(whole.weights), "--dtype", whole.dtype)
+    yield from ("--threads", str(threads), "--pace", str(pace))
+    yield from ("--tensor-parallel", str(whole.shards), "--parts", str(whole.parts))
+    if whole.whole_experts:
+        yield "--whole-experts"
+    if whole.memory_mib:
+        yield from ("--memory-mib", str(whole.memory_mib))
