@@ -20,6 +20,7 @@ from control.planning.trace_files import arrivals_of, shape_of, trace_of
 from policies.forecasts import PERIODS_S
 from templates_lib.apps.app import App, llm_app
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.apps.served_phases import phases_refused
 from templates_lib.load.arrivals import Arrivals
 from templates_lib.load.shapes import load_rates
 from templates_lib.models.catalogue import load_models
@@ -27,8 +28,6 @@ from templates_lib.models.config_fields import UnsupportedModelError
 from templates_lib.models.held_model import held_by, refusal
 from templates_lib.models.hf_config import model_from_hf_config
 from templates_lib.models.model_spec import ModelSpec
-from templates_lib.values.engine_limits import refusal_of_phases
-from templates_lib.values.engines import support_of
 
 MAX_CONFIG_BYTES = 1 << 22
 TRACE_WINDOW_S = 60.0
@@ -67,7 +66,7 @@ def served_apps(
             engine=section.engine,
             arrivals=arrivals,
         )
-        why = refusal_of_phases(whole.engine, support_of(whole.engine), whole.name, whole.phases)
+        why = phases_refused(whole)
         if why is not None:
             problems.append(at("engine").problem(why))
             continue

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from templates_lib.apps.served_model import ServedModel
+from templates_lib.apps.served_phases import phases_refused
 from templates_lib.placement_solver.patterns import MOST_NODES
 from templates_lib.ports.cost_model import StageCostModel
 from templates_lib.ports.source import Progress, TemplateBatch
@@ -22,7 +23,7 @@ from templates_lib.throughput.dtypes import computes
 from templates_lib.throughput.request import own_shares
 from templates_lib.throughput.search import PLATEAU
 from templates_lib.throughput.tables import throughput_table
-from templates_lib.values.engine_limits import most_nodes, refusal_of_phases
+from templates_lib.values.engine_limits import most_nodes
 from templates_lib.values.engines import support_of
 from templates_lib.values.gpu import Gpu
 from templates_lib.values.hardware import node_config_from_id
@@ -93,7 +94,7 @@ class PipelineTemplateSource:
         if len(set(names)) < len(names):
             raise ValueError(f"models are served under the same name: {', '.join(sorted(names))}")
         for served in self._served:
-            if why := refusal_of_phases(served.engine, support_of(served.engine), served.name, served.phases):
+            if why := phases_refused(served):
                 raise ValueError(why)
         for name in sorted(self._unpruned - set(names)):
             raise ValueError(f"no model {name!r} is served; {nearest_name(name, names)}")
@@ -118,7 +119,7 @@ class PipelineTemplateSource:
             "fullest": FULLEST,
             "limits": (self._n_max, self._rho, self._even_split, sorted(self._unpruned)),
         }
-        if alone := [served.name for served in self._served if self._most_nodes(served) < self._n_max]:
+        if alone := [served.name for served in self._served if not support_of(served.engine).cuts_over_nodes]:
             content["of_one_node"] = alone
         if lacking := self._without_their_types():
             content["without_their_types"] = lacking

@@ -48,8 +48,8 @@ class NodePhases:
     def works(self, node: NodeConfig) -> Iterator[PhaseWork]:
         """One a split, for all layer counts.
 
-        None where the GPU lacks a data type, or the node a network to hand KV caches over. A node that joins no
-        others, or whose engine does not cut models over nodes, holds all layers or nothing: its works are for that
+        None where the GPU lacks a data type, or the node a network or an engine to hand KV caches over. A node that
+        joins no others, or whose engine does not cut models over nodes, holds all layers or nothing: its works are for that
         count only.
 
         Raises ValueError for a GPU that `gpus` does not hold.
@@ -59,6 +59,8 @@ class NodePhases:
             return
         is_cut = node.joins_others and engine.cuts_over_nodes
         layers = np.arange(1 if is_cut else model.layers, model.layers + 1)
+        if self.phase is not Phase.AGGREGATED and not engine.hands_over_from(node.gpu_count):
+            return
         for parallel in splits(model, node.gpu_count, engine):
             yield SteppedWork(self.phase, self._steps(self._split(node, gpu, parallel, layers)))
 

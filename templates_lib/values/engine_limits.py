@@ -1,6 +1,7 @@
 """What a placement asks of an engine that the engine does not do."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from templates_lib.values.engine_support import EngineSupport
 from templates_lib.values.placement import Stage
@@ -18,7 +19,7 @@ def beyond(support: EngineSupport, stages: Sequence[Stage]) -> tuple[str, ...]:
         "held several times by a node": (any(each.dp > 1 for each in nodes), support.data_parallel),
         "served with prompts and answers apart": (
             any(each.phase is not Phase.AGGREGATED for each in nodes),
-            support.hands_over,
+            support.hands_over_from(max((each.tp * each.dp * each.pp for each in nodes), default=1)),
         ),
     }
     return tuple(how for how, (is_asked, can) in asked.items() if is_asked and not can)
@@ -29,11 +30,17 @@ def most_nodes(support: EngineSupport, n_max: int) -> int:
     return n_max if support.cuts_over_nodes else 1
 
 
-def refusal_of_phases(engine: str, support: EngineSupport, model: str, phases: Collection[Phase]) -> str | None:
-    """Say why an engine does not serve a model in these phases, and what to do; None: it does."""
+def refusal_of_phases(
+    engine: str, support: EngineSupport, model: str, phases: Collection[Phase], kv_dtype: str, *, is_latent: bool
+) -> str | None:
+    """Say why an engine does not serve a model in these phases, and what to do; None: it does. `kv_dtype`, `is_latent`:
+    of its KV cache."""
+    has_type = support.hand_over_types is None or kv_dtype in support.hand_over_types
+    if not (has_type and (support.hands_over_latents or not is_latent)):
+        support = replace(support, hands_over=False)
     if set(phases) <= set(support.phases):
         return None
     return (
         f"model {model} is to have prompts and answers on instances of their own, and engine {engine} hands no KV cache"
-        " over: set `disaggregated: false` and `aggregated: true`, or leave `engine` out"
+        " of it over: set `disaggregated: false` and `aggregated: true`, or leave `engine` out"
     )

@@ -88,17 +88,17 @@ def test_a_model_that_some_cloud_starts_is_never_said_not_to_start(tmp_path: Pat
     assert never_started(served, ["aws", "gcp"]) != ()
 
 
-def test_whole_models_of_vllm_are_planned_and_rented_where_prompt_and_answer_are_of_one_instance(
-    tmp_path: Path,
-) -> None:
+def test_whole_models_of_vllm_are_planned_in_phases_whose_kv_caches_it_hands_over(tmp_path: Path) -> None:
     on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
+    assert not world_of(tmp_path, own(tmp_path, on_vllm)).never_started
+    scheme = {"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8}}
     with pytest.raises(SpecError) as caught:
-        world_of(tmp_path, own(tmp_path, on_vllm))
+        world_of(tmp_path, own(tmp_path, on_vllm, quantization_config=scheme))
     (problem,) = caught.value.problems
     assert problem.line == 7
     assert all(part in problem.message for part in ("model mine", "engine vllm", "`disaggregated: false`"))
     alone = on_vllm.replace("    demand:", "    disaggregated: false\n    aggregated: true\n    demand:")
-    world = world_of(tmp_path, own(tmp_path, alone))
+    world = world_of(tmp_path, own(tmp_path, alone, quantization_config=scheme))
     assert not world.never_started
     awq = {"quantization_config": {"quant_method": "awq", "bits": 4}}
     assert not world_of(tmp_path, own(tmp_path, alone, **awq)).never_started
