@@ -49,8 +49,8 @@ class NodePhases:
         """One a split, for all layer counts.
 
         None where the GPU lacks a data type, or the node a network or an engine to hand KV caches over. A node that
-        joins no others, or whose engine does not cut models over nodes, holds all layers or nothing: its works are for that
-        count only.
+        joins no others, or whose engine does not cut models over nodes, holds all layers or nothing: its works are for
+        that count only.
 
         Raises ValueError for a GPU that `gpus` does not hold.
         """
