@@ -41,9 +41,10 @@ class _Metadata(KVConnectorMetadata):  # type: ignore[misc]  # vLLM is not where
 class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
         super().__init__(vllm_config, role, kv_cache_config)
-        self.book = KvBook()
-        """Of the scheduler's connector."""
         self._layers: KvLayers | str = kv_layers(kv_cache_config, vllm_config.parallel_config.world_size)
+        windows = () if isinstance(self._layers, str) else self._layers.windows_of_groups
+        self.book = KvBook(vllm_config.cache_config.block_size, windows)
+        """Of the scheduler's connector."""
         self._modules = vllm_config.compilation_config.static_forward_context
         self._copies: KvCopies | None = None
 
@@ -102,6 +103,7 @@ class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         self.book.allocated(request.request_id, blocks.get_block_ids(), num_external_tokens)
+        self._uncache(request)  # again here once what it waited for is loaded, and in the prefix cache
 
     def build_connector_meta(self, _scheduler_output: Any) -> KVConnectorMetadata:
         return _Metadata(self.book.take_orders())
@@ -110,5 +112,11 @@ class HandOverConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return self.request_finished_all_groups(request, (block_ids,))
 
     def request_finished_all_groups(self, request: Any, block_ids: tuple[list[int], ...]) -> tuple[bool, None]:
+        self._uncache(request)
         by_length = request.status == RequestStatus.FINISHED_LENGTH_CAPPED
         return self.book.finished(request.request_id, block_ids, by_length), None
+
+    def _uncache(self, request: Any) -> None:
+        blocks = self.book.take_half_written(request.request_id)
+        if blocks and self._kv_cache_manager is not None:
+            self._kv_cache_manager.evict_blocks(set(blocks))

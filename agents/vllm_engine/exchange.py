@@ -79,6 +79,12 @@ class KvFacts:
     """Host memory that it is copied through is pinned."""
 
 
+def first_kept_token(window: int, tokens: int) -> int:
+    """Return the first token that a layer with this window, or none, keeps of a request with `tokens` in its cache: the
+    oldest that the next one sees."""
+    return max(0, tokens - window + 1) if window else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """Outcome of one step for one request."""

@@ -6,13 +6,17 @@ one that has ended, or lets one go on whose KV cache has come, once a step of th
 A prefill leg that ends by its length stays (`KEPT`) until it is released. A decode leg is `ASKED` until vLLM has given
 it blocks (`RESERVED`); what was brought is written into them in the next step, and forgotten here: should vLLM preempt
 the request later, it is computed as any other.
+
+Of a layer with a window only what it still sees comes, so that the first block of it may be half written. vLLM believes
+all of a block that it has in its prefix cache: such a block must be taken out of there once it is in use.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from agents.messages.to_scheduler import Leg
-from agents.vllm_engine.exchange import HostKv, KvNews, Reserved
+from agents.vllm_engine.exchange import HostKv, KvNews, Reserved, first_kept_token
 
 Blocks = tuple[list[int], ...]
 """Of each group of layers: a request's blocks, in order."""
@@ -62,12 +66,17 @@ class StepOrders:
 class KvBook:
     """One engine's, on its thread."""
 
+    block_tokens: int
+    windows: tuple[int, ...]
+    """Of each group of layers, in tokens; 0: it keeps all of them."""
     _by_name: dict[str, _Entry] = field(default_factory=dict)
     _by_inner: dict[str, _Entry] = field(default_factory=dict)
     _loads: list[Load] = field(default_factory=list)
     _received: set[str] = field(default_factory=set)
     _sent: set[str] = field(default_factory=set)
     _news: list[KvNews] = field(default_factory=list)
+    _half_written: dict[str, frozenset[int]] = field(default_factory=dict)
+    """Blocks of requests that were loaded, by vLLM's name."""
 
     @property
     def is_due(self) -> bool:
@@ -140,13 +149,25 @@ class KvBook:
         received = self._received | {load.inner for load in loads}
         orders = StepOrders(loads, frozenset(received), frozenset(self._sent))
         for load in loads:
-            self._forget(self._by_inner[load.inner])
+            entry = self._by_inner[load.inner]
+            self._half_written[load.inner] = frozenset(self._half_written_of(entry))
+            self._forget(entry)
         self._loads, self._received, self._sent = [], set(), set()
         return orders
 
     def take_news(self) -> tuple[KvNews, ...]:
         news, self._news = tuple(self._news), []
         return news
+
+    def take_half_written(self, inner: str) -> frozenset[int]:
+        """Take the blocks of a request that are not to be found in vLLM's prefix cache."""
+        return self._half_written.pop(inner, frozenset())
+
+    def _half_written_of(self, entry: _Entry) -> Iterator[int]:
+        for blocks, window in zip(entry.blocks, self.windows, strict=True):
+            block, missing = divmod(first_kept_token(window, entry.tokens), self.block_tokens)
+            if missing and block * self.block_tokens >= entry.first:
+                yield blocks[block]
 
     def _forget(self, entry: _Entry) -> None:
         del self._by_name[entry.name], self._by_inner[entry.inner]

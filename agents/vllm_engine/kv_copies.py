@@ -5,7 +5,8 @@ from typing import Any
 import torch
 
 from agents.engines.vllm_stage.kv_places import KvPlaces
-from agents.vllm_engine.host_kv import empty_kv, first_kept_token
+from agents.vllm_engine.exchange import first_kept_token
+from agents.vllm_engine.host_kv import empty_kv
 from agents.vllm_engine.kv_book import Blocks
 from agents.vllm_engine.kv_layers import KvLayers
 

@@ -29,6 +29,14 @@ class KvLayers:
     """Of each layer: which of vLLM's groups, whose layers have their blocks in common."""
     facts: KvFacts
 
+    @property
+    def windows_of_groups(self) -> tuple[int, ...]:
+        """Return the shortest window of each group's layers; 0 where each of them keeps all tokens."""
+        of_group: dict[int, list[int]] = {}
+        for group, window in zip(self.groups, self.facts.windows, strict=True):
+            of_group.setdefault(group, []).append(window)
+        return tuple(min(filter(None, of_group[group]), default=0) for group in sorted(of_group))
+
 
 def kv_layers(kv_cache_config: Any, processes: int) -> "KvLayers | str":
     """Return what an engine of so many `processes` keeps, or why it hands nothing over."""

@@ -10,8 +10,8 @@ from agents.engines.guarded_engine import Computed
 from agents.engines.kv_part import KvPart
 from agents.engines.layer_range import LayerRange
 from agents.engines.stage_facts import StageFacts
-from agents.vllm_engine.exchange import KvFacts
-from agents.vllm_engine.host_kv import empty_kv, first_kept_token
+from agents.vllm_engine.exchange import KvFacts, first_kept_token
+from agents.vllm_engine.host_kv import empty_kv
 
 
 class StagedKv:

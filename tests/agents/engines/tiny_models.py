@@ -95,10 +95,11 @@ MODELS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
 }
 
 
-def save_model(name: str, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """Saves model `name` in shards and returns it. Every parameter is random, biases, norms and sinks too."""
+def save_model(name: str, folder: Path, dtype: torch.dtype = torch.float32, **sizes: int) -> PreTrainedModel:
+    """Saves model `name` in shards and returns it. Every parameter is random, biases, norms and sinks too. `sizes`: of
+    its config, where they are to be others."""
     config, model_class, changes = MODELS[name]
-    model = model_class(config(**{**SIZES, **changes}))
+    model = model_class(config(**{**SIZES, **changes, **sizes}))
     generator = torch.Generator().manual_seed(len(name))
     for parameter_name, parameter in model.named_parameters():
         centre = 1.0 if "norm" in parameter_name else 0.0

@@ -1,6 +1,7 @@
 """vLLM on either side of a hand-off: with our own engine on the other, and with itself."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,11 +34,19 @@ def whole(checkpoint: Path) -> Pipeline:
     return Pipeline.load(open_checkpoint(checkpoint), [LAYERS])
 
 
+@contextmanager
+def stopped(fleet: Fleet) -> Iterator[Fleet]:
+    """Stop what the fleet has started."""
+    try:
+        yield fleet
+    finally:
+        fleet.stop()
+
+
 @pytest.fixture(scope="module")
 def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One of ours is cut into two stages."""
-    made = Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)
-    try:
+    with stopped(Fleet(tmp_path_factory.mktemp("fleet"), checkpoint)) as made:
         made.add("t1", PREFILL, ((4, 2), ((1.0,), (0.6, 0.4))))
         made.add("t2", DECODE, ((6,), ((1.0,),)))
         made.add_vllm("v1", DECODE)
@@ -45,8 +54,6 @@ def fleet(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         made.publish()
         made.start_gateway(*QUICK)
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.mark.parametrize(("prefill", "decode"), PAIRS)
@@ -88,6 +95,24 @@ def test_cancels_amid_the_transfer_leave_nothing_held_on_either_side(
 ) -> None:
     fleet.pair(prefill, decode)
     cancel_at_random(fleet, whole, prefill, decode)
+
+
+def test_layers_with_a_window_hand_over_what_it_still_sees(tmp_path: Path) -> None:
+    """Prompts within the window, a little longer, and of many windows; heads of a size that the kernels have."""
+    save_model("mistral", tmp_path / "mistral", head_dim=32)
+    whole = Pipeline.load(open_checkpoint(tmp_path / "mistral"), [LAYERS])
+    with stopped(Fleet(tmp_path, tmp_path / "mistral")) as fleet:
+        fleet.add("t1", PREFILL, ((4, 2), ((1.0,), (1.0,))))
+        fleet.add_vllm("v1", DECODE)
+        fleet.publish()
+        fleet.start_gateway(*QUICK)
+        for prefill, decode in PAIRS[:2]:
+            fleet.pair(prefill, decode)
+            prompts = [prompt_of(length, length) for length in (10, 40, 150)]
+            streams = [fleet.stream(prompt, 30) for prompt in prompts]
+            for prompt, stream in zip(prompts, streams, strict=True):
+                assert stream.end() == whole.generate(prompt, 30), f"{len(prompt)} tokens from {prefill} to {decode}"
+            fleet.wait_idle(prefill, decode)
 
 
 def test_whoever_is_killed_during_a_hand_off_clients_see_every_token_once(fleet: Fleet, whole: Pipeline) -> None:

@@ -8,13 +8,13 @@ BLOCKS = ([3, 5],)
 
 
 def decoding(tokens: int = 41) -> KvBook:
-    book = KvBook()
+    book = KvBook(16, (0,))
     book.begin("7", "7-x", Leg.DECODE, tokens)
     return book
 
 
 def test_a_prefill_leg_that_ends_by_its_length_keeps_its_blocks_until_released() -> None:
-    book = KvBook()
+    book = KvBook(16, (0,))
     book.begin("7", "7-x", Leg.PREFILL, 40)
     assert (book.coming("7-x", 0), book.holding, book.kept("7")) == (0, 0, None)
     assert book.finished("7-x", BLOCKS, by_length=True)
@@ -28,7 +28,7 @@ def test_a_prefill_leg_that_ends_by_its_length_keeps_its_blocks_until_released()
 
 
 def test_a_prefill_leg_that_is_aborted_or_stops_keeps_nothing() -> None:
-    book = KvBook()
+    book = KvBook(16, (0,))
     book.begin("7", "7-x", Leg.PREFILL, 40)
     assert not book.finished("7-x", BLOCKS, by_length=False)
     assert (book.kept("7"), book.is_due) == (None, False)
@@ -80,10 +80,24 @@ def test_a_decode_leg_that_is_aborted_before_it_has_blocks_needs_no_step() -> No
 
 
 def test_requests_that_are_no_legs_are_nothing_to_it() -> None:
-    book = KvBook()
+    book = KvBook(16, (0,))
     assert book.coming("1-x", 0) == 0
     book.allocated("1-x", BLOCKS, 0)
     assert not book.finished("1-x", BLOCKS, by_length=True)
     book.bring("1", "kv")
     book.release("1")
     assert (book.is_due, book.take_news()) == (False, ())
+
+
+def test_blocks_that_a_window_leaves_half_written_are_not_for_the_prefix_cache() -> None:
+    """Of 40 tokens a window of 20 sees those from 21 on: the second block of 16 comes in part, unless it was there."""
+    blocks = ([1, 2, 3], [4, 5, 6])
+    for local, expected in ((0, {5}), (16, {5}), (32, set())):
+        book = KvBook(16, (0, 20))
+        book.begin("7", "7-x", Leg.DECODE, 41)
+        book.allocated("7-x", blocks, 40 - local)
+        assert book.take_half_written("7-x") == set()
+        book.bring("7", "kv")
+        book.take_orders()
+        assert book.take_half_written("7-x") == expected
+        assert book.take_half_written("7-x") == set()
