@@ -9,6 +9,7 @@ from control.fleet_file.problem import SpecError
 from control.planning.startable import never_started, not_startable
 from control.planning.world import read_world
 from templates_lib.models.catalogue import load_models
+from templates_lib.values.engines import environments
 from tests.control.planning.worlds import world_of
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
@@ -103,3 +104,14 @@ def test_whole_models_of_vllm_are_planned_in_phases_whose_kv_caches_it_hands_ove
     awq = {"quantization_config": {"quant_method": "awq", "bits": 4}}
     assert not world_of(tmp_path, own(tmp_path, alone, **awq)).never_started
     assert never_started(world.recipe.served, ["local"]) != ()
+
+
+def test_the_time_to_install_an_engine_is_part_of_the_start_up_that_is_planned(tmp_path: Path) -> None:
+    on_vllm = OWN.replace("    slo:", "    engine: vllm\n    slo:")
+    minutes = [
+        world_of(tmp_path, own(tmp_path, text)).fleet.settings.startup_minutes
+        for text in (OWN, on_vllm, f"{on_vllm}policy: {{startup_minutes: 1}}\n")
+    ]
+    installing = environments(["vllm"])["vllm"].minutes
+    assert [minutes[1] - minutes[0], minutes[2]] == [installing, 1 + installing]
+    assert installing > 0
