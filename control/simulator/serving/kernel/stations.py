@@ -8,6 +8,7 @@ from control.simulator.serving.kernel.heap import look_at, wake
 from control.simulator.serving.kernel.lists import leave_instance
 from control.simulator.serving.kernel.records import ABSENT, SENDING
 from control.simulator.serving.kernel.world import Limits, World
+from policies.queue_parts import PARTS, first_waiting
 
 
 @compiled
@@ -19,9 +20,9 @@ def order(w: World, limits: Limits, instance: int, now_s: float) -> None:
     else:
         order_steps(w, limits, instance, now_s)
     for at in range(own.app_at, own.app_at + own.apps):
-        queue = w.queues[w.instance_apps[at]]
-        if queue.head >= 0 or queue.late_head >= 0:
-            look_at(w, w.instance_apps[at], now_s)
+        app = w.instance_apps[at]
+        if first_waiting(w.queues, app * PARTS) >= 0:
+            look_at(w, app, now_s)
     room = limits.max_waiting - (own.held - own.running)
     if room > 0 and own.room <= 0:
         own.room = room

@@ -64,3 +64,16 @@ def test_an_overload_of_batch_requests_makes_no_interactive_one_late() -> None:
         late[priority] = (fate[is_urgent] != Fate.WITHIN).mean()
     assert late[Priority.INTERACTIVE] == 0
     assert late[Priority.BATCH] > 0.3
+
+
+def test_requests_of_one_priority_alone_fare_as_those_of_any_other() -> None:
+    """Also where places come sooner than was predicted, as after answers that end."""
+    draw = np.random.default_rng(7)
+    arrival_s = np.sort(draw.uniform(0, LENGTH_S, 240))
+    lengths = draw.integers(20, 300, 240), draw.integers(1, 60, 240)
+    found = []
+    for priority in Priority:
+        rank = np.full(240, priority.rank)
+        asked = Requests(("other", "m"), np.ones(240, np.int64), arrival_s, *lengths, rank)
+        found.append(first_tokens(simulate(asked, fleet("other", "m"), UNREFUSED), np.ones(240, np.bool_)))
+    assert found[0] == found[1] == found[2]
