@@ -120,8 +120,8 @@ check: $(VENV)/.installed-dev
 # Two at a time, a file each (tests/conftest.py): most tests wait for processes. One thread of torch each, as nodes have.
 test: check web
 	$(compile)  # once, not in each process that tests start
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/.installed-dev  ## what takes minutes
 	$(compile)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m slow

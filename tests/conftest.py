@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck
@@ -19,6 +20,7 @@ from psycopg.errors import ObjectInUse
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
+from xdist.scheduler import LoadFileScheduling
 
 from control.api.console import BUNDLE
 from control.db.database import Database, open_database
@@ -107,7 +109,16 @@ LONGEST = (
 """Files and folders that take longest come first, so that no worker waits for another's last file."""
 
 
-WEB = Path(__file__).parent / "web"
+class _Files(LoadFileScheduling):
+    """A worker has a file as a whole, and all of the console's, whose world takes half a minute to make."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/web" if nodeid.startswith("tests/web/") else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return _Files(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -122,10 +133,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((number for number, place in enumerate(places) if item.path.is_relative_to(place)), len(places))
 
     items.sort(key=rank)
-    for item in items:
-        # A worker has a file as a whole, and all of the console's, whose world takes half a minute to make.
-        is_console = item.path.is_relative_to(WEB)
-        item.add_marker(pytest.mark.xdist_group("web" if is_console else f"{item.path.relative_to(WEB.parent)}"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
