@@ -105,7 +105,7 @@ class PlanningSession:
         """The plan, which is kept, with those of the baselines on the same snapshot and library. `payback`: what moves
         of the fleet that runs have to earn; None: the cheapest plan, whatever it moves. `advise`: further reasons of a
         plan, which stand before the others."""
-        library, timed = templates.library, RememberedSolves(partial(solve, clock=self.clock))
+        library, timed = templates.library, self._solves()
         attain = self.attain(recording.recipe, templates)
         promise = _planned(recording.snapshot, library, timed, self.method, attain)
         plan, snapshot = promise.plan, promise.snapshot
@@ -136,12 +136,14 @@ class PlanningSession:
     def found(self, snapshot: Snapshot, library: Library, attain: Attainment | None) -> Promise:
         """The plan alone, which is neither kept nor explained nor compared with anything. `attain`: as `attain` makes
         it for the snapshot's recipe."""
-        return _planned(snapshot, library, RememberedSolves(partial(solve, clock=self.clock)), self.method, attain)
+        return _planned(snapshot, library, self._solves(), self.method, attain)
 
     def compare(self, plan: Plan, snapshot: Snapshot, templates: Templates, recipe: Recipe) -> None:
         """Keep what baselines would cost in the place of `plan`."""
-        timed = RememberedSolves(partial(solve, clock=self.clock))
-        self._compare(plan, snapshot, templates.library, self.attain(recipe, templates), timed)
+        self._compare(plan, snapshot, templates.library, self.attain(recipe, templates), self._solves())
+
+    def _solves(self) -> RememberedSolves:
+        return RememberedSolves(partial(solve, clock=self.clock))
 
     def _compare(
         self, plan: Plan, snapshot: Snapshot, library: Library, attain: Attainment | None, timed: Solve

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
 from agents.weights.source import open_checkpoint
 from bench.text_tables import DECODE, PREFILL
@@ -19,19 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("vllm")]
 
 PAIRS = [("t1", "v1"), ("v1", "t1"), ("v1", "v2")]
 """Prefill and decode, ours (t) and vLLM (v)."""
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("tiny")
-    save_model("qwen3", folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole(checkpoint: Path) -> Pipeline:
-    return Pipeline.load(open_checkpoint(checkpoint), [LAYERS])
 
 
 @contextmanager
